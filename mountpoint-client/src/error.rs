@@ -60,9 +60,9 @@ impl ErrorKind {
 /// A failed request: the kind for the program, the message for a person.
 #[derive(Clone)]
 pub struct ClientError {
-    /// What to do about it.
+    /// The kind, which tells the caller what to do.
     pub kind: ErrorKind,
-    /// What failed, on which key, and what the server said. Never a secret.
+    /// The operation, the key and the server's words. Never a secret.
     pub message: String,
     /// HTTP status of the answer, if there was one.
     pub status: Option<u16>,
@@ -91,7 +91,7 @@ impl ClientError {
         }
     }
 
-    /// The same error with the HTTP status of the answer.
+    /// This error with the HTTP status of the answer.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);

@@ -27,8 +27,8 @@ pub trait GetObserver: Send + Sync {
     /// follows at once.
     fn progressed(&self);
 
-    /// It is sent over this network interface; called before the first byte, and again for each
-    /// further attempt.
+    /// The GET is sent over this network interface. Called before the first byte, and again for
+    /// each further attempt.
     fn sent_over(&self, _interface: usize) {}
 
     /// Whether an attempt that failed is worth another. If not, the GET ends with the failure.
@@ -82,7 +82,7 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
         observer: Arc<dyn GetObserver>,
     ) -> GetHandle;
 
-    /// Whether the server has said of late to slow down: what could be left out is left out then.
+    /// Whether the server has said of late to slow down: then optional requests are left out.
     fn is_throttled(&self) -> bool {
         false
     }
@@ -95,7 +95,7 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;
 
-    /// The first bytes of an object whose size nobody knows, at most `len_max` of them and at least
+    /// The first bytes of an object of unknown size, at most `len_max` of them and at least
     /// one: GetObject, which tells what HeadObject would. They are copied, so not for many.
     fn front(&self, key: &Key, len_max: u32) -> Pending<Front>;
 

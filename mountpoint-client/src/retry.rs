@@ -7,8 +7,9 @@
 //! Invariant: a request makes at most `attempts_max` attempts, waits at most [`WAIT_MAX`] between
 //! two of them, and none begins later than `deadline` after the first began or bytes last arrived,
 //! or `silence_max` after anything moved. While a server that was there is away, time counts
-//! instead of attempts: they cost nothing, and whoever waits is to hear of its return at once. So
-//! it does while another request for the same object is in flight: that ends by itself.
+//! instead of attempts: attempts cost nothing, and the waiting request shall notice the return at
+//! once. Time also counts while another request for the same object is in flight, which ends by
+//! itself.
 
 use std::time::Duration;
 

@@ -35,9 +35,10 @@ impl Key {
         &self.0
     }
 
-    /// What the object lacks whose key this stands for in a listing, if the server does not know it
-    /// by this one: an ETag ([`Key::NO_ETAG`]), or UTF-8 (a NUL and two hexadecimal digits for each
-    /// byte that is not).
+    /// The defect of an object that a listing names by this key, which the server does not know.
+    ///
+    /// The object has no ETag ([`Key::NO_ETAG`]), or its key is not UTF-8, where a NUL and two
+    /// hexadecimal digits stand for a byte.
     #[must_use]
     pub fn why_made_up(&self) -> Option<&'static str> {
         let is_byte = |text: &str| match text.as_bytes() {
@@ -86,8 +87,7 @@ impl ETag {
         &self.0
     }
 
-    /// The same with quotes around it, which some servers leave out of listings and want in a
-    /// condition.
+    /// This ETag in quotes, which some servers leave out of listings and want in a condition.
     #[must_use]
     pub fn quoted(&self) -> Self {
         if self.0.ends_with('"') {
@@ -159,7 +159,7 @@ impl fmt::Debug for ETag {
     }
 }
 
-/// Who waits for a GET.
+/// How urgent a GET is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// An application is blocked on these bytes.
@@ -185,11 +185,11 @@ pub struct GetRequest {
     /// Size of that version in bytes, where the caller was told it: an answer that says another one
     /// is refused.
     pub object_size: Option<u64>,
-    /// Who waits for it.
+    /// How urgent the GET is.
     pub priority: Priority,
 }
 
-/// What a finished GET tells besides its bytes.
+/// Version and size that a finished GET tells besides its bytes.
 #[derive(Clone, Debug)]
 pub struct GetOutput {
     /// The version the bytes came from.
@@ -198,7 +198,7 @@ pub struct GetOutput {
     pub object_size: u64,
 }
 
-/// What S3 says of one object, from HEAD or from a listing.
+/// One object, as HEAD or a listing describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
     /// The object.
@@ -227,15 +227,15 @@ pub struct Front {
 /// All that HEAD says of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectDetails {
-    /// What a listing says as well.
+    /// Key, size, version and times, as in a listing.
     pub info: ObjectInfo,
-    /// What it carries besides its bytes.
+    /// Headers and metadata of the object.
     pub headers: ObjectHeaders,
     /// Its version; `None` in a bucket without versions.
     pub version_id: Option<String>,
     /// Its checksum, which is asked for only where bytes can be appended.
     pub checksum: KeptChecksum,
-    /// That checksum, if it is one of all its bytes in their order.
+    /// The checksum, if it covers all bytes of the object in order.
     pub whole: Option<Checksum>,
 }
 
@@ -327,7 +327,7 @@ pub enum ChecksumAlgorithm {
     Crc64Nvme,
 }
 
-/// What a new object carries besides its bytes.
+/// Headers and metadata of a new object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
     /// `Content-Type`; S3 stores `binary/octet-stream` where it is absent.
@@ -375,7 +375,7 @@ pub struct PutRequest {
     pub condition: PutCondition,
     /// Checksum of `body`, verified by the server.
     pub checksum: Option<Checksum>,
-    /// What the object carries.
+    /// Headers and metadata of the object.
     pub headers: ObjectHeaders,
 }
 
@@ -394,7 +394,7 @@ pub struct AppendRequest {
     pub checksum: Option<Checksum>,
 }
 
-/// What a finished write tells.
+/// The outcome of a finished write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutOutput {
     /// The new version.
@@ -445,17 +445,17 @@ pub struct CopySource {
     pub if_match: Option<ETag>,
 }
 
-/// What a copy carries.
+/// Headers and metadata of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyHeaders {
-    /// What its source carries. S3 does not take the storage class, the encryption and the
+    /// Those of the source. S3 does not take the storage class, the encryption and the
     /// redirection from the source: they are taken from these, and nothing else.
     Same(ObjectHeaders),
     /// These, and nothing of what its source carries. An object may so be copied onto itself.
     New(ObjectHeaders),
 }
 
-/// What the bucket said to HeadBucket.
+/// The answer to HeadBucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketInfo {
     /// `x-amz-bucket-region`, where the server sends it.

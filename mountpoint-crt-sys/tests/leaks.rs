@@ -4,8 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../src/tests/server.rs"]
+#[path = "../src/tests/http.rs"]
 #[expect(dead_code, reason = "the unit tests use more of it")]
+mod http;
+#[path = "../src/tests/server.rs"]
 mod server;
 
 use std::sync::Arc;

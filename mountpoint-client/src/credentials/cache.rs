@@ -50,26 +50,26 @@ struct State {
 /// The keys in use.
 struct Current {
     keys: Credentials,
-    /// They are renewed when they are good for less than this.
+    /// The keys are renewed when they are good for less than this.
     renew_before: Duration,
 }
 
-/// What a look-up is doing, and who waits for it.
+/// The state of the look-up, with its waiters.
 #[derive(Default)]
 enum Lookup {
-    /// None is under way.
+    /// No look-up is under way.
     #[default]
     Idle,
-    /// The last one brought nothing that can be used.
+    /// The last look-up brought no usable keys.
     Resting(Rest),
     Running(Vec<Waiter>),
 }
 
 /// After a look-up that brought no keys, or keys that have expired already.
 struct Rest {
-    /// When the next may begin for somebody who has no keys; until then he gets the same answer.
+    /// When the next look-up may begin without keys. Until then requests get the same answer.
     ask_again: Instant,
-    /// When the next may begin for keys that are still good.
+    /// When the next look-up may begin for keys that are still good.
     renew_again: Instant,
     answer: Answer,
 }
@@ -266,8 +266,7 @@ impl Lookup {
         }
     }
 
-    /// Whether one must be started for which nobody waits: none is under way or failed a moment
-    /// ago.
+    /// Whether a look-up without a waiter must be started: none runs or has just failed.
     fn begin_renewal(&mut self) -> bool {
         match self {
             Self::Running(_) => return false,
@@ -424,7 +423,7 @@ const NO_PROFILE_MARK: &str = "was not defined";
 /// How the SDK says of the last place it looks at, an instance's role, that there is none: off EC2
 /// that is all it says.
 const NO_INSTANCE_MARK: &str = "IMDS is disabled";
-/// All places.
+/// Every place where credentials are looked for.
 const NOWHERE: &str = "there are none in the environment, in ~/.aws/config and ~/.aws/credentials, of a web identity or of \
                        a container, and the metadata service of an instance is not asked or gives none";
 /// How the SDK and IAM Identity Center say that a session is over, or was never begun.

@@ -21,7 +21,7 @@ use super::cache::CredentialsCache;
 use super::mode::CredentialsMode;
 use super::source::Sources;
 
-/// What credentials are looked up with.
+/// The settings and services that credentials are looked up with.
 pub(crate) struct ChainOptions<'a> {
     pub(crate) mode: &'a CredentialsMode,
     pub(crate) region: &'a Region,
@@ -95,7 +95,7 @@ fn provider_config(region: &Region, http: SharedHttpClient) -> ProviderConfig {
         .with_timeout_config(timeouts)
 }
 
-/// What `credential_source` calls the instance's role.
+/// The name of the instance's role in `credential_source`.
 const INSTANCE: &str = "Ec2InstanceMetadata";
 /// The services are regional; a connection takes a round trip or two.
 const CONNECT_MAX: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What a person is told of where credentials came from.
+//! The source of credentials, as a short text for a person.
 //!
 //! Derived from the marks that the SDK's providers leave on credentials. Holds no secret.
 

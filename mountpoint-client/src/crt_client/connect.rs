@@ -1,4 +1,4 @@
-//! How a client comes to be: region, credentials, endpoint, then the SDK's client and the CRT's.
+//! The start of a client: region, credentials, endpoint, then the SDK's client and the CRT's.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -63,17 +63,17 @@ pub(super) async fn connect(
     connect_at(found, options, runtime).await
 }
 
-/// What must be known of the world before there is a client.
+/// The facts that a client is made from.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) endpoint: Endpoint,
     pub(super) region: Region,
     pub(super) credentials: Option<CredentialsCache>,
-    /// What the network of this machine carries, as far as that is known and needed.
+    /// Throughput of this machine's network, if it is known and needed.
     pub(super) network_gbps: Option<f64>,
 }
 
-/// Makes the shared part of a client from what is known of the world.
+/// Makes the shared part of a client from known facts.
 pub(super) async fn connect_at(
     found: Found,
     options: CrtClientOptions,
@@ -194,7 +194,7 @@ fn address(endpoint: &Endpoint, proxy: Option<&Proxy>) -> String {
     }
 }
 
-/// How the SDK's requests leave the machine.
+/// The SDK's HTTP client.
 fn http(
     options: &CrtClientOptions,
     proxies: ProxySettings,
@@ -257,8 +257,7 @@ async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
     found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
 }
 
-/// What the network of this machine carries, in Gbit/s, where the number of connections depends on
-/// it.
+/// Throughput of this machine's network in Gbit/s, if the number of connections depends on it.
 ///
 /// EC2's table knows instance types. Elsewhere, and for a type that is newer than the table, the
 /// kernel may know the speed of the interfaces; one slower than the default changes nothing,
@@ -307,7 +306,7 @@ fn data_clients(
     DataClients::new(&runtime, client, interfaces, keeper)
 }
 
-/// What the CRT's clients are made from, but for the interface.
+/// The options of the CRT's clients, except for the interface.
 fn client_options(
     options: &CrtClientOptions,
     endpoint: &Endpoint,

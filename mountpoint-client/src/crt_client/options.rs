@@ -43,10 +43,10 @@ pub struct CrtClientOptions {
     pub sse: Option<ServerSideEncryption>,
     /// Key that the user keeps, for reading and writing (SSE-C).
     pub sse_customer_key: Option<SseCustomerKey>,
-    /// Who asks.
+    /// Keys that sign the requests.
     pub credentials: CredentialsMode,
-    /// What the network can carry, in gigabits per second; decides the number of connections.
-    /// `None`: what the type of this EC2 instance says, else 10.
+    /// Throughput of the network in gigabits per second; decides the number of connections. `None`:
+    /// that of this EC2 instance's type, else 10.
     pub throughput_target_gbps: Option<f64>,
     /// Longest range of one GET, in bytes; longer ones are refused.
     pub part_size_max: usize,
@@ -114,7 +114,7 @@ impl CrtClientOptions {
         told.unwrap_or_else(|| BucketType::of_name(&self.bucket)) == BucketType::Directory
     }
 
-    /// What decides where requests go.
+    /// The question about the endpoint.
     pub(super) fn endpoint_question<'a>(&'a self, region: &'a str) -> EndpointQuestion<'a> {
         // Another vendor's server may have a bucket that is only called like a directory bucket;
         // AWS has none.
@@ -143,7 +143,7 @@ impl CrtClientOptions {
         wanted.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
     }
 
-    /// How many of them read-ahead may use.
+    /// Connections that read-ahead may use.
     #[must_use]
     pub fn connections_ahead(&self, network_gbps: Option<f64>) -> u32 {
         let all = self.connections(network_gbps);
@@ -151,8 +151,8 @@ impl CrtClientOptions {
         to_fill.clamp(all / 2, all - all / 8)
     }
 
-    /// All that one interface may come to have: those for reads, as many for uploads and GETs that
-    /// stalled, those for control requests, and those of the SDK.
+    /// Most connections of one interface: for reads, as many for uploads and GETs that stalled, for
+    /// control requests, and for the SDK.
     #[must_use]
     pub fn connections_max(&self, network_gbps: Option<f64>) -> usize {
         2 * self.connections(network_gbps) as usize + CONTROL_IN_FLIGHT_MAX + WORK_IN_FLIGHT_MAX
@@ -178,16 +178,16 @@ impl CrtClientOptions {
     }
 }
 
-/// Of a network of which neither EC2's table nor the kernel tells the throughput.
+/// Throughput of a network that neither EC2's table nor the kernel knows.
 pub(super) const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
-/// Costs nothing by itself: the blocks are the memory.
+/// Longest GET by default. A larger bound costs nothing by itself: the blocks are the memory.
 const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 
 /// The CRT's rule: one connection carries this much, so it opens target / 0.4 of them.
 pub(super) const GBPS_PER_CONNECTION: f64 = 0.4;
 /// 64 readers that are blocked must be 64 requests in flight.
 const CONNECTIONS_BLOCKED: u32 = 64;
-/// The same, with as much room again for read-ahead.
+/// Least number of connections: half of them for readers that are blocked, half for read-ahead.
 const CONNECTIONS_MIN: u32 = 2 * CONNECTIONS_BLOCKED;
 /// Fewer parts on their way would leave a store waiting that takes 100 ms for each.
 const UPLOADS_MIN: f64 = 8.0;

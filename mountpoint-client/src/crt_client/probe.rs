@@ -31,7 +31,7 @@ pub struct Probe<T> {
     pub head: Option<AnswerHead>,
 }
 
-/// What the head of an answer shows.
+/// The head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerHead {
     /// HTTP status.

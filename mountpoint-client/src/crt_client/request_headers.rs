@@ -15,7 +15,7 @@ use super::options::CrtClientOptions;
 use crate::endpoint::Endpoint;
 use crate::{ClientError, ErrorKind};
 
-/// What a mount's requests carry besides what they ask for.
+/// Headers of each operation that the settings ask for.
 #[derive(Clone)]
 pub(super) struct RequestHeaders {
     user_agent: String,
@@ -43,7 +43,7 @@ impl RequestHeaders {
         }
     }
 
-    /// Those of a client whose requests carry what they ask for and nothing else.
+    /// The headers of a client without such settings.
     pub(super) fn plain(options: &CrtClientOptions) -> Self {
         Self {
             user_agent: options.user_agent.clone(),
@@ -55,7 +55,7 @@ impl RequestHeaders {
         }
     }
 
-    /// Those that settings ask for, unless the bucket or the endpoint cannot take them.
+    /// The headers that settings ask for, unless the bucket or the endpoint cannot take them.
     pub(super) fn checked(
         options: &CrtClientOptions,
         endpoint: &Endpoint,

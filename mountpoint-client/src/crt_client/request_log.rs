@@ -74,7 +74,7 @@ impl SentRequest {
             took: sent.began.elapsed(),
             id: head.and_then(|head| head.header(REQUEST_ID)),
         };
-        // What S3 says no to is in the status.
+        // A refusal of S3 is in the status.
         let failure = failure.filter(|_| head.is_none_or(ResponseHead::is_success));
         line.write(failure.map(|failure| failure.error.to_string()).as_deref());
     }
@@ -100,7 +100,7 @@ impl Drop for SentRequest {
 #[derive(Clone, Debug)]
 pub(super) struct AttemptLog {
     bucket: String,
-    /// What stands before each key in the path of a URL.
+    /// The part of a URL's path before each key.
     prefix: String,
 }
 
@@ -181,7 +181,7 @@ impl Intercept for AttemptLog {
     }
 }
 
-/// What a line says.
+/// The fields of a line.
 struct Line<'a> {
     operation: &'a str,
     target: &'a str,

@@ -1,8 +1,8 @@
 //! Sessions of a directory bucket: their keys sign every request, of the CRT and of the SDK.
 //!
 //! One cache holds one session for both and renews it before it expires, as it does with other
-//! keys. An opener asks S3 for a session, signing with the user's own keys. Why that failed is
-//! kept: whoever could not sign wants to know.
+//! keys. An opener asks S3 for a session, signing with the user's own keys. The reason of a failure
+//! is kept for the requests that could not be signed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -129,8 +129,8 @@ impl Opener {
         answer
     }
 
-    /// A request that hangs is given up, so that the retries of whoever waits for the session come
-    /// to their turn.
+    /// Asks once. A request that hangs is given up, so that the requests that wait for the session
+    /// come to their retries.
     async fn attempt(&self) -> Result<Credentials, Fault> {
         let opened = tokio::time::timeout(ATTEMPT_MAX, self.request()).await;
         opened.unwrap_or_else(|_| {

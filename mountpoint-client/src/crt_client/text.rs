@@ -16,9 +16,10 @@ pub(super) fn decode_form(encoded: &str) -> Option<String> {
     String::from_utf8(decode_bytes(encoded)?).ok()
 }
 
-/// The same of a key that may not be UTF-8, which Amazon S3 does not store and other servers do.
-/// What is not UTF-8 becomes a NUL and its hexadecimal digits: another key for each, and none that
-/// a file can have.
+/// Decodes a URL-encoded key that need not be UTF-8.
+///
+/// Amazon S3 stores no such key, other servers do. Each byte that is not UTF-8 becomes a NUL and
+/// its hexadecimal digits, so that two keys stay different and no file has such a name.
 pub(super) fn decode_key(encoded: &str) -> Option<Cow<'_, str>> {
     if !encoded.contains(['%', '+']) {
         return Some(Cow::Borrowed(encoded));

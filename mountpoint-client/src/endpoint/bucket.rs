@@ -1,4 +1,4 @@
-//! What a bucket's name tells: its kind, and what an ARN in its place holds.
+//! A bucket's kind by its name, and the fields of an ARN in its place.
 //!
 //! Pure. A name may be a bucket's, an access point's alias or an ARN; which ARNs are valid is for
 //! the rules to say.

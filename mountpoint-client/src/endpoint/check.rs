@@ -1,4 +1,4 @@
-//! What is refused before the rules are asked.
+//! Settings that are refused before the rules are asked.
 //!
 //! Pure. The rules accept much and fail late, and they know no flag; combinations that cannot work
 //! get a message here that names the flags.

@@ -1,6 +1,6 @@
-//! What decides where the requests of a bucket go.
+//! The question that the endpoint rules answer.
 
-/// What decides where requests go.
+/// The bucket and the settings that decide where requests go.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,

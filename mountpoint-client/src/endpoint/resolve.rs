@@ -17,7 +17,7 @@ use crate::{ClientError, ErrorKind};
 pub struct Endpoint {
     /// `https://host[:port]`, without a path.
     pub origin: String,
-    /// What stands before `/key` in the path: empty, or `/bucket` with path style addressing.
+    /// The part of the path before `/key`: empty, or `/bucket` with path style addressing.
     path_prefix: String,
     /// How requests are signed.
     pub signing_algorithm: SigningAlgorithm,
@@ -27,7 +27,7 @@ pub struct Endpoint {
     /// Service that requests are signed for: `s3`, `s3express`, `s3-outposts` or
     /// `s3-object-lambda`.
     pub signing_service: String,
-    /// What the rules said, for the SDK.
+    /// The answer of the rules, for the SDK.
     resolved: ResolvedEndpoint,
 }
 
@@ -38,7 +38,7 @@ pub enum SigningAlgorithm {
     SigV4,
     /// For a set of regions: multi-region access points, Outposts.
     SigV4a,
-    /// As SigV4, with the credentials of a session: directory buckets.
+    /// For one region, with the credentials of a session: directory buckets.
     S3Express,
 }
 
@@ -145,7 +145,7 @@ impl Endpoint {
         host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
 
-    /// The same endpoint at another host, in path style.
+    /// This endpoint at another host, in path style.
     #[cfg(test)]
     pub(crate) fn moved_to(self, origin: &str, bucket: &str) -> Self {
         let url = format!("{origin}/{bucket}");

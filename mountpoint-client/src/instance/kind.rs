@@ -14,13 +14,13 @@ pub enum MetadataUse {
     /// Unless the machine is certainly no EC2 instance.
     #[default]
     Auto,
-    /// In any case: somebody said where it is.
+    /// In any case: the user has named the service's address.
     Always,
     /// Not at all.
     Never,
 }
 
-/// What the firmware says about the machine.
+/// The kind of machine that the firmware names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Firmware {
     /// An EC2 instance, with its type if it is told.

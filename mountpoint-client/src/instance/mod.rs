@@ -1,5 +1,4 @@
-//! What is known of the machine if it is an EC2 instance: its metadata service, its type, what its
-//! network carries.
+//! The machine as an EC2 instance: its metadata service, its type, the throughput of its network.
 //!
 //! Knows no S3. Everything here is optional: a machine that is no instance loses no time over it.
 

@@ -1,4 +1,4 @@
-//! What the network of an EC2 instance carries, by its type.
+//! The throughput of an EC2 instance's network, by its type.
 //!
 //! The figures are EC2's own; `data/instance_throughput.py` writes the table and says where they
 //! come from. They decide how many connections are opened. Pure.

@@ -1,4 +1,4 @@
-//! When an interface is no longer used, and when it is tried again.
+//! When an interface goes out of use, and when it is tried again.
 //!
 //! Pure: no clock, no connection. [`Interfaces`](super::Interfaces) tells it what happened and
 //! acts.
@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-/// What is known of one interface.
+/// The health of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
     is_up: bool,

@@ -24,13 +24,14 @@ use parking_lot::Mutex;
 use super::complete::{complete, is_worded_by_s3};
 use super::interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 use super::proxy::{Proxy, ProxySettings};
+use super::trust::no_trust;
 
-/// What an HTTP client is made from.
+/// The settings of an HTTP client.
 #[derive(Debug)]
 pub(crate) struct HttpOptions {
     pub(crate) tls: TlsContext,
     pub(crate) proxies: ProxySettings,
-    /// `None`: the kernel chooses, and nobody counts.
+    /// `None`: the kernel chooses, and requests are not counted.
     pub(crate) interfaces: Option<Arc<Interfaces>>,
 }
 
@@ -47,17 +48,19 @@ struct Http(Arc<Shared>);
 
 struct Shared {
     options: HttpOptions,
-    /// As many as there are combinations: a few.
+    /// One for each combination: a few.
     connectors: Mutex<HashMap<Route, SharedHttpConnector>>,
 }
 
-/// What makes one connector different from another.
+/// The combination that a connector is made for.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Route {
     limits: Limits,
     interface: Option<usize>,
     /// With its login.
     proxy: Option<String>,
+    /// Whether a certificate is checked: the server's, or the proxy's.
+    is_tls: bool,
 }
 
 /// Time limits of one request.
@@ -102,8 +105,13 @@ impl HttpConnector for Limited {
         let options = &self.shared.options;
         let lane = options.interfaces.as_ref().map(|all| all.lane(1, None));
         let proxy = options.proxies.for_url(request.uri());
-        let connector = self.shared.connector(self.limits, lane.as_ref(), proxy);
-        let connector = match connector {
+        let route = Route {
+            limits: self.limits,
+            interface: lane.as_ref().map(Lane::index),
+            proxy: proxy.map(Proxy::secret_url),
+            is_tls: is_tls(request.uri(), proxy),
+        };
+        let connector = match self.shared.connector(route) {
             Ok(connector) => connector,
             Err(error) => return HttpConnectorFuture::ready(Err(error)),
         };
@@ -144,28 +152,22 @@ async fn watched(
 }
 
 impl Shared {
-    fn connector(
-        &self,
-        limits: Limits,
-        lane: Option<&Lane>,
-        proxy: Option<&Proxy>,
-    ) -> Result<SharedHttpConnector, ConnectorError> {
-        let route = Route {
-            limits,
-            interface: lane.map(Lane::index),
-            proxy: proxy.map(Proxy::secret_url),
-        };
+    fn connector(&self, route: Route) -> Result<SharedHttpConnector, ConnectorError> {
         if let Some(connector) = self.connectors.lock().get(&route) {
             return Ok(connector.clone());
         }
         let mut settings = HttpConnectorSettings::builder();
-        settings.set_connect_timeout(limits.connect);
-        settings.set_read_timeout(limits.read);
+        settings.set_connect_timeout(route.limits.connect);
+        settings.set_read_timeout(route.limits.read);
+        let tls = match route.is_tls {
+            true => self.options.tls.clone(),
+            false => no_trust(),
+        };
         let mut builder = Connector::builder()
             .connector_settings(settings.build())
             .pool_idle_timeout(POOL_IDLE)
             .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
-            .tls_context(self.options.tls.clone());
+            .tls_context(tls);
         if let Some(url) = &route.proxy {
             let proxy = ProxyConfig::all(url.as_str())
                 .map_err(|_| ConnectorError::user("the proxy's URL cannot be used".into()))?;
@@ -180,6 +182,13 @@ impl Shared {
         let mut connectors = self.connectors.lock();
         Ok(connectors.entry(route).or_insert(connector).clone())
     }
+}
+
+/// Whether the way to `url` is encrypted, to the server or to the proxy.
+fn is_tls(url: &str, proxy: Option<&Proxy>) -> bool {
+    let is_https = |scheme: &str| scheme.eq_ignore_ascii_case("https");
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_none_or(is_https) || proxy.is_some_and(|proxy| proxy.options().is_tls)
 }
 
 /// S3 closes idle connections after some 20 s; reusing one just then costs a retry.

@@ -297,7 +297,7 @@ fn known() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// What is said of a request that was given up.
+/// The reason of a request that was given up.
 pub(crate) const DEAD_INTERFACE: &str = "the server is out of reach over this network interface";
 /// Most answers come sooner. As long as the CRT's connections may stall.
 const LOOK_AFTER: Duration = Duration::from_secs(3);
@@ -428,7 +428,7 @@ mod tests {
         }
         lane.failed();
         lane.failed();
-        // Those that were ended are gone when each has had its turn.
+        // Tasks that were ended are gone when each has had its turn.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }

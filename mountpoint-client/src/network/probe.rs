@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpSocket, TcpStream};
 
-/// What probes connect to: the server, or the proxy in front of it.
+/// The address that probes connect to: the server, or the proxy in front of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeTarget {
     pub(crate) host: String,
@@ -44,7 +44,7 @@ async fn connect(address: SocketAddr, interface: &str) -> io::Result<TcpStream> 
 
 /// A server of many addresses is either reachable by the first few or not over this interface.
 const ADDRESSES_MAX: usize = 3;
-/// As long as connecting to all addresses may take.
+/// Time for the connections to all addresses together.
 const RESOLVE_MAX: Duration = Duration::from_secs(3);
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! Through which proxy a request goes.
+//! The proxy of a request.
 //!
 //! Pure. One decision for all that leaves the process: the CRT's data, the SDK's control requests,
 //! credentials. Knows no connection and reads no variable. Never prints a password.
@@ -48,8 +48,7 @@ impl ProxySettings {
         })
     }
 
-    /// The same, with hosts of this machine reached directly: what a container or an instance
-    /// offers to itself.
+    /// These settings, with direct connections to what a container or an instance offers to itself.
     #[must_use]
     pub(crate) fn beyond_this_machine(&self) -> Self {
         let mut settings = self.clone();
@@ -98,7 +97,7 @@ impl Proxy {
         }))
     }
 
-    /// As the CRT takes it.
+    /// The options that the CRT takes.
     pub(crate) fn options(&self) -> &ProxyOptions {
         &self.0
     }
@@ -108,7 +107,7 @@ impl Proxy {
         (self.0.host.clone(), self.0.port)
     }
 
-    /// As a URL with its login: a secret.
+    /// The URL with its login: a secret.
     pub(crate) fn secret_url(&self) -> String {
         let login =
             self.0.login.as_ref().map(|(user, password)| {

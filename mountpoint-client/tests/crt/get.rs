@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::{Fixture, Get, PATIENCE, Reply, Request, Server, eventually, key};
 use futures::executor::block_on;
@@ -27,7 +27,7 @@ fn a_range_arrives_and_was_asked_for_exactly() {
     let requests = server.requests();
     assert_eq!(requests.len(), 1);
     let request = &requests[0];
-    assert_eq!((&*request.method, &*request.target), ("GET", "/b/k"));
+    assert_eq!((&*request.method, &*request.path), ("GET", "/b/k"));
     assert_eq!(request.header("range"), Some("bytes=10-29"));
     assert_eq!(request.header("if-match"), Some(ETAG));
     assert_eq!(request.header("host"), Some(&*server.address.to_string()));
@@ -432,4 +432,19 @@ fn sixty_four_readers_are_sixty_four_requests_in_flight() {
     for get in gets {
         get.observer.wait().unwrap();
     }
+}
+
+/// The first attempt is given up after a stall; the second has more time.
+#[test]
+fn a_server_that_thinks_for_longer_than_a_stall_is_heard() {
+    const THINKS: Duration = Duration::from_secs(7);
+    let server = Server::start(|request, _| {
+        std::thread::sleep(THINKS);
+        Reply::range(&object(), "\"e\"", request)
+    });
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(0..10, None);
+    outcome.expect("the second attempt is answered");
+    assert_eq!(block.bytes(0..10), &object()[..10]);
+    assert_eq!(server.requests().len(), 2);
 }

@@ -2,42 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::executor::block_on;
 use futures::future::join_all;
-use mountpoint_client::testing::server::{
-    Fault, Operation, Rule, Server as Embedded, ServerOptions,
-};
-use mountpoint_client::types::{ObjectHeaders, Priority, PutCondition, PutRequest};
-use mountpoint_client::{CrtClientOptions, ErrorKind, ObjectClient};
+use mountpoint_client::testing::server::{Fault, Operation, Rule};
+use mountpoint_client::types::Priority;
+use mountpoint_client::{ErrorKind, ObjectClient};
 
-use crate::support::{Fixture, key};
+use crate::support::embedded::{BUCKET, fixture, put, server_of};
+use crate::support::key;
 
-const BUCKET: &str = "bucket";
 const SILENT: &str = "S3 has not answered anything for ";
-
-fn server() -> Embedded {
-    let server = Embedded::start(ServerOptions::default()).expect("the server starts");
-    server.store().put(BUCKET, "k", "0123456789");
-    server
-}
-
-fn fixture(server: &Embedded, change: impl FnOnce(&mut CrtClientOptions)) -> Fixture {
-    let mut options = Fixture::options(server.address());
-    options.bucket = BUCKET.to_owned();
-    change(&mut options);
-    Fixture::with(options)
-}
-
-fn put(name: &str) -> PutRequest {
-    PutRequest {
-        key: key(name),
-        body: Bytes::from_static(b"bytes"),
-        condition: PutCondition::None,
-        checksum: None,
-        headers: ObjectHeaders::default(),
-    }
-}
 
 #[track_caller]
 fn wait_until(what: &str, is_there: impl Fn() -> bool) {
@@ -53,8 +27,8 @@ fn wait_until(what: &str, is_there: impl Fn() -> bool) {
 
 #[test]
 fn uploads_in_flight_delay_no_look_up() {
-    let server = server();
-    let fixture = fixture(&server, |_| {});
+    let server = server_of(BUCKET);
+    let fixture = fixture(&server, BUCKET, |_| {});
     let held = server
         .faults()
         .add(Rule::on(Operation::PutObject, Fault::Hold));
@@ -78,8 +52,8 @@ fn uploads_in_flight_delay_no_look_up() {
 
 #[test]
 fn requests_behind_those_of_a_silent_server_fail_at_once() {
-    let server = server();
-    let fixture = fixture(&server, |options| {
+    let server = server_of(BUCKET);
+    let fixture = fixture(&server, BUCKET, |options| {
         options.silence_max = Duration::from_secs(4);
     });
     let client = &fixture.client;
@@ -125,8 +99,8 @@ fn requests_behind_those_of_a_silent_server_fail_at_once() {
 
 #[test]
 fn a_server_that_answers_something_is_not_silent() {
-    let server = server();
-    let fixture = fixture(&server, |options| {
+    let server = server_of(BUCKET);
+    let fixture = fixture(&server, BUCKET, |options| {
         options.silence_max = Duration::from_secs(4);
     });
     let client = &fixture.client;

@@ -16,7 +16,7 @@ const BREAK: Duration = Duration::from_secs(7);
 fn requests_after_a_break_go_over_the_connections_of_those_before() {
     let server = Server::start(|request, _| match request.method.as_str() {
         "PUT" => Reply::new(200).header("ETag", "\"e\""),
-        _ if request.target.contains("list-type=2") => {
+        _ if request.path.contains("list-type=2") => {
             Reply::new(200).body("<ListBucketResult></ListBucketResult>")
         }
         _ => Reply::range(b"object", "\"e\"", request),

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 use crate::support::bucket::{Connected, check_error, connect, options, runtime, server};
+use crate::support::child::Setting;
 
 /// Made for the tests of mountpoint-crt-sys, for localhost and 127.0.0.1.
 const CERTIFICATE: &[u8] = include_bytes!("../../../mountpoint-crt-sys/src/tests/data/server.pem");
@@ -143,4 +144,19 @@ fn a_bundle_that_is_none_is_refused_at_once() {
         &ErrorKind::InvalidRequest,
         &["--ca-bundle", "AWS_CA_BUNDLE"],
     );
+}
+
+/// A debug build panics where it reads certificates of the system and finds none.
+#[test]
+fn without_tls_no_certificate_is_read() {
+    let server = server();
+    let mut child = Setting::new(&server)
+        .variable("AWS_ACCESS_KEY_ID", "key")
+        .variable("AWS_SECRET_ACCESS_KEY", "secret")
+        .variable("SSL_CERT_FILE", "/there/is/none")
+        .variable("SSL_CERT_DIR", "/there/is/none")
+        .start();
+    child.check("connect", "ok");
+    child.check("bucket", "ok");
+    assert_eq!(server.log().count(Operation::HeadBucket), 1);
 }

@@ -22,8 +22,7 @@ impl RingWaker {
 
     /// Ends the current wait, or the next one.
     pub fn wake(&self) {
-        // It cannot fail: the counter, which nobody reads, would have to reach its end after 2^64
-        // wake-ups.
+        // The write cannot fail: it would take 2^64 wake-ups to fill the counter.
         (&self.0).write_all(&1_u64.to_ne_bytes()).ok();
     }
 

@@ -59,7 +59,7 @@ impl fmt::Debug for Message {
     }
 }
 
-/// As for [`Message`].
+/// Printed without values of headers, as [`Message`] is.
 impl fmt::Debug for RangedGet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RangedGet")

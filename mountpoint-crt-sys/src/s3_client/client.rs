@@ -85,7 +85,7 @@ impl Client {
         Self::with_delivery(runtime, options, Delivery::Hooked)
     }
 
-    /// As `new`; `AtTheEnd` leaves the hook out.
+    /// Starts a client; `AtTheEnd` leaves the hook out.
     pub(crate) fn with_delivery(
         runtime: &Runtime,
         options: &ClientOptions,

@@ -11,10 +11,11 @@ use std::time::Duration;
 use tracing::Event;
 use tracing::subscriber::with_default;
 
+use super::http::spawn;
 use super::logs::OnWarning;
 use super::probe::{SOON, client, message, send};
 use super::runtime;
-use super::server::{Server, Then, answer, spawn};
+use super::server::{Server, Then, answer};
 use crate::request::exchange::Delivery;
 use crate::{Client, Runtime, RuntimeOptions};
 

@@ -11,9 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::http;
 use super::probe::{SOON, client, get, get_into, message, pattern};
 use super::runtime;
-use super::server::{self, Server, Then, answer, partial_head, send};
+use super::server::{Server, Then, answer, partial_head, send};
 use crate::block::{BlockFill, BlockPool};
 use crate::connection::socket::moved;
 
@@ -233,7 +234,7 @@ fn a_server_that_reads_slowly_gets_every_byte() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let (body_sender, bodies) = channel();
-    server::spawn(move || {
+    http::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut all = Vec::new();
         let mut piece = vec![0; 50_000];
@@ -268,7 +269,7 @@ fn a_body_lives_until_the_socket_is_done_with_it() {
         let (go, gate) = channel::<()>();
         let (body_sender, bodies) = channel();
         let (begun_sender, begun) = channel();
-        server::spawn(move || {
+        http::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut all = vec![0; 100_000];
             stream.read_exact(&mut all).unwrap();

@@ -2,6 +2,7 @@
 
 mod endless;
 mod get;
+mod http;
 mod idle_connections;
 mod in_place;
 mod logs;

@@ -1,18 +1,9 @@
-//! A small HTTP server over std's sockets: a thread for each connection, answers written by hand.
+//! A small HTTP server over std's sockets, whose answers are written by hand.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
+use std::io::{BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
-/// A request as a client sent it.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
+use super::http::{Request, listen, read_request};
 
 /// Whether the connection lives on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +33,9 @@ impl Server {
         wrap: impl Fn(TcpStream) -> W + Send + Sync + 'static,
         answer: impl Fn(&Request, &mut dyn Wire) -> Then + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let serving = Arc::new((wrap, answer));
-        spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = Arc::clone(&serving);
-                spawn(move || {
-                    stream.set_nodelay(true).unwrap();
-                    serve((serving.0)(stream), &serving.1);
-                });
-            }
+        let address = listen("0.0.0.0:0", move |stream| {
+            stream.set_nodelay(true).unwrap();
+            serve(wrap(stream), &answer);
         });
         Self { address }
     }
@@ -86,14 +69,6 @@ impl Server {
 }
 
 impl Request {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
-    }
-
     /// The range asked for.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         let range = self
@@ -132,13 +107,6 @@ pub(crate) fn send(wire: &mut dyn Wire, bytes: &[u8]) {
     wire.write_all(bytes).and_then(|()| wire.flush()).ok();
 }
 
-pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
-    thread::Builder::new()
-        .name("test-server".into())
-        .spawn(work)
-        .unwrap();
-}
-
 fn serve(stream: impl Wire, answer: &dyn Fn(&Request, &mut dyn Wire) -> Then) {
     let mut wire = BufReader::new(stream);
     while let Some(request) = read_request(&mut wire) {
@@ -146,38 +114,4 @@ fn serve(stream: impl Wire, answer: &dyn Fn(&Request, &mut dyn Wire) -> Then) {
             return;
         }
     }
-}
-
-/// None at the end of the connection.
-pub(crate) fn read_request(wire: &mut impl BufRead) -> Option<Request> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        if wire.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let mut first = lines.first()?.split(' ');
-    let (method, path) = (first.next()?.to_owned(), first.next()?.to_owned());
-    let headers: Vec<_> = lines[1..]
-        .iter()
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let mut request = Request {
-        method,
-        path,
-        headers,
-        body: Vec::new(),
-    };
-    let len = request
-        .header("content-length")
-        .map_or(0, |len| len.parse().unwrap());
-    request.body = vec![0; len];
-    wire.read_exact(&mut request.body).ok()?;
-    Some(request)
 }

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use super::http::spawn;
 use super::probe::{get, message, options, send};
-use super::server::{Server, answer, spawn};
+use super::server::{Server, answer};
 use super::{panic_silently, runtime};
 use crate::{
     Client, ClientOptions, Credentials, CredentialsReply, CredentialsSource, ErrorKind, Signing,

@@ -9,7 +9,7 @@ use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::is_header_value;
 use crate::types::{Checksum, ETag};
 
-/// A header that says something.
+/// A header that is not empty.
 pub(in crate::crt_client) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
     head.header(name)
         .map(str::trim)

@@ -65,7 +65,7 @@ impl<'a> Exchange<'a> {
         let transient = |what| Fault::from(self.operation.error(ErrorKind::Transient, what));
         let (sender, mut receiver) = tokio::sync::oneshot::channel();
         let avoided = *self.avoided.lock();
-        // A request without a body is something to do as well.
+        // A request without a body counts as work as well.
         let lane = self.core.data.lane(self.body.len().max(1) as u64, avoided);
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let client = (self.client)(&lane);
@@ -102,12 +102,11 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// As [`core::retry`], of attempts that are sent over the CRT.
+/// Repeats attempts over the CRT by [`core::retry`].
 ///
-/// Why there is no connection the CRT tells in few words, and after a TLS negotiation that failed
-/// only 10 to 30 s later. So as long as the server has never answered, the SDK, whose TLS and
-/// resolver tell what is wrong, asks it something first where there is TLS, and afterwards where
-/// there is none.
+/// The CRT says little about a connection that cannot be made, and after a failed TLS negotiation
+/// only 10 to 30 s later. So until the server has answered once, the SDK, whose TLS and resolver
+/// name the reason, greets it: before the request with TLS, after a failure without.
 pub(in crate::crt_client) async fn retry<T, A>(
     core: &Core,
     call: Call,
@@ -136,7 +135,7 @@ where
     Err(error)
 }
 
-/// Asks the server something by the SDK. A fault if it gives no answer.
+/// Sends HeadBucket over the SDK. A fault if no answer comes.
 async fn greet(core: &Core, operation: &Operation) -> Result<(), Fault> {
     let asked = core.sdk.head_bucket().bucket(&core.bucket).send().await;
     let fault = asked.err().map(|error| of_sdk(operation, &error));
@@ -151,7 +150,7 @@ fn is_unknown_success(head: &ResponseHead) -> bool {
     head.is_success() && !matches!(head.status, 200 | 204 | 206)
 }
 
-/// Takes back a request that nobody waits for any more.
+/// Cancels a request when its future is dropped.
 struct CancelOnDrop(Option<Cancel>);
 
 impl Drop for CancelOnDrop {
@@ -162,5 +161,5 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A connection that cannot be made fails sooner, with what there is to tell.
+/// Longest greeting: a connection that cannot be made fails sooner, and names the reason.
 const GREETING_MAX: Duration = Duration::from_secs(3);

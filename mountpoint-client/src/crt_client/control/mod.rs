@@ -1,7 +1,7 @@
 //! Requests other than a GET into a block: listings, heads, uploads, copies, deletions.
 //!
-//! What a mount asks all the time, and what has a body in our memory, goes over the CRT
-//! ([`exchange`]); the rest goes over the AWS SDK, which knows S3's documents.
+//! Frequent requests, and those with a body in our memory, go over the CRT ([`exchange`]); the rest
+//! goes over the AWS SDK, which knows S3's documents.
 
 pub(super) mod answer;
 pub(super) mod append;

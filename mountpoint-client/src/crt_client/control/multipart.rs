@@ -23,7 +23,7 @@ use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::{decode_form, xml_element};
-use crate::endpoint::copy_source;
+use crate::endpoint::{copy_source, encode_query};
 use crate::types::{
     Checksum, ChecksumAlgorithm, CopySource, ETag, Key, ObjectHeaders, Part, PartNumber,
     PutCondition, PutOutput, Upload,
@@ -111,8 +111,7 @@ async fn begin(
     begun
 }
 
-/// What the headers of an upload call the checksum of its parts, and how that of the object is made
-/// of them.
+/// Names of the parts' checksum and of the kind of the object's in the headers of an upload.
 fn names_of(algorithm: ChecksumAlgorithm) -> (&'static str, &'static str) {
     match algorithm {
         ChecksumAlgorithm::Crc32c => ("CRC32C", "COMPOSITE"),
@@ -132,7 +131,7 @@ fn upload_id_of(operation: &Operation, answer: &Response) -> Result<String, Faul
     Err(operation.error(ErrorKind::Transient, what).into())
 }
 
-/// Aborts an upload that nobody will hear of.
+/// Aborts an upload whose caller gets an error instead.
 pub(in crate::crt_client) async fn give_up(core: &Arc<Core>, upload: &Upload) {
     if let Err(error) = abort(core, upload).await {
         tracing::warn!("an unfinished upload stays on the server: {error}");
@@ -264,16 +263,19 @@ pub(in crate::crt_client) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending
     writing(core, async move {
         let core = core_of_task;
         let operation = core.on_key("AbortMultipartUpload", &upload.key);
-        let attempt = || async {
-            let call = core
-                .sdk
-                .abort_multipart_upload()
-                .bucket(&core.bucket)
-                .key(upload.key.as_str());
-            let output = call.upload_id(&upload.upload_id).send().await;
-            output.map(drop).map_err(|error| of_sdk(&operation, &error))
+        let message = Message {
+            operation: "AbortMultipartUpload",
+            method: "DELETE",
+            path: format!(
+                "{}?uploadId={}",
+                core.endpoint.path(&upload.key),
+                encode_query(&upload.upload_id)
+            ),
+            headers: core.headers_of("AbortMultipartUpload"),
         };
-        retry(&core, Call::quick(operation.clone()), attempt).await
+        let exchange = Exchange::control(&core, &operation, message);
+        let attempt = || async { exchange.send().await.map(drop) };
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 
@@ -428,5 +430,5 @@ async fn uploads_page(
 
 /// S3's limit.
 const PART_NUMBER_MAX: u16 = 10_000;
-/// 100,000 unfinished uploads under one prefix are not Mountpoint's.
+/// Mountpoint leaves fewer than 100,000 unfinished uploads under one prefix.
 const UPLOAD_PAGES_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! HeadObject, and what the head of any answer says of its object.
+//! HeadObject, and how the head of any answer describes its object.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -21,12 +21,12 @@ pub(in crate::crt_client) fn head(core: &Arc<Core>, key: &Key) -> Pending<Object
 }
 
 pub(in crate::crt_client) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
-    // Checksums are of use where bytes can be appended. Elsewhere that might ask for a permission
-    // that nobody needs.
+    // An append needs the object's checksum. Elsewhere the question might need a permission that
+    // the mount does not have.
     head_with(core, key, core.is_directory_bucket, object_details)
 }
 
-/// What HeadObject says, as `read` sees it.
+/// Sends HeadObject and reads its answer by `read`.
 fn head_with<T: Send + 'static>(
     core: &Arc<Core>,
     key: &Key,
@@ -67,7 +67,7 @@ async fn ask<T>(
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }
 
-/// What becomes of the head of an answer.
+/// Reads the head of an answer.
 type ReadHead<T> = fn(&Operation, &Key, &ResponseHead) -> Result<T, Fault>;
 
 fn sized_info(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<ObjectInfo, Fault> {
@@ -80,7 +80,7 @@ fn sized_info(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<O
     }
 }
 
-/// What the answer says of an object of this size.
+/// Version and times of an object of this size.
 pub(in crate::crt_client) fn object_info(
     operation: &Operation,
     key: &Key,
@@ -104,7 +104,7 @@ pub(in crate::crt_client) fn object_info(
     })
 }
 
-/// What the `x-amz-restore` header says: whether an archived object has a copy that can be read.
+/// Whether the `x-amz-restore` header tells of a copy that can be read.
 fn is_restored(restore: &str) -> bool {
     restore.contains("ongoing-request=\"false\"")
 }
@@ -123,7 +123,7 @@ fn object_details(
     })
 }
 
-/// What an object carries besides its bytes.
+/// The headers and the metadata of an object.
 fn carried(head: &ResponseHead) -> ObjectHeaders {
     let metadata = head.headers.iter().filter_map(|(name, value)| {
         let (start, name) = name.split_at_checked(METADATA.len())?;

@@ -152,7 +152,7 @@ fn delete_list(operation: &Operation, objects: &[(Key, Option<ETag>)]) -> Result
     })
 }
 
-/// Which of the `objects` are still there. What was not there is what the caller wanted.
+/// Those of the `objects` that are still there. An object that was missing counts as deleted.
 ///
 /// An error that names none of them, as where a server spells a key in another way, may be of any:
 /// then nothing is said to be deleted.
@@ -246,8 +246,9 @@ fn copy_call(
         .set_if_none_match(if_none_match)
 }
 
-/// The version of a copy that was made, where the answer does not tell it: that of the object that
-/// is there. If that cannot be asked, nobody knows.
+/// The version of a copy whose answer does not tell it: that of the object that is there.
+///
+/// If HeadObject fails, the outcome of the copy is unknown.
 async fn etag_of_copy(core: &Arc<Core>, key: &Key) -> Result<PutOutput, ClientError> {
     let there = head(core, key).await.map_err(|mut error| {
         error.answer_was_lost = true;
@@ -257,7 +258,7 @@ async fn etag_of_copy(core: &Arc<Core>, key: &Key) -> Result<PutOutput, ClientEr
     Ok(PutOutput { etag })
 }
 
-/// What the copy carries.
+/// The call with the metadata of the copy.
 fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObjectFluentBuilder {
     match headers {
         CopyHeaders::Same(named) => {
@@ -275,8 +276,8 @@ fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObj
     }
 }
 
-/// What it carries besides, by the names of the headers: the SDK wants an `Expires` that is a time,
-/// which S3 does not.
+/// Headers of the copy that the SDK has no method for: the SDK wants an `Expires` that is a time,
+/// S3 does not.
 fn headers_of_copy(headers: &CopyHeaders, keeps_encryption: bool) -> Vec<(String, String)> {
     let (CopyHeaders::Same(named) | CopyHeaders::New(named)) = headers;
     let mut more = uncopied_headers(named, keeps_encryption);

@@ -51,7 +51,7 @@ pub(in crate::crt_client) fn rename(
             })
         };
         let outcome = retry(&core, Call::quick(operation.clone()), attempt).await;
-        // Whatever the last answer says: one that never came may have done it.
+        // Whatever the last answer says: an attempt whose answer was lost may have renamed.
         outcome.map_err(|mut error| {
             error.answer_was_lost |= was_lost.load(Ordering::Relaxed);
             error

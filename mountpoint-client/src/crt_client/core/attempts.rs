@@ -35,7 +35,7 @@ pub(in crate::crt_client) struct Attempts {
     began: Instant,
     /// Since when there has been neither a good answer nor progress.
     fails_since: Option<Instant>,
-    /// That has lasted long enough to be told.
+    /// Set once the failures have lasted long enough for a line in the log.
     troubled: Option<Troubled>,
     /// Since when nothing has moved at all.
     silent_since: Option<Instant>,
@@ -96,11 +96,11 @@ impl Attempts {
         });
     }
 
-    /// The request has its answer, `what` says to what.
+    /// The request, which `what` names, has its answer.
     fn answered(&mut self, core: &Core, what: impl FnOnce() -> String) {
         let now = || core.started.elapsed();
         if let Some(news) = core.outage.answered(self.troubled.take(), now) {
-            // At the level of the line that it ends: whoever has read that one is to see this one.
+            // At the level of the line about the outage, so that both are seen or neither.
             tracing::warn!(
                 endpoint = core.address,
                 requests = news.requests,
@@ -116,7 +116,7 @@ impl Attempts {
         self.began.elapsed()
     }
 
-    /// The attempt is late. A server that was never there is no silent one.
+    /// The attempt is late. A server that was never there does not count as silent.
     pub(super) fn waits(&mut self, core: &Core) {
         if core.was_reached.load(Ordering::Relaxed) {
             let began = self.began;
@@ -131,8 +131,7 @@ impl Attempts {
         self.tell(core, late);
     }
 
-    /// Tells of an outage, if this request has failed for so long and the server has ever been
-    /// there.
+    /// Logs an outage, if this request has failed for long enough and the server was there before.
     fn tell(&mut self, core: &Core, error: &ClientError) {
         let Some(since) = self.fails_since else {
             return;

@@ -33,12 +33,12 @@ impl Call {
     }
 }
 
-/// How much there is to do for a request, which decides what it may take.
+/// How much work a request is, which decides how long it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
-    /// Little.
+    /// No body and little work.
     Control,
-    /// Its body has to arrive.
+    /// The server waits for the request's body.
     Upload,
     /// S3 copies, or puts parts together.
     Work,

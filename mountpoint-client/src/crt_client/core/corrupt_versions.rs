@@ -1,4 +1,4 @@
-//! Versions of objects whose bytes came otherwise than they were stored.
+//! Versions of objects whose bytes did not match their checksum.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,12 +7,13 @@ use parking_lot::Mutex;
 
 use crate::types::{ETag, Key};
 
-/// Versions whose bytes came otherwise than they were stored. A piece of one has no checksum of its
-/// own, so that the kernel, which asks for pieces of what it could not have as a whole, would get
-/// such bytes; until the whole came right.
+/// Versions whose bytes did not match their checksum.
+///
+/// A piece of an object has no checksum of its own, and the kernel asks for pieces where the whole
+/// has failed. So no piece of such a version is shown until the whole has matched.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct CorruptVersions {
-    /// How many there are, to be looked at by each GET.
+    /// Number of versions, read by each GET without the lock.
     count: AtomicUsize,
     /// Held for a few instructions; no other lock is taken under it.
     versions: Mutex<VecDeque<(Key, ETag)>>,
@@ -30,7 +31,7 @@ impl CorruptVersions {
         self.count.store(versions.len(), Ordering::Relaxed);
     }
 
-    /// All of the object came right.
+    /// The whole object matched its checksum.
     pub(in crate::crt_client) fn remove(&self, key: &Key) {
         if self.count.load(Ordering::Relaxed) > 0 {
             let mut versions = self.versions.lock();

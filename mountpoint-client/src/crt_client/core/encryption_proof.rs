@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// What is known of it.
+/// The proof, and the turn of the request that asks for it.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct EncryptionProof {
     is_proven: AtomicBool,
-    /// One request asks, and those that come meanwhile wait for its answer.
+    /// One request asks the server; later requests wait for the answer.
     turn: Mutex<()>,
 }
 

@@ -52,17 +52,17 @@ pub(super) struct Core {
     /// The endpoint for a person, with the proxy in front of it.
     pub(super) address: String,
     pub(super) user_agent: String,
-    /// What the settings put on requests.
+    /// Headers that the settings put on requests.
     pub(super) headers: RequestHeaders,
-    /// Whether the server encrypts as those say.
+    /// Whether the server encrypts as those headers say.
     pub(super) encryption: EncryptionProof,
     /// Longest range of one GET, in bytes.
     pub(super) part_size_max: usize,
-    /// What is asked seldom.
+    /// Carries rare requests.
     pub(super) sdk: aws_sdk_s3::Client,
-    /// Object data, and what is asked all the time.
+    /// Carries object data and frequent requests.
     pub(super) data: DataClients,
-    /// What requests are signed with: the user's keys, or those of a session.
+    /// Keys that sign requests: the user's, or those of a session.
     pub(super) credentials: Option<CredentialsCache>,
     /// Sessions, where requests are signed with them: S3 Express.
     pub(super) sessions: Option<Sessions>,
@@ -75,7 +75,7 @@ pub(super) struct Core {
     pub(super) started: Instant,
     /// Held for a few instructions; no other lock is taken under it.
     pub(super) pace: Mutex<Pace>,
-    /// As `pace`.
+    /// Held for a few instructions; no other lock is taken under it.
     pub(super) suspicion: Mutex<Suspicion>,
     pub(super) outage: Arc<Watch>,
     pub(super) breaker: Arc<Breaker>,
@@ -127,7 +127,7 @@ impl Core {
     /// Whether a refusal without a reason may be for keys that have expired.
     ///
     /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is
-    /// common: whoever may not list a bucket is told so for each key that is not there.
+    /// common: S3 sends it for each missing key if the user may not list the bucket.
     fn may_be_expired(&self, fault: &Fault) -> bool {
         let is_typical = match fault.error.status {
             Some(400) => true,
@@ -137,8 +137,7 @@ impl Core {
         fault.is_mute && is_typical
     }
 
-    /// What is to be done about keys of `generation`, which are still in use and were refused
-    /// without a reason.
+    /// The verdict on keys of `generation`, which are in use and were refused without a reason.
     fn suspect(&self, generation: u64) -> Verdict {
         let gap = match self.sessions {
             Some(_) => suspicion::SESSION_GAP,
@@ -148,7 +147,7 @@ impl Core {
         suspicion.judge(generation, self.started.elapsed(), gap)
     }
 
-    /// How long a request that is ready now must wait, because the server said to slow down.
+    /// Wait of a request that is ready now, because the server said to slow down.
     pub(super) fn pace(&self) -> Duration {
         self.pace.lock().start(self.started.elapsed())
     }

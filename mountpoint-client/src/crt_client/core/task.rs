@@ -1,5 +1,4 @@
-//! Requests as tasks of the client's runtime, because what polls a [`Pending`] need not be a thread
-//! of it.
+//! Requests as tasks of the client's runtime, so that any thread may poll a [`Pending`].
 
 use std::pin::Pin;
 use std::sync::Arc;

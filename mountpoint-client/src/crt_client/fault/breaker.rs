@@ -8,8 +8,8 @@
 //! any answer, to it or to another request, closes the breaker.
 //!
 //! [`Silence`] is pure: values in, values out. A request that is late holds a [`Waiting`]. The
-//! probes are one task of the runtime, which ends with the silence, or when nobody waits and the
-//! breaker is closed.
+//! probes are one task of the runtime, which ends with the silence, or when no request waits and
+//! the breaker is closed.
 //!
 //! Lock: the silence's, held for a few instructions; no other lock is taken under it.
 
@@ -27,16 +27,16 @@ use super::operation::Operation;
 use super::sdk_fault::of_sdk;
 use crate::ErrorKind;
 
-/// What is known of requests that have no answer.
+/// The requests that have no answer.
 #[derive(Debug)]
 struct Silence {
-    /// How long it lasts until the breaker opens.
+    /// Length of a silence that opens the breaker.
     max: Duration,
     /// When the first request began that waits, or waited a moment ago, on the caller's clock.
     since: Duration,
     /// Requests that are late.
     waiting: usize,
-    /// When the last of them was given up.
+    /// When the last late request was given up.
     left_at: Option<Duration>,
     is_open: bool,
 }
@@ -63,7 +63,7 @@ impl Silence {
         self.waiting += 1;
     }
 
-    /// One of them is late no more.
+    /// A request is late no more.
     fn left(&mut self, now: Duration) {
         self.waiting -= 1;
         self.left_at = Some(now);
@@ -100,7 +100,7 @@ pub(in crate::crt_client) struct Breaker {
     is_open: watch::Sender<bool>,
 }
 
-/// What asks S3 whether it is there.
+/// Asks S3 whether it is there.
 #[derive(Clone)]
 pub(in crate::crt_client) struct Probe {
     sdk: aws_sdk_s3::Client,
@@ -122,7 +122,7 @@ impl Probe {
         }
     }
 
-    /// Whether there is an answer, whatever it says. Without keys nothing can be asked, and every
+    /// Whether S3 answers, with success or an error. Without keys no probe can be sent; then every
     /// request says why.
     async fn is_answered(&self) -> bool {
         let asked = self.sdk.head_bucket().bucket(&self.bucket).send().await;
@@ -227,7 +227,7 @@ impl Breaker {
         );
     }
 
-    /// How long the task of the probes may do something else. `None` ends it, since nobody waits.
+    /// Time until the next probe. `None` ends the task, since no request waits.
     fn patience(&self) -> Option<Duration> {
         let silence = self.silence.lock();
         if silence.is_open {
@@ -242,7 +242,7 @@ impl Breaker {
     }
 }
 
-/// Probes until S3 answers or nobody waits.
+/// Probes until S3 answers or no request waits.
 async fn watch_over(breaker: Weak<Breaker>) {
     loop {
         let (probe, patience) = match breaker.upgrade() {
@@ -287,8 +287,8 @@ impl fmt::Debug for Breaker {
     }
 }
 
-/// A request alone is tried for as long ([`REQUEST_DEADLINE`](crate::retry::REQUEST_DEADLINE)): who
-/// comes behind it has heard enough by then.
+/// Silence after which requests fail at once: as long as one request alone is tried
+/// ([`REQUEST_DEADLINE`](crate::retry::REQUEST_DEADLINE)).
 pub(in crate::crt_client) const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Time for one probe, and between two. A night of silence is some thousand of them.
 const PROBE_GAP: Duration = Duration::from_secs(5);

@@ -18,9 +18,9 @@ pub(in crate::crt_client) struct Fault {
     pub(in crate::crt_client) expired: bool,
     /// The server refused without a reason: answers to HEAD have no body.
     pub(in crate::crt_client) is_mute: bool,
-    /// Nothing came for so long that the attempt was given up.
+    /// The attempt was given up because nothing moved.
     pub(in crate::crt_client) is_silence: bool,
-    /// Nothing says that the server has not done what was asked, and it is asked again.
+    /// The server may have done what was asked, although the request is sent again.
     pub(in crate::crt_client) may_be_done: bool,
     /// When the server gave the answer, by its clock.
     pub(in crate::crt_client) answered_at: Option<SystemTime>,

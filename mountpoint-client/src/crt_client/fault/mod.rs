@@ -1,8 +1,7 @@
-//! What goes wrong, and what to make of it: the meaning of one failure, and of many.
+//! Failures: the meaning of one, and of many.
 //!
-//! `classify` has the one table of failures, for the CRT's and the SDK's alike. `Breaker` and
-//! `Watch` see that a server answers nothing, `Suspicion` that it refuses keys which may have been
-//! replaced.
+//! `classify` has the one table of failures, for the CRT and the SDK. `Breaker` and `Watch` notice
+//! a server that answers nothing, `Suspicion` keys that the server refuses because they expired.
 
 mod breaker;
 mod classify;

@@ -1,10 +1,10 @@
-//! What was asked of S3, as messages name it.
+//! An operation of S3, as messages name it.
 
 use super::hint;
 use crate::types::Key;
 use crate::{ClientError, ErrorKind};
 
-/// What is asked of S3, for messages.
+/// One operation on one object or bucket.
 #[derive(Clone, Debug)]
 pub(in crate::crt_client) struct Operation {
     /// S3's name of it: `GetObject`, …

@@ -1,9 +1,8 @@
-//! What the log says of requests that are sent again and again: one line when that has gone on for
-//! a while, one when an answer comes.
+//! The log of requests that are sent again and again: one line when an outage has lasted for a
+//! while, one when an answer comes.
 //!
-//! [`Outage`] is pure: values in, values out. [`Watch`] is the client's one, with the lock; whoever
-//! is refused holds a [`Troubled`], so that a request that is given up or dropped is not waited
-//! for.
+//! [`Outage`] is pure: values in, values out. [`Watch`] adds the lock. A request that fails holds a
+//! [`Troubled`], so that one that is given up or dropped does not keep the outage open.
 //!
 //! Invariant: at most one line of either kind in [`LINE_GAP`], however many requests fail.
 
@@ -13,10 +12,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// What is known of the requests that get no good answer.
+/// The requests that get no good answer.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct Outage {
-    /// When the first of them failed, on the caller's clock.
+    /// The time of the first failure, on the caller's clock.
     since: Option<Duration>,
     /// Requests that have failed for [`NOTICED_AFTER`] and are still sent.
     troubled: usize,
@@ -25,12 +24,12 @@ pub(in crate::crt_client) struct Outage {
     is_told: bool,
 }
 
-/// What a line says besides the request that it names.
+/// The figures of a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::crt_client) struct News {
-    /// How long it has lasted.
+    /// The outage's length so far.
     pub(in crate::crt_client) lasts: Duration,
-    /// Requests that wait for its end.
+    /// Requests that wait for the end of the outage.
     pub(in crate::crt_client) requests: usize,
 }
 
@@ -40,8 +39,7 @@ impl Outage {
         self.troubled += 1;
     }
 
-    /// One of them failed once more; the first time was at `since`. The news, if it is time for a
-    /// line.
+    /// A request failed once more; its first failure was at `since`. The news, if a line is due.
     fn failed(&mut self, since: Duration, now: Duration) -> Option<News> {
         let since = *self.since.get_or_insert(since);
         let rests = self.told_at.is_some_and(|told| now < told + LINE_GAP);
@@ -53,7 +51,7 @@ impl Outage {
         Some(self.news(since, now))
     }
 
-    /// One of them has its answer, was given up or is no longer wanted.
+    /// A request has its answer, was given up or is no longer wanted.
     fn left(&mut self) {
         self.troubled -= 1;
         if self.troubled == 0 && !self.is_told {
@@ -84,14 +82,14 @@ impl Outage {
 /// The outage of one client.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct Watch {
-    /// As the outage's, to be looked at with each answer.
+    /// Copy of the outage's word, read with each answer without the lock.
     is_told: AtomicBool,
     /// Held for a few instructions; no other lock is taken under it.
     outage: Mutex<Outage>,
 }
 
 impl Watch {
-    /// As [`Outage::answered`], and gives back what the request held.
+    /// Passes an answer on to [`Outage::answered`], and gives back what the request held.
     pub(in crate::crt_client) fn answered(
         &self,
         troubled: Option<Troubled>,
@@ -119,7 +117,7 @@ impl Troubled {
         Self(Arc::clone(watch))
     }
 
-    /// As [`Outage::failed`].
+    /// Passes a failure on to [`Outage::failed`].
     pub(in crate::crt_client) fn failed(&self, since: Duration, now: Duration) -> Option<News> {
         let mut outage = self.0.outage.lock();
         let news = outage.failed(since, now);

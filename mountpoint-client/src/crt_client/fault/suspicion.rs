@@ -2,28 +2,27 @@
 //!
 //! Pure: values in, values out; no clock, no look-up. `Core` asks it and acts.
 //!
-//! Invariant: every request that was refused with keys under suspicion gets the same answer,
-//! however many there are and whoever is first. Between two suspicions of different keys there is a
-//! gap, because a refusal may as well mean that there is no permission, and a look-up of keys costs
-//! something.
+//! Invariant: every request that was refused with suspected keys gets the same verdict, in whatever
+//! order the refusals come. Two suspicions of different keys have a gap between them, because a
+//! refusal may also mean a missing permission, and a look-up of keys costs a request.
 
 use std::time::Duration;
 
 /// The last suspicion.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct Suspicion {
-    /// The keys that it was of.
+    /// The suspected keys.
     generation: Option<u64>,
-    /// When it arose, on the caller's clock.
+    /// The time of the suspicion, on the caller's clock.
     at: Option<Duration>,
 }
 
-/// What is to be done about keys that were refused.
+/// What follows from a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::crt_client) enum Verdict {
-    /// They are replaced, and the request is repeated.
+    /// The keys are replaced, and the request is repeated.
     Replace,
-    /// Other keys were replaced a moment ago: these may be suspected after this time.
+    /// Other keys were replaced a moment ago: these keys may be suspected after this time.
     Later(Duration),
 }
 
@@ -59,11 +58,13 @@ impl Suspicion {
 /// How often one request is repeated with other keys: once for keys that it replaces, and as often
 /// again for keys that were replaced while it was sent, or after a pause between two suspicions.
 pub(in crate::crt_client) const KEYS_REFUSED_MAX: u32 = 3;
-/// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
+/// Time between two suspicions of keys: keys live for minutes at least, so new ones are not
+/// suspected at once.
 pub(in crate::crt_client) const GAP: Duration = Duration::from_secs(10);
-/// The same of sessions. S3 opens one in milliseconds, and a permission is refused when a session
-/// is opened: a refusal of anything else is most likely the session's end, and worth waiting for
-/// the next suspicion.
+/// Time between two suspicions of sessions, which S3 opens in milliseconds.
+///
+/// S3 refuses a missing permission when a session is opened. Any other refusal is most likely the
+/// session's end, so the request waits for the next suspicion.
 pub(in crate::crt_client) const SESSION_GAP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The first bytes of an object that nobody has seen yet: one GetObject that also tells what
+//! The first bytes of an object of unknown size: one GetObject, whose head also tells what
 //! HeadObject would.
 //!
-//! A GET into a block has to know its length beforehand, so this one is answered into memory of its
-//! own: for few bytes.
+//! A GET into a block has to know its length beforehand. This answer has memory of its own, so it
+//! is for few bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -94,7 +94,7 @@ async fn get_with(
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }
 
-/// What the head of the answer says of the object. A server that ignores the range sends all of it.
+/// Size, version and times of the object. A server that ignores the range sends the whole object.
 fn info_of(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<ObjectInfo, Fault> {
     let size = match header(head, "content-range") {
         Some(range) => range

@@ -2,7 +2,7 @@
 //! already.
 //!
 //! [`GetOperation`] fills a block, [`first_bytes`] is a small answer in memory of its own. A byte
-//! is shown only once the head of its answer, and where S3 tells one its checksum, says that it
+//! is shown only once the head of its answer, and the checksum where S3 sends one, prove that it
 //! belongs to the version.
 
 mod answer_head;

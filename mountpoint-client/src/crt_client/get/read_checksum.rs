@@ -1,4 +1,4 @@
-//! The checksum of bytes that were read, where S3 tells one that is of exactly these bytes.
+//! The checksum of bytes that were read, where S3 sends one of exactly these bytes.
 //!
 //! Sends nothing. S3 sends the checksum that it keeps of an object with an answer that has all of
 //! it. That of an object in parts may be made of the checksums of its parts (COMPOSITE): it cannot
@@ -13,8 +13,8 @@ use mountpoint_crt_sys::ResponseHead;
 
 use crate::crt_client::control::answer::header;
 
-/// What the bytes must have. SHA-1 and SHA-256 are not looked at: they cost ten times as much as
-/// the transfer.
+/// The checksum that the bytes must have. SHA-1 and SHA-256 are ignored: computing them costs ten
+/// times as much as the transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::crt_client) struct Expected {
     name: &'static str,
@@ -47,7 +47,7 @@ pub(in crate::crt_client) fn is_checked(len: u64) -> bool {
     len <= CHECKED_MAX
 }
 
-/// What the answer, which has all bytes of its object, says of them.
+/// The checksum in an answer that has all bytes of its object.
 pub(in crate::crt_client) fn expected(head: &ResponseHead) -> Option<Expected> {
     let is_of_whole = match header(head, "x-amz-checksum-type") {
         Some(kind) => kind.eq_ignore_ascii_case("FULL_OBJECT"),

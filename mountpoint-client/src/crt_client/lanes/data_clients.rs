@@ -1,9 +1,8 @@
-//! The CRT's clients: for each network interface one for data that is quick to give a connection
-//! up, one for data that is patient, and one for control requests, which therefore never wait for a
-//! connection that data has.
+//! The CRT's clients, three for each network interface: one for data that gives a stalled
+//! connection up soon, one for data that is patient, and one for control requests.
 //!
-//! Which interface a request takes is [`Interfaces`]' choice; what became of the request is its
-//! news.
+//! So a control request never waits for a connection that carries data. [`Interfaces`] chooses the
+//! interface of a request, and is told how the request ended.
 
 use std::sync::Arc;
 use std::sync::OnceLock;

@@ -1,8 +1,8 @@
 //! How long connections live after a client's last request.
 //!
-//! The CRT's clients close theirs some 5 s after it, and the next look-up connects anew. [`Keeper`]
-//! has them kept and lets each client's go when it has not been used for a while. Knows no
-//! interface and no request.
+//! The CRT's clients close idle connections some 5 s after the last request, and the next look-up
+//! connects anew. [`Keeper`] keeps them, and lets those of a client go that has not been used for a
+//! while. Knows no interface and no request.
 //!
 //! One task of the tokio runtime sleeps until the first client's time may be over, and ends when
 //! nothing is kept: an idle mount has no timer. The task alone keeps nobody alive.
@@ -44,7 +44,7 @@ impl Keeper {
         }
     }
 
-    /// Whether nobody watches yet.
+    /// Whether a task has to be started that watches.
     fn note(&self, client: &Client, now: Instant) -> bool {
         let mut kept = self.kept.lock();
         if let Some((_, last)) = kept.iter_mut().find(|(one, _)| one == client) {
@@ -58,8 +58,8 @@ impl Keeper {
         kept.len() == 1
     }
 
-    /// Lets go what has not been used for long enough. Returns when to look again; `None`: nothing
-    /// is kept.
+    /// Lets the connections of unused clients go. Returns the time of the next look; `None` if
+    /// nothing is kept.
     fn let_go(&self, now: Instant) -> Option<Instant> {
         let mut kept = self.kept.lock();
         kept.retain(|(client, last)| {

@@ -141,6 +141,11 @@ impl Connected {
         block_on(self.client.put(request)).map(drop)
     }
 
+    /// HeadBucket: a request of the AWS SDK.
+    pub(crate) fn head_bucket(&self) -> Result<(), ClientError> {
+        block_on(self.client.head_bucket()).map(drop)
+    }
+
     /// One of each.
     pub(crate) fn use_all(&self) -> Result<(), ClientError> {
         self.head()?;

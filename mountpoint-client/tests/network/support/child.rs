@@ -165,7 +165,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// `connect`, `head`, `get`, `put`, `all`, `large`, `elsewhere`, `source`, `region` or `debug`;
+    /// `connect`, `head`, `get`, `put`, `bucket`, `all`, `large`, `elsewhere`, `source`, `region` or `debug`;
     /// the answer to it.
     pub(crate) fn say(&mut self, command: &str) -> String {
         writeln!(self.commands, "{command}").unwrap();
@@ -220,6 +220,7 @@ fn obey(client: &mut Option<Connected>, endpoint: &str, command: &str) -> Result
         "head" => connected.head(),
         "get" => connected.get(),
         "put" => connected.put(),
+        "bucket" => connected.head_bucket(),
         "all" => connected.use_all(),
         "large" => connected.get_large(),
         "elsewhere" => connected.get_elsewhere(),

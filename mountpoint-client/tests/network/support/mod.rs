@@ -2,6 +2,8 @@
 
 pub(crate) mod bucket;
 pub(crate) mod child;
+#[path = "../../../../mountpoint-crt-sys/src/tests/http.rs"]
+mod http;
 pub(crate) mod network_namespace;
 pub(crate) mod proxy_server;
 pub(crate) mod services;

@@ -85,7 +85,7 @@ pub(crate) fn identity_center(lifetime: Duration) -> Stub {
     let (keys, tokens) = (Numbers::default(), Numbers::default());
     Stub::start(move |request| {
         if request.path == "/token" {
-            if !request.body.contains("\"again\"") {
+            if !String::from_utf8_lossy(&request.body).contains("\"again\"") {
                 return Some((400, String::new()));
             }
             let number = tokens.next();

@@ -1,21 +1,15 @@
-//! A small HTTP server for the services that hand out credentials: a thread for each connection,
-//! closed after one answer.
+//! A small HTTP server for the services that hand out credentials. Closes each connection after one
+//! answer.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-/// A request to the stub.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    headers: Vec<(String, String)>,
-    pub(crate) body: String,
-}
+pub(crate) use super::http::Request;
+use super::http::{listen, read_request};
 
 /// The stub's answer: status and body.
 pub(crate) type Answer = (u16, String);
@@ -32,16 +26,9 @@ impl Stub {
     pub(crate) fn start(
         answer: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (log, answer) = (Arc::clone(&asked), Arc::new(answer));
-        spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                spawn(move || serve(stream, &log, &*answer));
-            }
-        });
+        let asked = Arc::<Mutex<Vec<Request>>>::default();
+        let log = Arc::clone(&asked);
+        let address = listen("127.0.0.1:0", move |stream| serve(stream, &log, &answer));
         Self { address, asked }
     }
 
@@ -73,24 +60,12 @@ impl Stub {
 }
 
 impl Request {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(header, _)| header.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
-    }
-
     /// A field of a form in the body.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let fields = self
-            .body
-            .split('&')
-            .filter_map(|field| field.split_once('='));
-        fields
-            .into_iter()
-            .find(|(field, _)| *field == name)
-            .map(|(_, value)| value)
+        let body = std::str::from_utf8(&self.body).unwrap();
+        let mut fields = body.split('&').filter_map(|field| field.split_once('='));
+        let found = fields.find(|(field, _)| *field == name);
+        found.map(|(_, value)| value)
     }
 
     /// The access key that it is signed with.
@@ -140,42 +115,4 @@ fn serve(
     // The client may be gone.
     drop(stream.write_all(head.as_bytes()));
     drop(stream.write_all(body.as_bytes()));
-}
-
-fn read_request(reader: &mut impl BufRead) -> Option<Request> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let mut first = lines.first()?.split(' ');
-    let (method, path) = (first.next()?.to_owned(), first.next()?.to_owned());
-    let headers = lines[1..].iter().filter_map(|line| line.split_once(": "));
-    let headers: Vec<_> = headers
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let mut request = Request {
-        method,
-        path,
-        headers,
-        body: String::new(),
-    };
-    let len = request
-        .header("content-length")
-        .map_or(0, |len| len.parse().unwrap());
-    let mut body = vec![0; len];
-    reader.read_exact(&mut body).ok()?;
-    request.body = String::from_utf8(body).unwrap();
-    Some(request)
-}
-
-fn spawn(work: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new().name("stub".to_owned());
-    thread.spawn(work).unwrap();
 }

@@ -123,7 +123,7 @@ fn path(bucket: &str, request: &ListRequest) -> String {
     path
 }
 
-/// What a directory bucket can list: a directory and what is below it.
+/// Refuses what a directory bucket cannot list: it lists a directory and all keys below.
 pub(in crate::crt_client) fn check_whole_directory(
     prefix: &str,
     delimiter: Option<&str>,

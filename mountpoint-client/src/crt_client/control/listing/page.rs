@@ -12,7 +12,7 @@ use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::{decode_key, is_header_value, printable};
 use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
 
-/// What a page is read against.
+/// The request that a page answers.
 pub(super) struct Page<'a> {
     pub(super) operation: &'a Operation,
     pub(super) request: &'a ListRequest,
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(keys, ["a", &format!("aa{}", Key::NO_ETAG), "b"]);
     }
 
-    /// As s3proxy lists those that are directories of a file system.
+    /// s3proxy lists the directories of its file system like this.
     #[test]
     fn what_marks_a_directory_needs_neither_an_etag_nor_a_size() {
         for (size, etag, expected) in [

@@ -32,7 +32,7 @@ pub(in crate::crt_client) struct ErrorAnswer<'a> {
 }
 
 impl ErrorAnswer<'_> {
-    /// The fault of an operation that was answered so.
+    /// The fault of an operation that got this answer.
     pub(in crate::crt_client) fn fault(&self, operation: &Operation) -> Fault {
         let kind = match (operation.name, self.kind()) {
             ("HeadBucket" | "ListObjectsV2" | "ListMultipartUploads", ErrorKind::NotFound) => {
@@ -90,11 +90,12 @@ impl ErrorAnswer<'_> {
         reason
     }
 
-    /// Whether nothing was done for certain of a request that may be sent again. A 4xx refuses
-    /// before the work, but for a conflict, and for a time-out of which nobody knows the moment. Of
-    /// 5xx only Amazon S3's own `SlowDown` does: gateways answer so when they have lost the server,
-    /// other servers (MinIO) when a write has reached too few disks. An error in a `200` came after
-    /// the work had begun.
+    /// Whether the answer proves that the server has changed nothing.
+    ///
+    /// A 4xx refuses before the work, except for a conflict and for a time-out. Of 5xx only Amazon
+    /// S3's own `SlowDown` is a proof: gateways send it when they have lost the server, other
+    /// servers (MinIO) when a write has reached too few disks. An error in a `200` comes after the
+    /// work has begun.
     fn proves_refusal(&self, kind: &ErrorKind) -> bool {
         match self.status {
             400..=499 => !matches!(kind, ErrorKind::Transient | ErrorKind::Conflict),
@@ -261,7 +262,7 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
     .fault(operation)
 }
 
-/// Whether it makes, replaces or removes an object, or does so on a condition.
+/// Whether the operation makes, replaces or removes an object.
 fn is_change_of_object(name: &str) -> bool {
     matches!(
         name,
@@ -269,10 +270,10 @@ fn is_change_of_object(name: &str) -> bool {
     )
 }
 
-/// What Amazon S3 calls itself in `Server`.
+/// Amazon S3's name for itself in `Server`.
 const AMAZON_S3: &str = "AmazonS3";
 
-/// The set of regions of a multi-region access point: no region is a wrong one.
+/// The set of regions of a multi-region access point, where no region is wrong.
 const ANY_REGION: &str = "*";
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(in crate::crt_client) struct SentPage<'a> {
     pub(in crate::crt_client) next_token: Option<Cow<'a, str>>,
 }
 
-/// What a page says of an object. A value that is missing or empty is `None`.
+/// An object in a page. A value that is missing or empty is `None`.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::crt_client) struct SentObject<'a> {
     pub(in crate::crt_client) key: Cow<'a, str>,
@@ -42,9 +42,9 @@ pub(in crate::crt_client) struct SentObject<'a> {
 /// Why an answer is no listing.
 #[derive(Debug, PartialEq)]
 pub(in crate::crt_client) enum Unreadable {
-    /// It stops in the middle, although its length is as announced.
+    /// The document stops in the middle, although its length is as announced.
     Cut,
-    /// It is something else.
+    /// The document is no listing, for this reason.
     Wrong(String),
 }
 
@@ -207,7 +207,7 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// What the element that was opened last holds, which must be text, and passes its end.
+    /// The text of the element that was opened last. Passes its end.
     fn text(&mut self) -> Result<Cow<'a, str>, Unreadable> {
         let mut text = Cow::Borrowed("");
         loop {
@@ -231,7 +231,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What `&name;` stands for.
+    /// The character that `&name;` stands for.
     fn character(&self, name: &BytesRef<'_>) -> Result<String, Unreadable> {
         let unknown = || self.bad("an & that stands for nothing known");
         if let Some(character) = name.resolve_char_ref().map_err(|_| unknown())? {
@@ -242,7 +242,7 @@ impl<'a> Document<'a> {
         Ok(text.to_owned())
     }
 
-    /// As `text`, if there is any.
+    /// The text of the element, unless it is empty.
     fn value(&mut self) -> Result<Option<Cow<'a, str>>, Unreadable> {
         let text = self.text()?;
         Ok((!text.is_empty()).then_some(text))

@@ -1,7 +1,12 @@
 //! A scripted HTTP server on loopback, and helpers that the tests of `CrtClient` share.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+#[cfg(feature = "server")]
+pub(crate) mod embedded;
+#[path = "../../../../mountpoint-crt-sys/src/tests/http.rs"]
+mod http;
+
+use std::io::{BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,24 +20,8 @@ use mountpoint_client::{
 use mountpoint_crt_sys::block::{Block, BlockPool};
 use parking_lot::{Condvar, Mutex};
 
-/// A request as it came over the wire.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    /// Path and query, undecoded.
-    pub(crate) target: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Request {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, value)| &**value)
-    }
-}
+pub(crate) use http::Request;
+use http::{listen, read_request};
 
 /// An answer. The connection is closed after it if it is cut.
 #[derive(Clone, Debug)]
@@ -126,18 +115,12 @@ type Answer = dyn Fn(&Request, usize) -> Reply + Send + Sync;
 
 impl Server {
     pub(crate) fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let address = listener.local_addr().expect("it is bound");
-        let requests = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::<Mutex<Vec<Request>>>::default();
         let connections = Arc::<AtomicUsize>::default();
-        let count = Arc::clone(&connections);
-        let (log, answer): (_, Arc<Answer>) = (Arc::clone(&requests), Arc::new(answer));
-        spawn("server", move || {
-            for stream in listener.incoming().flatten() {
-                count.fetch_add(1, Ordering::SeqCst);
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                spawn("connection", move || serve(stream, &log, &*answer));
-            }
+        let (log, count) = (Arc::clone(&requests), Arc::clone(&connections));
+        let address = listen("127.0.0.1:0", move |stream| {
+            count.fetch_add(1, Ordering::SeqCst);
+            serve(stream, &log, &answer);
         });
         Self {
             address,
@@ -155,13 +138,6 @@ impl Server {
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work);
-    drop(thread.expect("a thread can be started"));
 }
 
 fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
@@ -183,36 +159,6 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
             return;
         }
     }
-}
-
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
-    let mut words = line.split_whitespace();
-    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut request = Request {
-        method,
-        target,
-        headers: Vec::new(),
-        body: Vec::new(),
-    };
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            break;
-        };
-        request
-            .headers
-            .push((name.to_owned(), value.trim().to_owned()));
-    }
-    let length = request
-        .header("content-length")
-        .and_then(|length| length.parse().ok())
-        .unwrap_or(0);
-    request.body = vec![0; length];
-    reader.read_exact(&mut request.body).ok()?;
-    Some(request)
 }
 
 fn write_reply(writer: &mut TcpStream, request: &Request, reply: &Reply) -> std::io::Result<()> {
