@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::exit, reason = "the test is about exits")]
 
-#[path = "../src/tests/http.rs"]
+#[path = "../src/tests/servers/http.rs"]
 #[expect(dead_code, reason = "the unit tests use more of it")]
 mod http;
 #[path = "../src/tests/server.rs"]

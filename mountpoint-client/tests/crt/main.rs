@@ -10,8 +10,6 @@ mod buckets;
 #[cfg(feature = "server")]
 mod checksums;
 mod control;
-#[cfg(feature = "server")]
-mod encryption;
 mod get;
 #[cfg(feature = "server")]
 mod hanging;
@@ -20,6 +18,4 @@ mod idle;
 mod listing;
 #[cfg(feature = "server")]
 mod other_servers;
-#[cfg(feature = "server")]
-mod sessions;
 mod support;

@@ -2,6 +2,7 @@
 
 mod endless;
 mod get;
+#[path = "servers/http.rs"]
 mod http;
 mod idle_connections;
 mod in_place;

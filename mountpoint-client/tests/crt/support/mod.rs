@@ -2,7 +2,7 @@
 
 #[cfg(feature = "server")]
 pub(crate) mod embedded;
-#[path = "../../../../mountpoint-crt-sys/src/tests/http.rs"]
+#[path = "../../../../mountpoint-crt-sys/src/tests/servers/http.rs"]
 mod http;
 
 use std::io::{BufReader, Write};

@@ -2,7 +2,7 @@
 
 pub(crate) mod bucket;
 pub(crate) mod child;
-#[path = "../../../../mountpoint-crt-sys/src/tests/http.rs"]
+#[path = "../../../../mountpoint-crt-sys/src/tests/servers/http.rs"]
 mod http;
 pub(crate) mod network_namespace;
 pub(crate) mod proxy_server;

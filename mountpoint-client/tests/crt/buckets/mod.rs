@@ -1,6 +1,9 @@
 //! Kinds of buckets, and settings that every request carries, as the embedded server's log shows
 //! them.
 
+mod encryption;
+mod sessions;
+
 use std::net::{Ipv6Addr, SocketAddr};
 
 use futures::executor::block_on;
