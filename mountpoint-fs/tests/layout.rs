@@ -22,23 +22,7 @@ const TYPES_PER_NAME_MAX: usize = 2;
 const LARGE_FOLDERS: &[&str] = &[];
 
 /// Files and folders of one folder that import each other in circles.
-const CYCLES: &[(&str, &[&str])] = &[
-    (
-        "mountpoint-fs/src/namespace",
-        &[
-            "change",
-            "inodes",
-            "listing",
-            "namespace",
-            "resolve",
-            "xattrs",
-        ],
-    ),
-    (
-        "mountpoint-fs/src/namespace/inodes",
-        &["changes", "eviction", "table", "writers"],
-    ),
-];
+const CYCLES: &[(&str, &[&str])] = &[];
 
 /// Names of more types than [`TYPES_PER_NAME_MAX`].
 const SHARED_NAMES: &[&str] = &[];

@@ -11,22 +11,20 @@
 //! Runs on whatever thread polls it.
 
 mod change;
+mod facade;
 mod inodes;
 mod listing;
 mod names;
-#[expect(
-    clippy::module_inception,
-    reason = "the file is named after the type it defines"
-)]
-mod namespace;
 mod open;
+mod refusals;
 mod resolve;
 mod version;
 mod xattrs;
 
-pub use change::{Created, KeyLockGuard, NameChange, Readers, being_written};
-pub use inodes::AttributeStyle;
-pub use listing::{AheadBudget, Listed, Listing, NextSibling, Page, Standing};
-pub use namespace::Namespace;
+pub use change::KeyLockGuard;
+pub use facade::{Created, NameChange, Namespace, NextSibling, Standing};
+pub use inodes::{AttributeStyle, Readers};
+pub use listing::{AheadBudget, Listed, Listing, Page};
 pub use open::{FileOpened, OpenVersion, Proof};
+pub use refusals::being_written;
 pub use version::{Found, Version};

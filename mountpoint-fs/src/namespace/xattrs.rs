@@ -1,23 +1,17 @@
-//! Extended attributes: what S3 knows of an object besides its bytes, as `user.s3.…` of files,
-//! read-only; and with `--posix-metadata` those that objects carry, of files and directories.
+//! Extended attributes: what S3 knows of an object besides its bytes, and what objects carry.
 //!
-//! Every file has the same five of the first kind, so that listing them (which `ls -l` does for
-//! each file) asks S3 nothing. User metadata are one attribute in JSON, and each of them an
+//! Files have five attributes `user.s3.…`, which are read-only. Listing them (`ls -l` lists those
+//! of each file) asks S3 nothing. User metadata are one attribute in JSON, and each of them an
 //! attribute that is not listed. All but the ETag come from one HEAD.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{Key, ObjectDetails};
 
-use super::names;
-use super::namespace::Namespace;
-use super::version::Found;
 use crate::config::limits::DETAILS_MAX;
 use crate::namespace::inodes::Moment;
-use crate::operation::{ExtendedAttributes, FsError, InodeNo};
 use crate::sync::Mutex;
 
 /// One of them.
@@ -36,95 +30,6 @@ pub(super) enum ExtendedAttribute<'a> {
 /// The names that are listed, each with a NUL byte behind it.
 pub(super) const LISTED: &[u8] =
     b"user.s3.etag\0user.s3.content_type\0user.s3.storage_class\0user.s3.version_id\0user.s3.metadata\0";
-
-impl Namespace {
-    /// The extended attribute `name` of `ino`; `None` if it has none of that name.
-    pub async fn extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<Option<Vec<u8>>, FsError> {
-        let view = self.table.view(ino)?;
-        let attribute = ExtendedAttribute::parse(name);
-        match (view.found, attribute, name.to_str()) {
-            (Found::File(version), Some(ExtendedAttribute::ETag), _) => {
-                Ok(Some(version.etag.as_str().as_bytes().to_vec()))
-            }
-            (Found::File(_), Some(attribute), _) => {
-                let details = self.details(ino).await?.ok_or(FsError::NotFound)?;
-                Ok(attribute.value(&details))
-            }
-            (_, None, Some(name)) if self.is_posix => {
-                let carried = self.carried(ino).await?;
-                Ok(carried.get(name).map(<[u8]>::to_vec))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// The names of the extended attributes of `ino`, each with a NUL byte behind it.
-    pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
-        if self.is_posix {
-            // Programs that copy a file set what is listed of it, which the others would refuse.
-            let carried = self.carried(ino).await?;
-            let names = carried.names().flat_map(|name| name.bytes().chain([0]));
-            return Ok(names.collect());
-        }
-        Ok(match self.table.view(ino)?.found {
-            Found::File(_) => LISTED.to_vec(),
-            Found::Directory => Vec::new(),
-        })
-    }
-
-    /// The extended attributes that the object of `ino` carries.
-    async fn carried(&self, ino: InodeNo) -> Result<ExtendedAttributes, FsError> {
-        let details = self.details(ino).await?;
-        Ok(details.map_or_else(ExtendedAttributes::default, |details| {
-            ExtendedAttributes::of(&details.headers.metadata)
-        }))
-    }
-
-    /// What the object of a file is and carries, or of a directory the object that marks it; `None`
-    /// if there is none.
-    pub async fn details(&self, ino: InodeNo) -> Result<Option<Arc<ObjectDetails>>, FsError> {
-        if ino == InodeNo::ROOT {
-            return Ok(None);
-        }
-        let view = self.table.view(ino)?;
-        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
-        let (key, is_file) = match view.found {
-            Found::File(_) => (Some(key), true),
-            Found::Directory => {
-                let marker = names::directory_prefix(&key);
-                (marker.and_then(|marker| Key::parse(&marker)), false)
-            }
-        };
-        let Some(key) = key else {
-            return Ok(None);
-        };
-        if let Some(details) = self.details.find(&key, self.clock.now().into()) {
-            return Ok(Some(details));
-        }
-        let begin = || {
-            let head = self.client.head_details(&key);
-            async move { head.await.map(Arc::new) }
-        };
-        match self.heads.join(key.clone(), begin).await {
-            Ok(details) => {
-                let valid_until = (self.clock.now() + self.config.ttl).into();
-                self.details.add(&key, &details, valid_until);
-                Ok(Some(details))
-            }
-            Err(error)
-                if !is_file
-                    && matches!(error.kind, ErrorKind::NotFound | ErrorKind::InvalidResponse) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-}
 
 impl<'a> ExtendedAttribute<'a> {
     /// The attribute of that name, if there may be one.

@@ -3,15 +3,16 @@
 //! `table` is the only owner of lookup counts; the other files are its parts. Nothing here asks S3.
 
 mod attributes;
-mod changes;
-pub(super) mod eviction;
+mod eviction;
 mod inode;
+mod kept;
 mod packed_version;
 mod reserved;
 mod sharded_table;
 pub(super) mod table;
-mod writers;
+mod writing;
 
 pub use attributes::AttributeStyle;
 pub(super) use inode::{Moment, Observed};
-pub(super) use writers::written;
+pub use writing::Readers;
+pub(super) use writing::written;

@@ -5,7 +5,6 @@
 //! `unrepresentable`.
 
 pub(super) mod cache;
-mod enumerate;
 mod interpolation;
 mod key_ranges;
 #[expect(
@@ -18,9 +17,8 @@ mod siblings;
 mod tree_walk;
 mod unrepresentable;
 
-pub use enumerate::Standing;
 pub use listing::{AheadBudget, Listing};
 pub use page::{Listed, Page};
-pub use siblings::NextSibling;
+pub(super) use siblings::Siblings;
 pub(super) use tree_walk::Walks;
 pub(super) use unrepresentable::{HiddenKeys, News, without_etag};

@@ -1,57 +1,107 @@
-//! What comes behind a file in its directory, as far as listings that are still valid tell.
+//! What is known of the names of a directory, by their endings.
+//!
+//! Pure.
 
-use std::sync::Arc;
+use super::page::Page;
+use crate::namespace::version::Found;
 
-use mountpoint_client::types::Key;
-
-use crate::namespace::names;
-use crate::namespace::namespace::Namespace;
-use crate::namespace::version::{Found, Version};
-use crate::operation::InodeNo;
-
-/// A file that a listing shows behind another.
-#[derive(Clone, Debug)]
-pub struct NextSibling {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its object.
-    pub key: Key,
-    /// The version that was listed.
-    pub version: Version,
-    /// Whether an open would open that version, and the kernel has no pages of it.
-    pub is_unread: bool,
+/// What is known of a name's directory, however old.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::namespace) struct Siblings {
+    /// Names that end like files do.
+    with_ending: Kinds,
+    without_ending: Kinds,
+    /// Whether these are all of the directory's names: it is small.
+    are_all: bool,
 }
 
-impl Namespace {
-    /// The files behind `name` in the directory of the file `ino`, in order of name: at most
-    /// `count`. Fewer where no listing that is valid shows more. Asks nobody.
-    #[must_use]
-    pub fn files_behind(&self, ino: InodeNo, name: &str, count: usize) -> Vec<NextSibling> {
-        let Ok(view) = self.table.view(ino) else {
-            return Vec::new();
+/// How many names are what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Kinds {
+    directories: u32,
+    files: u32,
+}
+
+impl Siblings {
+    /// Counts what is beside `name` on a page. What only adds to the name (`a-1`, `a.gz` beside
+    /// `a`) tells nothing of it.
+    pub(in crate::namespace) fn of(page: &Page, name: &str) -> Self {
+        let mut siblings = Self {
+            are_all: page.is_whole(),
+            ..Self::default()
         };
-        let Ok(prefix) = self.table.directory_prefix(view.parent) else {
-            return Vec::new();
-        };
-        let now = self.clock.now().into();
-        let entries = self.recent.behind(&prefix, name, now, count);
-        let files = entries.into_iter().filter_map(|entry| {
-            let Found::File(version) = entry.listed.found else {
-                return None;
+        let beside = page.entries.iter();
+        for entry in beside.filter(|entry| !entry.name.starts_with(name)) {
+            let kinds = if has_ending(&entry.name) {
+                &mut siblings.with_ending
+            } else {
+                &mut siblings.without_ending
             };
-            let name = entry.listed.name;
-            let key = names::file_key(&prefix, &name).ok()?;
-            let is_changed = self
-                .local_changes
-                .invalidates_moment(&prefix, &name, entry.asked);
-            let is_unread = !is_changed && self.table.is_unread(view.parent, &name, &version);
-            Some(NextSibling {
-                is_unread: is_unread && !version.is_archived,
-                name,
-                key,
-                version,
-            })
-        });
-        files.collect()
+            match entry.found {
+                Found::Directory => kinds.directories += 1,
+                Found::File(_) => kinds.files += 1,
+            }
+        }
+        siblings
+    }
+
+    /// Whether there are no others beside them.
+    pub(in crate::namespace) fn are_all(&self) -> bool {
+        self.are_all
+    }
+
+    /// Whether `name`, which is beside them, is likely to be a directory: by the names of its kind,
+    /// or by its own ending.
+    pub(in crate::namespace) fn suggest_directory(&self, name: &str) -> bool {
+        let ends = has_ending(name);
+        let kinds = if ends {
+            self.with_ending
+        } else {
+            self.without_ending
+        };
+        match (kinds.directories > 0, kinds.files > 0) {
+            (true, false) => true,
+            (false, true) => false,
+            (true, true) | (false, false) => !ends,
+        }
+    }
+}
+
+/// Whether a name ends as names of files do: `.txt`, `.7z`; not `.git`, `v1.2` or `2026.11.21`.
+fn has_ending(name: &str) -> bool {
+    let Some((stem, ending)) = name.rsplit_once('.') else {
+        return false;
+    };
+    !stem.is_empty()
+        && ending.len() <= ENDING_LEN_MAX
+        && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && ending.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// `.parquet` and `.ipynb` are endings; what is longer rarely is.
+const ENDING_LEN_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings() {
+        for name in ["c.txt", "a.b.gz", "x.7z", "a.parquet", "%.c"] {
+            assert!(has_ending(name), "{name}");
+        }
+        for name in [
+            "",
+            "a",
+            ".git",
+            "v1.2",
+            "2026.11.21",
+            "a.",
+            "a.b c",
+            "a.somethinglong",
+            "..",
+        ] {
+            assert!(!has_ending(name), "{name}");
+        }
     }
 }

@@ -1,44 +1,25 @@
-//! When a directory is listed although only some of its names were asked for.
+//! How many look-ups of each directory needed a request, and what was listed for them.
 //!
 //! A program that knows its files' names (a loader with a manifest, `git status`, many processes at
 //! once) looks at one after the other; each name that the kernel has not heard of is a request.
 //! After a few of them the directory is listed instead: one request for the name in question and up
-//! to 999 others. Where that turns out to answer few of the lookups that follow (random names of a
-//! huge directory), it is done ever less often.
-//!
-//! [`DirectoryLookups`] is pure. [`LookupBatching`] keeps one for each directory, and is bounded by
-//! [`CROWDS_MAX`].
+//! to 999 others. [`strategy`](super::strategy) decides; this counts, bounded by [`CROWDS_MAX`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::limits::{CROWD_LOOKUPS, CROWD_LOOKUPS_MAX, CROWDS_MAX, FILE_TTL, MAKER_RUN};
+use super::strategy::{Extent, Lookups, PageProbe, Probe};
+use crate::config::limits::{CROWD_LOOKUPS, CROWDS_MAX, FILE_TTL, MAKER_RUN};
+use crate::namespace::listing::page::Page;
 use crate::sync::Mutex;
 
-/// How a name is to be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Ask {
-    /// The name alone.
-    Name,
-    /// The directory, from its first name on.
-    Directory,
-    /// The directory from about this name on: it has more names than one page of a listing.
-    DirectoryFromName,
-    /// A few names from about this one on: files are made there, and it is of use to know what is
-    /// absent.
-    Around,
-}
-
-/// What is likely to be looked up behind a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Expected {
-    /// Nobody knows.
-    Anything,
-    /// The other names of the directory, which is walked.
-    Others,
-    /// New names: a file is made of this one, as of those before it.
-    New,
+/// A page of a directory that was listed for lookups.
+#[derive(Clone, Debug)]
+pub(in crate::namespace) struct Gathering {
+    pub(in crate::namespace) page: Arc<Page>,
+    /// Whether it was listed for this very lookup: only that may say that a name is not there.
+    pub(in crate::namespace) is_own: bool,
 }
 
 /// One entry for each directory. The lock guards the map and what is in it; no other is taken under
@@ -54,15 +35,20 @@ impl LookupBatching {
         }
     }
 
-    /// A lookup in the directory `prefix` needs a request: which one? `expected` tells what is
-    /// likely to come behind it.
+    /// Counts a lookup in the directory `prefix` that needs a request, and lets `decide` say which.
     pub(in crate::namespace) fn miss(
         &self,
         prefix: &str,
-        expected: Expected,
         now: Duration,
-    ) -> Ask {
-        self.with(prefix, now, |crowd| crowd.miss(expected, now))
+        decide: impl FnOnce(Lookups) -> Probe,
+    ) -> Probe {
+        self.with(prefix, now, |lookups| {
+            let probe = decide(lookups.count(now));
+            if let Probe::Page(page) = probe {
+                lookups.lists(page);
+            }
+            probe
+        })
     }
 
     /// A file was made in the directory `prefix`, of the name that was looked up there last.
@@ -141,15 +127,6 @@ struct DirectoryLookups {
     last: Duration,
 }
 
-/// What was listed of a directory for its lookups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    /// A few names around one.
-    Around,
-    /// All names, or as many as there are in a page.
-    Page,
-}
-
 /// Files that are made one after the other.
 #[derive(Debug, Default)]
 struct Run {
@@ -204,54 +181,40 @@ impl DirectoryLookups {
         self.last = self.last.max(now);
     }
 
-    fn miss(&mut self, expected: Expected, now: Duration) -> Ask {
+    /// Counts a lookup that needs a request.
+    fn count(&mut self, now: Duration) -> Lookups {
         self.begin_if_over(now);
         self.misses = self.misses.saturating_add(1);
         if std::mem::replace(&mut self.run.is_open, true) {
             self.run.made = 0;
         }
-        let is_new = expected == Expected::New && self.is_making();
-        if is_new && (self.listed.is_none() || self.hits >= MAKER_RUN) {
-            // What was of use last is it again.
-            return match self.listed {
-                Some(Extent::Page) => self.directory(),
-                Some(Extent::Around) | None => self.ask(Extent::Around),
-            };
+        Lookups {
+            misses: self.misses,
+            hits: self.hits,
+            misses_max: self.patience,
+            listed: self.listed,
+            is_large: self.is_large,
+            created: self.run.made,
         }
-        let was_listed = self.listed.is_some();
-        if expected == Expected::Others && (!was_listed || self.hits > 0) {
-            return self.directory();
-        }
-        let was_of_use = was_listed && self.hits >= CROWD_LOOKUPS;
-        if !was_of_use && self.misses <= self.patience {
-            return Ask::Name;
-        }
-        if was_of_use {
-            self.patience = CROWD_LOOKUPS;
-        } else if was_listed {
-            self.patience = (self.patience * 4).min(CROWD_LOOKUPS_MAX);
-        }
-        self.directory()
     }
 
-    fn directory(&mut self) -> Ask {
-        self.ask(Extent::Page)
-    }
-
-    fn ask(&mut self, extent: Extent) -> Ask {
-        self.listed = Some(extent);
+    /// A page is listed for lookups.
+    fn lists(&mut self, page: PageProbe) {
+        self.listed = Some(page.extent);
+        self.patience = page.misses_max;
         (self.misses, self.hits) = (0, 0);
-        match extent {
-            Extent::Around => Ask::Around,
-            Extent::Page if self.is_large => Ask::DirectoryFromName,
-            Extent::Page => Ask::Directory,
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::resolve::strategy::{Expected, NameProbe, due};
+
+    /// Asks for the name.
+    fn miss(lookups: &LookupBatching, prefix: &str, now: Duration) {
+        lookups.miss(prefix, now, |_| Probe::Name(NameProbe::ByName));
+    }
 
     /// Each step is a miss `n`, which asks for the name, as one does that only looks, `l`; `D` for
     /// the directory, `F` from the name on or `A` around it, or of a walk `W` for the directory and
@@ -270,18 +233,22 @@ mod tests {
                 ',' => now += FILE_TTL / 2,
                 miss => {
                     let expected = match miss {
-                        'n' => Ask::Name,
-                        'D' | 'W' => Ask::Directory,
-                        'w' | 'l' => Ask::Name,
-                        'A' => Ask::Around,
-                        _ => Ask::DirectoryFromName,
+                        'n' | 'w' | 'l' => None,
+                        'D' | 'W' => Some((Extent::Page, false)),
+                        'A' => Some((Extent::Around, true)),
+                        _ => Some((Extent::Page, true)),
                     };
                     let behind = match step {
                         'w' | 'W' => Expected::Others,
                         'l' => Expected::Anything,
                         _ => Expected::New,
                     };
-                    assert_eq!(crowd.miss(behind, now), expected, "{steps} at {index}");
+                    let page = due(&crowd.count(now), behind);
+                    if let Some(page) = page {
+                        crowd.lists(page);
+                    }
+                    let asked = page.map(|page| (page.extent, page.begins_at_name));
+                    assert_eq!(asked, expected, "{steps} at {index}");
                 }
             }
         }
@@ -347,7 +314,7 @@ mod tests {
         let lookup_batching = LookupBatching::default();
         for _ in 0..MAKER_RUN {
             assert!(!lookup_batching.is_making("d/", Duration::ZERO));
-            lookup_batching.miss("d/", Expected::New, Duration::ZERO);
+            miss(&lookup_batching, "d/", Duration::ZERO);
             lookup_batching.made("d/", Duration::ZERO);
         }
         assert!(lookup_batching.is_making("d/", FILE_TTL));
@@ -358,10 +325,10 @@ mod tests {
     #[test]
     fn a_wrong_guess_is_remembered_until_a_right_one() {
         let lookup_batching = LookupBatching::default();
-        lookup_batching.miss("d/", Expected::Anything, Duration::ZERO);
+        miss(&lookup_batching, "d/", Duration::ZERO);
         assert!(!lookup_batching.was_wrong("d/"));
         lookup_batching.guessed("d/", false);
-        lookup_batching.miss("d/", Expected::Anything, FILE_TTL * 9);
+        miss(&lookup_batching, "d/", FILE_TTL * 9);
         assert!(lookup_batching.was_wrong("d/"));
         lookup_batching.guessed("d/", true);
         assert!(!lookup_batching.was_wrong("d/"));
@@ -371,7 +338,7 @@ mod tests {
     fn directories_are_bounded() {
         let lookup_batching = LookupBatching::default();
         for number in 0..3 * CROWDS_MAX {
-            lookup_batching.miss(&number.to_string(), Expected::Anything, Duration::ZERO);
+            miss(&lookup_batching, &number.to_string(), Duration::ZERO);
         }
         assert!(lookup_batching.0.lock().len() <= CROWDS_MAX);
         lookup_batching.hit("nobody", Duration::ZERO);

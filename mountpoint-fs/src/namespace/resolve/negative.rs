@@ -38,6 +38,14 @@ pub(in crate::namespace) struct Absence {
 }
 
 impl Absence {
+    /// S3 was asked at `asked`, before the question came up.
+    pub(in crate::namespace) fn remembered(asked: Duration) -> Self {
+        Self {
+            asked,
+            is_remembered: true,
+        }
+    }
+
     /// S3 has just been asked.
     pub(in crate::namespace) fn asked(asked: Duration) -> Self {
         Self {

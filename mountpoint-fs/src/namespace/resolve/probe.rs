@@ -5,7 +5,7 @@
 //! object and what is below it (`a-1/…` between `a` and `a/…`) than the request asks for, a
 //! second one settles it. So what is likely to be a directory is asked for by what is below it, and
 //! what is likely to be a file by its first bytes and what would be below it, both at once: that
-//! takes one step, whatever else there is. See [`ProbeStrategy`]. A directory bucket lists whole
+//! takes one step, whatever else there is. See [`NameProbe`]. A directory bucket lists whole
 //! directories only.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetail
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::prefix_listing::{Below, Subtree, Verdict};
-use super::strategy::ProbeStrategy;
+use super::strategy::NameProbe;
 use crate::clock::Clock;
 use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
 use crate::namespace::listing::without_etag;
@@ -61,29 +61,29 @@ pub(in crate::namespace) struct Seen {
     pub(in crate::namespace) version_heard: Duration,
 }
 
-/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `wants_front`
-/// tells that the first bytes of a file are wanted that turns up where a directory was looked for.
+/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `spend` allows
+/// the first bytes of a file that turns up where a directory was looked for.
 pub(in crate::namespace) async fn find(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
     directory: &str,
     key: &Key,
-    plan: ProbeStrategy,
-    wants_front: impl FnOnce() -> bool,
+    probe: NameProbe,
+    spend: impl FnOnce() -> bool,
 ) -> Result<Seen, FsError> {
     let is_ordered = client.lists_in_order();
     let Some(own) = names::directory_prefix(key) else {
         // Nothing can be below it.
         return object(client, clock, directory, key).await;
     };
-    match plan {
-        ProbeStrategy::Directory => {
+    match probe {
+        NameProbe::Below { then_first_bytes } => {
             let listed = client.list(keys_from(&own)).await?;
             let heard = clock.now();
             if let Some(seen) = directory_of(&listed, &own, is_ordered, heard) {
                 return Ok(seen);
             }
-            if !wants_front() {
+            if !(then_first_bytes && spend()) {
                 let seen = object(client, clock, directory, key).await?;
                 return Ok(seen.heard_at(heard));
             }
@@ -92,7 +92,7 @@ pub(in crate::namespace) async fn find(
             let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
-        ProbeStrategy::File => {
+        NameProbe::FirstBytes => {
             let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
             let (heard, front_heard, front) = match select(listing, front).await {
                 Either::Left((listed, front)) => {
@@ -115,10 +115,10 @@ pub(in crate::namespace) async fn find(
             let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
-        ProbeStrategy::Name if is_ordered => {
+        NameProbe::ByName if is_ordered => {
             find_by_name(client, clock, directory, key, Some(&own)).await
         }
-        ProbeStrategy::Name => find_in_directory_bucket(client, clock, key, own).await,
+        NameProbe::ByName => find_in_directory_bucket(client, clock, key, own).await,
     }
 }
 

@@ -8,22 +8,20 @@
 //! it means an inode; so a parent is never dropped before its children. Numbers are never used
 //! twice.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
-
-use crate::namespace::change::being_written;
-use crate::namespace::inodes::changes::Kept;
-use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
-use crate::namespace::inodes::reserved::Reserved;
-use crate::namespace::inodes::sharded_table::Shards;
-use crate::namespace::inodes::writers::Writing;
-use crate::namespace::namespace::replaced;
 use crate::namespace::open::FileOpened;
+use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
+use crate::operation::{FileKind, FsError, InodeNo};
 use crate::sync::Mutex;
+
+mod changes;
+mod entries;
+mod surplus;
+mod writers;
+
+use entries::Table;
+pub(in crate::namespace) use entries::{Admitted, View};
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held
 /// for a few hash look-ups (a path's length of them to build a key) and at most for
@@ -36,84 +34,11 @@ pub(in crate::namespace) struct InodeTable {
     prefix: String,
 }
 
-/// Two hash tables of one word an inode each; the keys are in the inodes.
-#[derive(Debug)]
-pub(in crate::namespace) struct Table {
-    /// By number. Boxed: a half empty table of pointers is small.
-    pub(in crate::namespace) inodes: Shards<Box<Inode>>,
-    /// What the names of all directories mean now, by directory and name.
-    names: Shards<InodeNo>,
-    hasher: RandomState,
-    last: InodeNo,
-    /// Numbers of names that were listed and have no inode yet.
-    reserved: Reserved,
-    /// Directories that are there although no key says so; see `table_changes`.
-    pub(in crate::namespace) kept: Kept,
-    /// What objects say of themselves, where they are asked.
-    posix: Shards<(InodeNo, PosixAttributes)>,
-    /// Files that are open for writing. Few: beside the inodes, of which there are many.
-    pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
-    /// Where it is looked for files to forget.
-    pub(in crate::namespace) eviction: Eviction,
-    /// Inodes that were dropped.
-    pub(in crate::namespace) dropped: u64,
-    /// What `dropped` was when the memory of inodes was given back last.
-    pub(in crate::namespace) trimmed: u64,
-}
-
-/// A copy of what an inode is.
-#[derive(Clone, Debug)]
-pub(in crate::namespace) struct View {
-    pub(in crate::namespace) parent: InodeNo,
-    pub(in crate::namespace) name: Arc<str>,
-    pub(in crate::namespace) found: Found,
-    pub(in crate::namespace) observed: Observed,
-    pub(in crate::namespace) openers: u32,
-    /// Whether it is being written: what was found is what its writer says.
-    pub(in crate::namespace) is_written: bool,
-    /// Whether its name still means this inode.
-    pub(in crate::namespace) is_attached: bool,
-    /// Whether it was opened before: the kernel may have pages of it.
-    pub(in crate::namespace) was_opened: bool,
-}
-
-/// What a name was made to mean.
-#[derive(Clone, Debug)]
-pub(in crate::namespace) struct Admitted {
-    pub(in crate::namespace) ino: InodeNo,
-    pub(in crate::namespace) found: Found,
-}
-
 impl InodeTable {
     /// The root alone. It is never dropped.
     pub(in crate::namespace) fn new(prefix: String) -> Self {
-        let forever = Observed {
-            asked: Moment::START,
-            valid_until: Moment::START,
-            fresh_until: Moment::START,
-        };
-        let mut table = Table {
-            inodes: Shards::new(),
-            names: Shards::new(),
-            hasher: RandomState::new(),
-            last: InodeNo::ROOT,
-            reserved: Reserved::default(),
-            kept: Kept::default(),
-            posix: Shards::new(),
-            writing: HashMap::new(),
-            eviction: Eviction::default(),
-            dropped: 0,
-            trimmed: 0,
-        };
-        table.insert(Inode::new(
-            InodeNo::ROOT,
-            InodeNo::ROOT,
-            "",
-            &Found::Directory,
-            forever,
-        ));
         Self {
-            table: Mutex::new(table),
+            table: Mutex::new(Table::new()),
             prefix,
         }
     }
@@ -395,244 +320,6 @@ impl InodeTable {
     pub(in crate::namespace) fn len(&self) -> usize {
         self.table.lock().len()
     }
-}
-
-impl Table {
-    /// Inodes besides the root.
-    pub(in crate::namespace) fn len(&self) -> usize {
-        self.inodes.len() - 1
-    }
-
-    pub(in crate::namespace) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
-        let inode = self.inode(ino)?;
-        let Inode {
-            parent,
-            observed,
-            openers,
-            was_opened,
-            ..
-        } = *inode;
-        Ok(View {
-            parent,
-            name: Arc::from(&*inode.name),
-            found: self.found(inode),
-            observed,
-            openers,
-            is_written: self.is_written(ino),
-            is_attached: ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino),
-            was_opened,
-        })
-    }
-
-    pub(in crate::namespace) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
-        let found = self.found(self.inode(ino)?);
-        Ok(Admitted { ino, found })
-    }
-
-    fn hash_of(&self, ino: InodeNo) -> u64 {
-        self.hasher.hash_one(ino)
-    }
-
-    fn hash_of_name(&self, directory: InodeNo, name: &str) -> u64 {
-        self.hasher.hash_one((directory, name))
-    }
-
-    pub(in crate::namespace) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
-        self.inodes
-            .find(self.hash_of(ino), |inode| inode.ino == ino)
-            .map(Box::as_ref)
-            .ok_or_else(|| unknown(ino))
-    }
-
-    pub(in crate::namespace) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
-        self.inodes
-            .find_mut(self.hasher.hash_one(ino), |inode| inode.ino == ino)
-            .map(Box::as_mut)
-            .ok_or_else(|| unknown(ino))
-    }
-
-    pub(in crate::namespace) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
-        let hash = self.hash_of_name(directory, name);
-        self.names
-            .find(hash, |ino| self.is_named(*ino, directory, name))
-            .copied()
-    }
-
-    fn is_named(&self, ino: InodeNo, directory: InodeNo, name: &str) -> bool {
-        self.inode(ino)
-            .is_ok_and(|inode| inode.parent == directory && *inode.name == *name)
-    }
-
-    fn insert(&mut self, inode: Inode) {
-        let hash = self.hash_of(inode.ino);
-        let hasher = &self.hasher;
-        self.inodes
-            .insert_unique(hash, Box::new(inode), |inode| hasher.hash_one(inode.ino));
-    }
-
-    /// `ino` if it may go on meaning its name after that name was `found` to be this.
-    fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
-        if self.is_written(ino) {
-            // What S3 has is not what the file will be.
-            return Some(ino);
-        }
-        let inode = self.inode_mut(ino).ok()?;
-        if observed.asked < inode.observed.asked {
-            if inode.is_same(found) {
-                inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
-            }
-            return Some(ino);
-        }
-        inode
-            .is_same(found)
-            .then(|| inode.observe(found, observed))?;
-        Some(ino)
-    }
-
-    /// Whether `ino` keeps its name if an answer, asked for at `asked`, says `found` of that name.
-    fn would_stay(&self, ino: InodeNo, found: &Found, asked: Moment) -> bool {
-        let stays = |inode: &Inode| asked < inode.observed.asked || inode.is_same(found);
-        self.is_written(ino) || self.inode(ino).is_ok_and(stays)
-    }
-
-    /// The number of a new inode for `name` in `directory`: the listed one, if a listing told one.
-    fn number_of_new(&mut self, directory: InodeNo, name: &str) -> InodeNo {
-        let hash = self.hash_of_name(directory, name);
-        let reserved = self.reserved.take(hash);
-        reserved.unwrap_or_else(|| self.next_number())
-    }
-
-    /// A number that no inode had.
-    fn next_number(&mut self) -> InodeNo {
-        self.last = InodeNo(self.last.0 + 1);
-        self.last
-    }
-
-    pub(in crate::namespace) fn create(
-        &mut self,
-        directory: InodeNo,
-        name: &str,
-        found: &Found,
-        observed: Observed,
-    ) -> InodeNo {
-        let ino = self.number_of_new(directory, name);
-        let replaced = self.child(directory, name);
-        if let Some(replaced) = replaced {
-            self.unname(directory, name, replaced);
-        }
-        self.insert(Inode::new(ino, directory, name, found, observed));
-        self.name(directory, name, ino);
-        if let Some(replaced) = replaced {
-            self.drop_unused(replaced);
-        }
-        ino
-    }
-
-    pub(in crate::namespace) fn detach(&mut self, ino: InodeNo) {
-        let Ok(inode) = self.inode(ino) else { return };
-        let (parent, name) = (inode.parent, inode.name.clone());
-        self.unkeep_all(ino);
-        self.unname(parent, &name, ino);
-        self.drop_unused(ino);
-        self.drop_unused(parent);
-    }
-
-    /// Makes `name` in `directory`, which means nothing, mean `ino`, which is called so.
-    pub(in crate::namespace) fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
-        let hash = self.hash_of_name(directory, name);
-        let Self {
-            inodes,
-            names,
-            hasher,
-            ..
-        } = self;
-        names.insert_unique(hash, ino, |ino| hash_of_named(inodes, hasher, *ino));
-        self.count_children(directory, |children| children.saturating_add(1));
-    }
-
-    /// Takes `name` out of `directory` if it means `ino`.
-    pub(in crate::namespace) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
-        let hash = self.hash_of_name(directory, name);
-        if self.names.remove(hash, |named| *named == ino).is_some() {
-            self.count_children(directory, |children| children.saturating_sub(1));
-        }
-    }
-
-    fn count_children(&mut self, directory: InodeNo, count: impl FnOnce(u32) -> u32) {
-        if let Ok(Inode {
-            body: Body::Directory { children },
-            ..
-        }) = self.inode_mut(directory)
-        {
-            *children = count(*children);
-        }
-    }
-
-    /// Drops `ino` if nobody needs it, and then its parents.
-    pub(in crate::namespace) fn drop_unused(&mut self, mut ino: InodeNo) {
-        while ino != InodeNo::ROOT {
-            let Ok(inode) = self.inode(ino) else { return };
-            if !inode.is_unused() || self.writing.contains_key(&ino) {
-                return;
-            }
-            let (parent, name) = (inode.parent, inode.name.clone());
-            // First: what a name means must be there for as long as the name is.
-            self.unname(parent, &name, ino);
-            let hash = self.hash_of(ino);
-            if self.inodes.remove(hash, |inode| inode.ino == ino).is_some() {
-                self.dropped += 1;
-            }
-            self.set_posix(ino, None);
-            self.shrink(hash, self.hash_of_name(parent, &name));
-            ino = parent;
-        }
-    }
-
-    /// Gives memory back if there were many more inodes once, where one of these hashes was found.
-    fn shrink(&mut self, hash: u64, hash_of_name: u64) {
-        let Self {
-            inodes,
-            names,
-            hasher,
-            ..
-        } = self;
-        names.shrink(hash_of_name, |ino| hash_of_named(inodes, hasher, *ino));
-        inodes.shrink(hash, |inode| hasher.hash_one(inode.ino));
-    }
-
-    /// What the object of `ino` says of itself.
-    pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
-        let known = self.posix.find(self.hash_of(ino), |known| known.0 == ino);
-        known.map(|(_, posix)| *posix)
-    }
-
-    /// The object of `ino` says this of itself.
-    pub(in crate::namespace) fn set_posix(&mut self, ino: InodeNo, posix: Option<PosixAttributes>) {
-        if self.posix.len() == 0 && posix.is_none() {
-            return;
-        }
-        let hash = self.hash_of(ino);
-        let hasher = &self.hasher;
-        self.posix.remove(hash, |known| known.0 == ino);
-        match posix {
-            Some(posix) => {
-                let hash_of = |known: &(InodeNo, PosixAttributes)| hasher.hash_one(known.0);
-                self.posix.insert_unique(hash, (ino, posix), hash_of);
-            }
-            None => self.posix.shrink(hash, |known| hasher.hash_one(known.0)),
-        }
-    }
-}
-
-/// The hash by which the name of `ino`, which has one, is found.
-fn hash_of_named(inodes: &Shards<Box<Inode>>, hasher: &RandomState, ino: InodeNo) -> u64 {
-    let inode = inodes.find(hasher.hash_one(ino), |inode| inode.ino == ino);
-    let inode = inode.expect("a name goes before its inode");
-    hasher.hash_one((inode.parent, &*inode.name))
-}
-
-fn unknown(ino: InodeNo) -> FsError {
-    FsError::Stale(format!("inode {} is not known any more", ino.0))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::config::limits::{RECENT_NAMES_MAX, RECENT_PAGES_MAX};
 use crate::namespace::inodes::Moment;
 use crate::namespace::listing::page::{Listed, Page, Place};
-use crate::namespace::resolve::Siblings;
+use crate::namespace::listing::siblings::Siblings;
 use crate::namespace::version::Found;
 use crate::sync::Mutex;
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use futures::future::select;
 use mountpoint_client::types::Key;
 
-use super::key_locks::{AtRest, KeyLockGuard, Moving};
-use super::written::being_written;
+use super::Namespace;
 use crate::config::limits::RENAME_WAIT_MAX;
+use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::News;
 use crate::namespace::names;
-use crate::namespace::namespace::Namespace;
+use crate::namespace::refusals::being_written;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{Entry, FsError, InodeNo, PosixAttributes, Stop};
 

@@ -4,24 +4,15 @@
 //! It is there although no key says so, until it is removed or the mount ends; and so are the
 //! directories that it is in.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::inode::{Body, Inode, Moment, Observed};
-use super::packed_version::PackedVersion;
-use super::table::{Admitted, InodeTable, Table};
+use super::InodeTable;
+use super::entries::Admitted;
 use crate::config::limits::KEPT_DIRECTORIES_MAX;
+use crate::namespace::inodes::inode::{Body, Moment, Observed};
+use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
-
-/// Which directories are kept.
-#[derive(Debug, Default)]
-pub(in crate::namespace) struct Kept {
-    /// How many are kept themselves.
-    count: usize,
-    /// Of each directory with kept ones below it, the names in it that lead to them.
-    below: HashMap<InodeNo, BTreeSet<InodeNo>>,
-}
 
 impl InodeTable {
     /// What the object of `ino` says of itself; of a file that is being written all but the time,
@@ -176,89 +167,6 @@ impl InodeTable {
             table.keep(ino);
         }
         Ok(ino)
-    }
-}
-
-impl Table {
-    fn keep(&mut self, ino: InodeNo) {
-        let is_full = self.kept.count >= KEPT_DIRECTORIES_MAX;
-        match self.inode_mut(ino) {
-            Ok(inode) if !inode.is_kept && !is_full && ino != InodeNo::ROOT => {
-                inode.is_kept = true;
-                self.kept.count += 1;
-                self.link_kept(ino);
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
-
-    fn unkeep(&mut self, ino: InodeNo) {
-        if let Ok(inode) = self.inode_mut(ino)
-            && std::mem::replace(&mut inode.is_kept, false)
-        {
-            self.kept.count -= 1;
-            if !self.is_kept(ino) {
-                self.unlink_kept(ino);
-            }
-        }
-    }
-
-    /// Neither `ino` nor any directory below it is kept any more.
-    pub(in crate::namespace) fn unkeep_all(&mut self, ino: InodeNo) {
-        if !self.is_kept(ino) {
-            return;
-        }
-        self.unlink_kept(ino);
-        let mut to_visit = vec![ino];
-        while let Some(current) = to_visit.pop() {
-            to_visit.extend(self.kept.below.remove(&current).into_iter().flatten());
-            if let Ok(inode) = self.inode_mut(current)
-                && std::mem::replace(&mut inode.is_kept, false)
-            {
-                self.kept.count -= 1;
-                if current != ino {
-                    self.drop_unused(current);
-                }
-            }
-        }
-    }
-
-    fn is_kept(&self, ino: InodeNo) -> bool {
-        self.kept.below.contains_key(&ino) || self.inode(ino).is_ok_and(|inode| inode.is_kept)
-    }
-
-    /// Every directory that `ino` is in leads to it.
-    fn link_kept(&mut self, mut ino: InodeNo) {
-        while ino != InodeNo::ROOT {
-            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
-                return;
-            };
-            if !self.kept.below.entry(parent).or_default().insert(ino) {
-                return;
-            }
-            ino = parent;
-        }
-    }
-
-    /// The directories that `ino` is in do not lead to it, and are not there for its sake.
-    fn unlink_kept(&mut self, mut ino: InodeNo) {
-        while ino != InodeNo::ROOT {
-            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
-                return;
-            };
-            let Some(leading) = self.kept.below.get_mut(&parent) else {
-                return;
-            };
-            leading.remove(&ino);
-            if !leading.is_empty() {
-                return;
-            }
-            self.kept.below.remove(&parent);
-            if self.is_kept(parent) {
-                return;
-            }
-            ino = parent;
-        }
     }
 }
 

@@ -3,18 +3,19 @@
 //! A directory is listed when it is read, but for one that a walk comes to where names may be old:
 //! see [`Walks`]. Holds no lock across an await. Runs on whatever thread polls it.
 //!
-//! [`Walks`]: super::tree_walk::Walks
+//! [`Walks`]: crate::namespace::listing::Walks
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mountpoint_client::types::ListRequest;
 
-use super::listing::Listing;
-use super::page::{Listed, Page};
+use super::Namespace;
 use crate::config::limits::LIST_PAGE_KEYS;
-use crate::namespace::namespace::Namespace;
+use crate::namespace::inodes::{Moment, Observed};
+use crate::namespace::listing::{Listed, Listing, Page};
 use crate::namespace::resolve::Subtree;
-use crate::operation::{FsError, InodeNo};
+use crate::operation::{Entry, FsError, InodeNo};
 
 /// What this mount has done to a name since it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,56 @@ impl Namespace {
             let valid_until = (now + self.config.ttl).into();
             self.recent
                 .delivered(&prefix, page, now.into(), valid_until);
+        }
+    }
+
+    /// Hands out an entry that was listed on a page of `directory`, and raises its inode's lookup
+    /// count by one.
+    pub fn admit(
+        &self,
+        directory: InodeNo,
+        listed: &Listed,
+        page: &Page,
+        standing: Standing,
+    ) -> Result<Entry, FsError> {
+        let ttl = match standing {
+            Standing::AsListed => self.listed_ttl(listed, page),
+            Standing::Doubtful | Standing::Changed => Duration::ZERO,
+        };
+        let observed = Observed {
+            asked: page.asked.into(),
+            valid_until: (self.clock.now() + ttl).into(),
+            fresh_until: Moment::START,
+        };
+        let admitted = self
+            .table
+            .admit(directory, &listed.name, &listed.found, observed)?;
+        // What is known by asking later is handed out instead, and got no younger by what was
+        // listed.
+        let ttl = if admitted.found.is_same(&listed.found) {
+            ttl
+        } else {
+            Duration::ZERO
+        };
+        Ok(self.entry(admitted.ino, &admitted.found, ttl))
+    }
+
+    /// An entry of `page` for a reply that carries no attributes.
+    ///
+    /// Its number is that of the inode, or the one that the inode gets with the first lookup.
+    #[must_use]
+    pub fn preview(&self, directory: InodeNo, listed: &Listed, page: &Page) -> Entry {
+        let Listed { name, found, .. } = listed;
+        let asked = page.asked.into();
+        let ino = self.table.preview(directory, name, found, asked);
+        self.entry(ino, found, Duration::ZERO)
+    }
+
+    fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
+        if listed.is_certain && !self.is_old(page) {
+            self.config.ttl
+        } else {
+            Duration::ZERO
         }
     }
 }

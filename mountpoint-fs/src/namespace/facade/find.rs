@@ -3,33 +3,23 @@
 //!
 //! Knows nothing of lookup counts. Holds no lock across an await. Runs on whatever thread polls it.
 
-use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mountpoint_client::types::ListRequest;
 
-use super::create_intent::CreateIntent;
-use super::lookup_batching::{Ask, Expected};
-use super::negative::Absence;
-use super::prefix_listing::Subtree;
-use super::probe::{self, Answer};
-use super::strategy::{ProbeStrategy, Siblings};
+use super::Namespace;
 use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS, OPEN_FRESH_MAX};
+use crate::namespace::listing::Siblings;
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::listing::page::Page;
 use crate::namespace::names;
-use crate::namespace::namespace::Namespace;
+use crate::namespace::resolve::probe::{self, Answer};
+use crate::namespace::resolve::strategy::{
+    self, Beside, Directory, Extent, Known, NameProbe, PageProbe, Probe,
+};
+use crate::namespace::resolve::{Gathering, Subtree};
 use crate::namespace::version::Found;
-use crate::operation::{Entry, FileKind, FsError, InodeNo};
-
-/// A page of a directory that was listed for lookups.
-#[derive(Clone, Debug)]
-pub(in crate::namespace) struct Gathering {
-    pub(in crate::namespace) page: Arc<Page>,
-    /// Whether it was listed for this very lookup: only that may say that a name is not there.
-    pub(in crate::namespace) is_own: bool,
-}
+use crate::operation::{FileKind, FsError, InodeNo};
 
 impl Namespace {
     /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older
@@ -37,11 +27,7 @@ impl Namespace {
     async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
         let is_in_flight = self.lookups.is_in_flight(&key);
-        let (plan, wants_front) = if is_in_flight {
-            (ProbeStrategy::Name, false)
-        } else {
-            self.plan(parent, prefix, name)
-        };
+        let probe = self.probe_of_name(parent, (prefix, name), is_in_flight);
         let begin = || {
             let lookup_batching = Arc::clone(&self.lookup_batching);
             let first_bytes = Arc::clone(&self.first_bytes);
@@ -52,15 +38,16 @@ impl Namespace {
             let was_file = is_posix && self.table.child_kind(parent, name) == Some(FileKind::File);
             async move {
                 let asked = clock.now();
-                let spend = || wants_front && first_bytes.spend(clock.now().into());
-                let found = probe::find(&client, &clock, &prefix, &key, plan, spend);
+                let spend = || first_bytes.spend(clock.now().into());
+                let found = probe::find(&client, &clock, &prefix, &key, probe, spend);
                 let described = was_file.then(|| client.head_details(&key));
                 let (seen, described) = probe::together(&clock, found, described).await?;
                 if seen.front_failed {
                     first_bytes.failed(clock.now().into());
                 }
                 hidden.looked_up(&key, &seen.without_etag);
-                if seen.found == Some(Found::Directory) || plan == ProbeStrategy::Directory {
+                let was_guessed = matches!(probe, NameProbe::Below { .. });
+                if seen.found == Some(Found::Directory) || was_guessed {
                     lookup_batching.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
                 let (found, posix) = if is_posix {
@@ -109,9 +96,34 @@ impl Namespace {
         self.lookups.join(key.clone(), begin).await
     }
 
-    /// What to ask first about `name`, and whether first bytes are wanted of a file that it turns
-    /// out to be. Nothing that is known already is fetched: the kernel may have it.
-    fn plan(&self, parent: InodeNo, prefix: &str, name: &str) -> (ProbeStrategy, bool) {
+    /// Which request finds out what `name` is.
+    fn probe_of_name(
+        &self,
+        parent: InodeNo,
+        (prefix, name): (&str, &str),
+        is_in_flight: bool,
+    ) -> NameProbe {
+        let mut known = Known {
+            is_in_flight,
+            ..Known::default()
+        };
+        if !is_in_flight {
+            known.beside = self.beside(parent, prefix, name);
+        }
+        match strategy::decide(&known) {
+            Probe::Name(NameProbe::FirstBytes) if !self.first_bytes.spend(self.now()) => {
+                NameProbe::ByName
+            }
+            Probe::Name(probe) => probe,
+            // Nothing else is asked without a directory that may be listed.
+            Probe::FindOut(_) | Probe::Absent | Probe::Page(_) | Probe::PageInFlight => {
+                NameProbe::ByName
+            }
+        }
+    }
+
+    /// What is known of the names beside `name`.
+    fn beside(&self, parent: InodeNo, prefix: &str, name: &str) -> Beside {
         let at_start = self.root_at_start.get();
         let at_start = at_start.filter(|_| parent == InodeNo::ROOT);
         let at_start = at_start.map(|page| Siblings::of(page, name));
@@ -122,80 +134,70 @@ impl Namespace {
             .or(recent)
             .or(at_start);
         let Some(siblings) = siblings else {
-            return (ProbeStrategy::Name, false);
+            return Beside::Nothing;
         };
-        if self.lookup_batching.is_making(prefix, self.clock.now()) {
-            // It is probably nothing.
-            return (ProbeStrategy::Name, false);
+        let now = self.clock.now();
+        if self.lookup_batching.is_making(prefix, now) {
+            return Beside::Creating;
         }
-        match self.table.child_kind(parent, name) {
-            Some(FileKind::Directory) if !siblings.are_all() => (ProbeStrategy::Directory, false),
-            Some(_) => (ProbeStrategy::Name, false),
-            None => {
-                // Who has just listed the directory asks what its names are, and opens what is
-                // known.
-                let was_listed = self.walks.was_listed(prefix, self.clock.now());
-                let wants_front =
-                    !self.is_posix && !was_listed && self.first_bytes.are_worth_it(self.now());
-                let was_wrong = self.lookup_batching.was_wrong(prefix);
-                let plan = siblings.plan(name, was_wrong, wants_front);
-                if plan == ProbeStrategy::File && !self.first_bytes.spend(self.now()) {
-                    return (ProbeStrategy::Name, false);
-                }
-                (plan, wants_front)
-            }
-        }
+        let kind = self.table.child_kind(parent, name);
+        // A program that has just listed the directory asks what its names are, and opens what is
+        // known.
+        let wants_first_bytes = !self.is_posix
+            && !self.walks.was_listed(prefix, now)
+            && self.first_bytes.are_worth_it(now.into());
+        let was_wrong = self.lookup_batching.was_wrong(prefix);
+        Beside::names(&siblings, name, kind, (was_wrong, wants_first_bytes))
     }
 
-    /// Lists the directory that `name` is in, if so many of its names are asked for that this is
-    /// worth it, or if it is being listed for others.
+    /// What decides whether the directory `prefix` is listed for a look-up of `name`.
+    pub(in crate::namespace) fn known_of_directory(
+        &self,
+        prefix: &Arc<str>,
+        name: &str,
+        is_absent: bool,
+    ) -> Result<Known, FsError> {
+        let now = self.clock.now();
+        let is_creating = self.lookup_batching.is_making(prefix, now);
+        Ok(Known {
+            is_absent,
+            is_in_flight: self.lookups.is_in_flight(&names::file_key(prefix, name)?),
+            needs_metadata: self.is_posix,
+            lists_in_order: self.client.lists_in_order(),
+            directory: match self.gatherings.is_in_flight(&**prefix) {
+                true => Directory::InFlight { is_creating },
+                false => Directory::Unasked {
+                    is_creating,
+                    is_walked: self.walks.is_walked(prefix, now),
+                    lookups: None,
+                },
+            },
+            ..Known::default()
+        })
+    }
+
+    /// Lists the directory that `name` is in, or waits for the page of it that is in flight for
+    /// other look-ups. `None` if it cannot be had: this look-up asks for itself.
     pub(in crate::namespace) async fn gather(
         &self,
         prefix: &Arc<str>,
         name: &str,
-        makes: &mut CreateIntent<'_>,
-    ) -> Result<Option<Gathering>, FsError> {
-        let is_making = self.lookup_batching.is_making(prefix, self.clock.now());
-        let makes = is_making && makes.is_so().await;
-        if self.is_posix && !makes {
-            return Ok(None);
-        }
-        let is_asked = self.lookups.is_in_flight(&names::file_key(prefix, name)?);
-        if is_asked || !self.client.lists_in_order() {
-            return Ok(None);
-        }
+        page: Option<PageProbe>,
+    ) -> Option<Gathering> {
         let began = self.clock.now();
-        let is_in_flight = self.gatherings.is_in_flight(&**prefix);
         let mut stem = name.chars();
         stem.next_back();
-        let stem = stem.as_str();
-        let (behind, keys) = if is_in_flight {
-            (None, LIST_PAGE_KEYS)
-        } else {
-            let expected = if makes {
-                Expected::New
-            } else if self.walks.is_walked(prefix, began) {
-                Expected::Others
-            } else {
-                Expected::Anything
-            };
-            match self.lookup_batching.miss(prefix, expected, began) {
-                Ask::Name => return Ok(None),
-                Ask::Directory => (None, LIST_PAGE_KEYS),
-                Ask::DirectoryFromName => (Some(stem), LIST_PAGE_KEYS),
-                Ask::Around => (Some(stem), LOOKUP_KEYS),
-            }
+        let begins_at_name = page.is_some_and(|page| page.begins_at_name);
+        let behind = begins_at_name.then(|| stem.as_str().to_owned());
+        let keys = match page.map(|page| page.extent) {
+            Some(Extent::Around) => LOOKUP_KEYS,
+            Some(Extent::Page) | None => LIST_PAGE_KEYS,
         };
-        let is_begun = !is_in_flight;
-        let begin = || self.list_for_lookups(Arc::clone(prefix), behind.map(str::to_owned), keys);
-        match self.gatherings.join(Arc::clone(prefix), begin).await {
-            Ok(mut gathering) => {
-                gathering.is_own = is_begun && gathering.page.asked >= began;
-                Ok(Some(gathering))
-            }
-            // It was asked for the sake of others: this lookup asks for itself.
-            Err(_) => Ok(None),
-        }
+        let begin = || self.list_for_lookups(Arc::clone(prefix), behind, keys);
+        let gathering = self.gatherings.join(Arc::clone(prefix), begin).await;
+        let mut gathering = gathering.ok()?;
+        gathering.is_own = page.is_some() && gathering.page.asked >= began;
+        Some(gathering)
     }
 
     /// One page of the directory `prefix`, of so many keys, which answers lookups from then on.
@@ -297,78 +299,5 @@ impl Namespace {
                 .table
                 .contradicts(parent, name, &recent.listed.found, recent.asked);
         (!is_outdated).then_some(recent)
-    }
-
-    /// When a listing was asked for that does not have `name`, if the mount may answer from it: it
-    /// was told how old the absence of a name may be.
-    pub(in crate::namespace) fn recently_absent(
-        &self,
-        parent: InodeNo,
-        prefix: &str,
-        name: &str,
-    ) -> Option<Duration> {
-        let age_max = self.config.negative_ttl;
-        if age_max.is_zero() {
-            return None;
-        }
-        let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
-        let is_outdated = self.local_changes.invalidates(prefix, name, asked)
-            || self.table.is_known_since(parent, name, asked.into());
-        (!is_outdated).then_some(asked)
-    }
-
-    /// How long the kernel may keep the absence of `name`, which was just not found: less if a
-    /// listing said so that was made before.
-    #[must_use]
-    pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
-        let ttl = self.config.negative_ttl;
-        let key = names::parse(name).and_then(|name| {
-            let prefix = self.table.directory_prefix(parent)?;
-            names::file_key(&prefix, name)
-        });
-        let told = key.ok().and_then(|key| self.negative.of(key.as_str()));
-        match told {
-            Some(Absence {
-                asked,
-                is_remembered: true,
-            }) => ttl.saturating_sub(self.clock.now().saturating_sub(asked)),
-            Some(_) => ttl,
-            None => Duration::ZERO,
-        }
-    }
-
-    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is
-    /// `prefix`. A directory that is kept stays, and is returned.
-    pub(in crate::namespace) fn gone(
-        &self,
-        parent: InodeNo,
-        prefix: &str,
-        name: &str,
-        asked: Duration,
-    ) -> Option<InodeNo> {
-        self.recent.distrust(prefix, name);
-        let ino = self.table.child(parent, name)?;
-        if self.table.is_kept(ino) {
-            return Some(ino);
-        }
-        self.table.detach_unless_newer(parent, name, asked.into());
-        None
-    }
-
-    /// The reply to a lookup of a name that is not in the bucket.
-    pub(in crate::namespace) fn absent(
-        &self,
-        parent: InodeNo,
-        prefix: &str,
-        name: &str,
-        absence: Absence,
-    ) -> Result<Entry, FsError> {
-        let Some(ino) = self.gone(parent, prefix, name, absence.asked) else {
-            let key = names::file_key(prefix, name)?;
-            self.negative.told(key.as_str(), absence);
-            return Err(FsError::NotFound);
-        };
-        let kept = self.table.admit_kept(ino)?;
-        Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
     }
 }

@@ -1,36 +1,18 @@
 //! What the table of inodes knows of files that are being written: what
-//! [`writing`](crate::namespace::change::written) tells it.
+//! [`Namespace`](crate::namespace::Namespace) tells it.
 //!
 //! Of each such file how many handles write and follow it, and, until S3 has all of it, what its
 //! writer says.
 
 use std::sync::Arc;
 
-use mountpoint_client::types::ETag;
-
-use super::inode::{Body, Inode, Moment, Observed};
-use super::packed_version::PackedVersion;
-use super::table::{Admitted, InodeTable, Table};
-use crate::namespace::change::{Readers, being_written};
-use crate::namespace::namespace::replaced;
+use super::InodeTable;
+use super::entries::Admitted;
+use crate::namespace::inodes::inode::{Inode, Moment, Observed};
+use crate::namespace::inodes::writing::{Readers, Writing, version_of};
+use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
-
-/// A file that is open for writing.
-#[derive(Debug, Default)]
-pub(in crate::namespace) struct Writing {
-    /// Handles open for writing.
-    handles: u32,
-    /// Handles open for reading that follow what is stored of it.
-    followers: u32,
-    /// While S3 does not have all of it.
-    progress: Option<Arc<Progress>>,
-    /// What the version was that S3 has, as its writer said it; `None` if none of these handles
-    /// stored it.
-    stored_by: Option<Arc<Progress>>,
-    /// This mount took its name away, or the name means another host's file.
-    is_gone: bool,
-}
 
 impl InodeTable {
     /// The inode that `name` in `directory` means, if it is being written; its lookup count rises
@@ -302,92 +284,5 @@ impl InodeTable {
         let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
         names.sort();
         names
-    }
-}
-
-impl Table {
-    /// Whether `ino` is being written, and S3 does not have all of it.
-    pub(in crate::namespace) fn is_written(&self, ino: InodeNo) -> bool {
-        self.progress(ino).is_some()
-    }
-
-    fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
-        self.writing.get(&ino)?.progress.as_ref()
-    }
-
-    /// What `inode` is, as its writer says it, or S3.
-    pub(in crate::namespace) fn found(&self, inode: &Inode) -> Found {
-        match self.progress(inode.ino) {
-            Some(progress) => version_of(progress),
-            None => inode.found(),
-        }
-    }
-
-    /// The bucket holds `version` of the file `ino`, as its writer with `progress` knows.
-    fn set_version(
-        &mut self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        version: &Version,
-        observed: Observed,
-    ) {
-        if let Some(writing) = self.writing.get_mut(&ino) {
-            writing.stored_by = Some(Arc::clone(progress));
-        }
-        if let Ok(inode) = self.inode_mut(ino) {
-            inode.body = Body::File(PackedVersion::pack(version));
-            inode.observed = observed;
-            // What the kernel has of it is another version, and not as long.
-            inode.was_opened = false;
-        }
-    }
-
-    /// The name of `ino` means something else, or nothing, through this mount: who has the file
-    /// open for writing cannot go on.
-    pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
-        if let Some(writing) = self.writing.get_mut(&ino) {
-            writing.is_gone = true;
-        }
-        self.detach(ino);
-    }
-
-    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may
-    /// go on.
-    pub(in crate::namespace) fn follows(&mut self, ino: InodeNo) -> bool {
-        let writing = self.writing.get_mut(&ino);
-        let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {
-            return false;
-        };
-        writing.followers += 1;
-        true
-    }
-
-    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        self.progress(ino)
-            .is_some_and(|written| Arc::ptr_eq(written, progress))
-    }
-
-    /// The writer with `progress` has come to its end, if it is still the one.
-    fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        let is_its = self.is_written_with(ino, progress);
-        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
-            writing.progress = None;
-        }
-        is_its
-    }
-}
-
-/// A file as its writer says it: S3 has no version of it.
-fn version_of(progress: &Progress) -> Found {
-    Found::File(written(progress, progress.size(), ETag::from_header("")))
-}
-
-/// The version of a file that its writer has written, as far as `size`.
-pub(in crate::namespace) fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
-    Version {
-        size,
-        etag,
-        mtime: progress.mtime(),
-        is_archived: false,
     }
 }

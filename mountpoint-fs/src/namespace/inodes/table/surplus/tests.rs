@@ -1,14 +1,16 @@
 //! What is named when there are too many inodes, how much of the table each call looks at, and when
 //! it is asked again.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mountpoint_client::types::ETag;
 
 use super::*;
-use crate::config::limits::INODES_MAX_LEAST;
+use crate::config::limits::{
+    INODES_MAX_LEAST, INODES_PER_SECOND_MAX, SURPLUS_PAUSE_MIN, SURPLUS_PERIOD,
+};
 use crate::namespace::inodes::inode::{Moment, Observed};
-use crate::namespace::inodes::writers::Writing;
+use crate::namespace::inodes::writing::Writing;
 use crate::namespace::version::{Found, Version};
 use crate::operation::InodeNo;
 

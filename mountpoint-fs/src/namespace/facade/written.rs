@@ -11,11 +11,11 @@ use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key};
 
-use crate::namespace::inodes::written;
-use crate::namespace::inodes::{Moment, Observed};
+use super::Namespace;
+use crate::namespace::inodes::{Moment, Observed, Readers, written};
 use crate::namespace::listing::page::{Listed, Page};
 use crate::namespace::names;
-use crate::namespace::namespace::{Namespace, replaced};
+use crate::namespace::refusals::replaced;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{Entry, FsError, InodeNo, Progress};
 
@@ -262,24 +262,4 @@ pub struct Created {
     /// Whether S3 was not asked about the name just before: it is to be asked before the file is
     /// stored, unless it refuses by itself to replace an object.
     pub is_unasked: bool,
-}
-
-/// Who may have a file open for reading when it begins to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readers {
-    /// Nobody.
-    None,
-    /// Only the handle that begins to write. Its opener is to be given back when that has
-    /// succeeded.
-    Itself,
-    /// Those that follow what its writer stores, and those of an empty file.
-    Followers,
-}
-
-/// Why a file that is being written cannot be had.
-#[must_use]
-pub fn being_written(name: &str) -> FsError {
-    FsError::NotPermitted(format!(
-        "{name} is being written: it can be opened, removed and renamed when its writer has closed it"
-    ))
 }

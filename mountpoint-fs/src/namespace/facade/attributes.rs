@@ -1,0 +1,64 @@
+//! stat data of inodes.
+
+use super::Namespace;
+use crate::namespace::refusals::replaced;
+use crate::namespace::resolve::Answer;
+use crate::namespace::version::Found;
+use crate::operation::{Attributes, FsError, InodeNo};
+
+impl Namespace {
+    /// stat data of `ino`. An open file's are those of the version that was opened.
+    pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
+        loop {
+            if let Some(attributes) = self.attributes_of_name(ino).await? {
+                return Ok(attributes);
+            }
+        }
+    }
+
+    /// What its name says of `ino`; `None` if it has another name by then.
+    async fn attributes_of_name(&self, ino: InodeNo) -> Result<Option<Attributes>, FsError> {
+        let view = self.table.view(ino)?;
+        let left = view.observed.valid_until.left(self.now());
+        if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
+            return Ok(Some(self.shown(ino, &view.found, self.config.ttl)));
+        }
+        if !view.is_attached {
+            return Err(replaced(&view.name));
+        }
+        if !left.is_zero() {
+            return Ok(Some(self.shown(ino, &view.found, left)));
+        }
+        let (prefix, answer) = self.find_unchanged(view.parent, &view.name).await?;
+        let now = self.table.view(ino)?;
+        if now.is_attached && (now.parent, &now.name) != (view.parent, &view.name) {
+            return Ok(None);
+        }
+        let Answer {
+            found,
+            posix,
+            asked,
+            heard,
+            ..
+        } = answer;
+        let Some(found) = found else {
+            if self.gone(view.parent, &prefix, &view.name, asked) == Some(ino) {
+                return Ok(Some(self.shown(ino, &Found::Directory, self.config.ttl)));
+            }
+            return Err(FsError::NotFound);
+        };
+        // It vouches for no open: a long time may pass between a `stat` and an `open`.
+        let observed = self.observed(asked, heard);
+        match self.table.observe(ino, &found, observed) {
+            Some(view) => {
+                self.table.set_posix(ino, posix);
+                let left = view.observed.valid_until.left(self.now());
+                Ok(Some(self.shown(ino, &view.found, left)))
+            }
+            None => {
+                self.recent.distrust(&prefix, &view.name);
+                Err(replaced(&view.name))
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Look-ups: what answers a name, and what is asked for it.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use super::Namespace;
+use crate::config::limits::FRONT_AGE_MAX;
+use crate::namespace::inodes::{Moment, Observed};
+use crate::namespace::listing::Listed;
+use crate::namespace::listing::cache::RecentEntry;
+use crate::namespace::names;
+use crate::namespace::resolve::strategy::{self, Fact, Probe};
+use crate::namespace::resolve::{Absence, Answer, Gathering};
+use crate::namespace::version::Found;
+use crate::operation::{Entry, FsError, InodeNo, Purpose};
+
+impl Namespace {
+    /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
+    pub async fn lookup(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        purpose: &dyn Purpose,
+    ) -> Result<Entry, FsError> {
+        let name = names::parse(name)?;
+        if let Some(written) = self.table.admit_written(parent, name)? {
+            return Ok(self.entry(written.ino, &written.found, self.config.ttl));
+        }
+        let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
+        if let Some(recent) = self.recently(parent, &prefix, name) {
+            self.lookup_batching.hit(&prefix, self.clock.now());
+            return self.admit_recent(parent, &recent);
+        }
+        if let Some(asked) = self.recently_absent(parent, &prefix, name) {
+            return self.absent(parent, &prefix, name, Absence::remembered(asked));
+        }
+        if let Some(entry) = self.ask_directory(parent, (&prefix, name), purpose).await? {
+            return Ok(entry);
+        }
+        self.ask_name(parent, name).await
+    }
+
+    /// What an absence that is known, or a page of the directory, answers to a look-up; `None` if
+    /// the name itself is to be asked for.
+    async fn ask_directory(
+        &self,
+        parent: InodeNo,
+        (prefix, name): (&Arc<str>, &str),
+        purpose: &dyn Purpose,
+    ) -> Result<Option<Entry>, FsError> {
+        let mut absent_since = self.known_absent(parent, prefix, name);
+        let mut known = self.known_of_directory(prefix, name, absent_since.is_some())?;
+        let mut probe = strategy::decide(&known);
+        loop {
+            probe = match probe {
+                Probe::FindOut(Fact::Intent) => {
+                    known.creates = Some(purpose.is_to_make_file(name).await);
+                    // The file may have been made meanwhile, or the directory moved.
+                    if known.is_absent {
+                        absent_since = self.known_absent(parent, prefix, name);
+                        absent_since.take_if(|_| self.is_moved(parent, prefix));
+                        known.is_absent = absent_since.is_some();
+                    }
+                    strategy::decide(&known)
+                }
+                Probe::FindOut(Fact::Lookups) => {
+                    let now = self.clock.now();
+                    let decide = |lookups| strategy::decide(&known.with(lookups));
+                    self.lookup_batching.miss(prefix, now, decide)
+                }
+                Probe::Absent => {
+                    let Some(asked) = absent_since else {
+                        return Ok(None);
+                    };
+                    self.lookup_batching.hit(prefix, self.clock.now());
+                    let absence = Absence::remembered(asked);
+                    return self.absent(parent, prefix, name, absence).map(Some);
+                }
+                Probe::Page(page) => {
+                    let gathering = self.gather(prefix, name, Some(page)).await;
+                    return self.answer_from(parent, (prefix, name), gathering);
+                }
+                Probe::PageInFlight => {
+                    let gathering = self.gather(prefix, name, None).await;
+                    return self.answer_from(parent, (prefix, name), gathering);
+                }
+                Probe::FindOut(Fact::Beside) | Probe::Name(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// What a page of the directory that was listed for look-ups says of `name`, if it tells.
+    fn answer_from(
+        &self,
+        parent: InodeNo,
+        (prefix, name): (&Arc<str>, &str),
+        gathering: Option<Gathering>,
+    ) -> Result<Option<Entry>, FsError> {
+        let Some(Gathering { page, is_own }) = gathering else {
+            return Ok(None);
+        };
+        if self.is_moved(parent, prefix) {
+            return Ok(None);
+        }
+        if let Some(recent) = self.recently(parent, prefix, name) {
+            self.lookup_batching.hit(prefix, self.clock.now());
+            return self.admit_recent(parent, &recent).map(Some);
+        }
+        let is_newest = !self.local_changes.invalidates(prefix, name, page.asked);
+        if is_own && is_newest && page.is_without(name) {
+            let absence = Absence::asked(page.asked);
+            return self.absent(parent, prefix, name, absence).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Asks S3 for the name, and hands out what it is.
+    async fn ask_name(&self, parent: InodeNo, name: &str) -> Result<Entry, FsError> {
+        let (prefix, answer) = self.find_unchanged(parent, name).await?;
+        let Answer {
+            found,
+            posix,
+            asked,
+            heard,
+            fresh_until,
+            front,
+        } = answer;
+        let Some(found) = found else {
+            return self.absent(parent, &prefix, name, Absence::asked(asked));
+        };
+        let observed = Observed {
+            fresh_until: fresh_until.map_or(Moment::START, Moment::from),
+            ..self.observed(asked, heard)
+        };
+        let admitted = self.table.admit(parent, name, &found, observed)?;
+        self.table.set_posix(admitted.ino, posix);
+        if let (Some(bytes), Found::File(version)) = (front, &found) {
+            let until = (self.clock.now() + FRONT_AGE_MAX).into();
+            self.first_bytes
+                .keep(admitted.ino, &version.etag, &bytes, until);
+        }
+        let left = observed.valid_until.left(self.now());
+        Ok(self.entry(admitted.ino, &admitted.found, left))
+    }
+
+    /// Hands out what a page said of a name a moment ago, for as long as that is valid.
+    fn admit_recent(&self, parent: InodeNo, recent: &RecentEntry) -> Result<Entry, FsError> {
+        let observed = Observed {
+            asked: recent.asked,
+            valid_until: recent.valid_until,
+            fresh_until: Moment::START,
+        };
+        let Listed { name, found, .. } = &recent.listed;
+        let admitted = self.table.admit(parent, name, found, observed)?;
+        let left = recent.valid_until.left(self.now());
+        Ok(self.entry(admitted.ino, &admitted.found, left))
+    }
+}

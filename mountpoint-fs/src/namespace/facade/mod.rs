@@ -1,0 +1,238 @@
+//! Names turned into requests, and answers into inodes.
+//!
+//! How old an answer may be: a name or attributes that the kernel was told are answered for
+//! `NamesConfig::ttl` from then on; a name nobody has heard of is always asked for; and `open` asks
+//! S3 for the newest version, unless the `lookup` of the same system call has just done so. The
+//! kernel does not say which lookup that was, so each vouches for the one open that comes first,
+//! and for no longer than it took itself: an upload that was begun after the lookup takes about as
+//! long. An `open` can miss no more than an upload that ended while some lookup of the same name
+//! was under way.
+//!
+//! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of
+//! the size can mix two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks
+//! the path up again, trusting nothing, and opens what it finds. The application sees none of this.
+//!
+//! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken
+//! at a time.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use mountpoint_client::types::{Key, ListOutput, ObjectDetails};
+use mountpoint_client::{ClientError, ObjectClient};
+
+use super::xattrs::RecentDetails;
+use crate::clock::Clock;
+use crate::config::limits::{LISTING_AGE_MAX, STALE_NAMES_MAX};
+use crate::config::{FsConfig, NamesConfig};
+use crate::namespace::change::{KeyLocks, LocalChanges};
+use crate::namespace::inodes::table::InodeTable;
+use crate::namespace::inodes::{AttributeStyle, Moment, Observed};
+use crate::namespace::listing::cache::ListingCache;
+use crate::namespace::listing::page::Page;
+use crate::namespace::listing::{AheadBudget, HiddenKeys, Walks};
+use crate::namespace::resolve::{
+    Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, SingleFlight, Subtree,
+};
+use crate::namespace::version::Found;
+use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName, Surplus};
+use crate::sync::Mutex;
+
+mod absence;
+mod attributes;
+mod change;
+mod enumerate;
+mod find;
+mod lookup;
+mod open;
+mod siblings;
+mod written;
+mod xattrs;
+
+pub use change::NameChange;
+pub use enumerate::Standing;
+pub use siblings::NextSibling;
+pub use written::Created;
+
+/// All names of a mount.
+#[derive(Debug)]
+pub struct Namespace {
+    pub(super) client: Arc<dyn ObjectClient>,
+    pub(super) clock: Clock,
+    pub(super) config: NamesConfig,
+    style: AttributeStyle,
+    /// Whether objects are asked what they say of themselves (`--posix-metadata`).
+    pub(super) is_posix: bool,
+    pub(super) table: InodeTable,
+    pub(super) recent: Arc<ListingCache>,
+    pub(super) local_changes: LocalChanges,
+    pub(super) negative: NegativeCache,
+    pub(super) key_locks: KeyLocks,
+    pub(super) lookup_batching: Arc<LookupBatching>,
+    pub(super) first_bytes: Arc<FirstBytesCache>,
+    /// What was seen of the root when the mount was made.
+    pub(super) root_at_start: OnceLock<Page>,
+    pub(super) lookups: SingleFlight<Key, Result<Answer, FsError>>,
+    stale_names: SyncSender<StaleName>,
+    /// Until somebody takes it.
+    stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
+    pub(super) hidden: Arc<HiddenKeys>,
+    pub(super) details: RecentDetails,
+    pub(super) heads: SingleFlight<Key, Result<Arc<ObjectDetails>, ClientError>>,
+    /// Listings that lookups wait for, by the directory's prefix.
+    pub(super) gatherings: SingleFlight<Arc<str>, Result<Gathering, FsError>>,
+    pub(super) listing_ahead: AheadBudget,
+    pub(super) walks: Arc<Walks>,
+    /// Listings ahead of walks, by the prefix of the directory that is walked.
+    pub(super) walk_lists: SingleFlight<Arc<str>, ()>,
+}
+
+impl Namespace {
+    /// The names under `config.prefix`, of a mount made at `mounted`.
+    #[must_use]
+    pub fn new(
+        client: Arc<dyn ObjectClient>,
+        config: &FsConfig,
+        clock: Clock,
+        mounted: SystemTime,
+    ) -> Self {
+        let (stale_names, taker) = sync_channel(STALE_NAMES_MAX);
+        Self {
+            stale_names,
+            stale_names_taker: Mutex::new(Some(taker)),
+            client,
+            clock,
+            config: config.names,
+            style: AttributeStyle::new(config, mounted),
+            is_posix: config.write.posix_metadata,
+            table: InodeTable::new(config.prefix.clone()),
+            recent: Arc::default(),
+            local_changes: LocalChanges::new(config.names.ttl),
+            negative: NegativeCache::default(),
+            key_locks: KeyLocks::default(),
+            lookup_batching: Arc::default(),
+            first_bytes: Arc::default(),
+            root_at_start: OnceLock::new(),
+            listing_ahead: AheadBudget::default(),
+            walks: Arc::default(),
+            walk_lists: SingleFlight::new(),
+            lookups: SingleFlight::new(),
+            hidden: Arc::default(),
+            details: RecentDetails::default(),
+            heads: SingleFlight::new(),
+            gatherings: SingleFlight::new(),
+        }
+    }
+
+    /// What a listing of the first keys of the mount said when it was made. It tells what to ask,
+    /// and answers nothing.
+    pub fn learn(&self, listed: &ListOutput) {
+        let root = self.table.directory_prefix(InodeNo::ROOT);
+        let root = root.unwrap_or_default();
+        let mut below = Subtree::new(&root, listed, self.client.lists_in_order()).below(&root);
+        below.retain(|below| *below.prefix == *root);
+        let page = below.pop().map(|below| below.page(Duration::ZERO));
+        let is_empty = listed.continuation_token.is_none();
+        let page = page.or_else(|| is_empty.then(|| Page::whole(Vec::new(), Duration::ZERO)));
+        if let Some(page) = page {
+            self.root_at_start.get_or_init(|| page);
+        }
+    }
+
+    /// Gives back `count` lookups of an inode.
+    pub fn forget(&self, ino: InodeNo, count: u64) {
+        self.table.forget(ino, count);
+    }
+
+    /// `.` and `..` of the directory `ino`.
+    pub fn dots(&self, ino: InodeNo) -> Result<[Entry; 2], FsError> {
+        let view = self.table.view(ino)?;
+        Ok([ino, view.parent].map(|ino| self.entry(ino, &Found::Directory, self.config.ttl)))
+    }
+
+    /// Pages of listings that are held ahead of their readers or in flight.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.listing_ahead.pages()
+    }
+
+    /// How many inodes there are besides the root: those the kernel knows and those that are open.
+    #[must_use]
+    pub fn inode_count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Names that the kernel should be told to forget, as they become known. Can be taken once.
+    #[must_use]
+    pub fn take_stale_names(&self) -> Option<Receiver<StaleName>> {
+        self.stale_names_taker.lock().take()
+    }
+
+    /// Some of the files that nobody uses, if there are too many inodes, and when to ask again.
+    #[must_use]
+    pub fn surplus(&self) -> Surplus {
+        self.table.surplus(self.config.inodes_max)
+    }
+
+    /// Whether many inodes were dropped since this was last true: their memory is worth a trim.
+    #[must_use]
+    pub fn has_dropped_many(&self) -> bool {
+        self.table.has_dropped_many()
+    }
+
+    /// How often a listing met a key that cannot be shown.
+    #[must_use]
+    pub fn hidden_keys(&self) -> u64 {
+        self.hidden.count()
+    }
+
+    /// Gives back memory that nobody needs any more.
+    pub fn give_back_idle(&self) {
+        self.recent.expire(self.now());
+        self.first_bytes.expire(self.now());
+        self.walks.expire(self.clock.now());
+        self.key_locks.remind();
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now().into()
+    }
+
+    /// An answer that was asked for at `asked`, and came at `heard`. No open relies on it.
+    pub(super) fn observed(&self, asked: Duration, heard: Duration) -> Observed {
+        Observed {
+            asked: asked.into(),
+            valid_until: (heard + self.config.ttl).into(),
+            fresh_until: Moment::START,
+        }
+    }
+
+    pub(super) fn entry(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Entry {
+        Entry {
+            attributes: self.shown(ino, found, ttl),
+            ttl,
+        }
+    }
+
+    /// stat data of `ino`, with what its object says of itself.
+    fn shown(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Attributes {
+        let mut attributes = self.style.of(ino, found, ttl);
+        if self.is_posix
+            && let Some(posix) = self.table.posix(ino)
+        {
+            posix.show(&mut attributes);
+        }
+        attributes
+    }
+
+    /// Whether a listing does not say enough of a name: the kernel has to look it up.
+    #[must_use]
+    pub fn lists_names_only(&self) -> bool {
+        self.is_posix
+    }
+
+    pub(super) fn is_old(&self, page: &Page) -> bool {
+        self.clock.now().saturating_sub(page.asked) > LISTING_AGE_MAX
+    }
+}

@@ -1,0 +1,151 @@
+//! Opening files: which version a handle reads, and names that mean another one by now.
+
+use std::time::Duration;
+
+use mountpoint_client::types::{Key, ObjectInfo};
+use mountpoint_client::{ClientError, ErrorKind};
+
+use super::Namespace;
+use crate::namespace::inodes::table::View;
+use crate::namespace::names;
+use crate::namespace::open::{FileOpened, HowToProve, OpenVersion, Opening, Proof};
+use crate::namespace::refusals::{being_written, replaced};
+use crate::namespace::version::{Found, Version};
+use crate::operation::{FsError, InodeNo, StaleName};
+
+impl Namespace {
+    /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to
+    /// [`Namespace::close`].
+    ///
+    /// [`FsError::Stale`] if the name means another version by now, or no file: the caller looks it
+    /// up again.
+    pub async fn open(&self, ino: InodeNo, is_direct: bool) -> Result<OpenVersion, FsError> {
+        let View {
+            parent,
+            name,
+            found,
+            is_attached,
+            is_written,
+            observed,
+            was_opened,
+            ..
+        } = self.table.view(ino)?;
+        let Found::File(known) = found else {
+            return Err(FsError::IsADirectory);
+        };
+        if !is_attached {
+            return Err(replaced(&name));
+        }
+        if is_written {
+            return Err(being_written(&name));
+        }
+        let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
+        let now = self.now();
+        let opening = Opening {
+            is_direct,
+            was_opened,
+            is_trusted: self.config.opens_unasked && observed.valid_until > now,
+            size: if known.is_archived { 0 } else { known.size },
+        };
+        let fresh = self.table.take_fresh(ino, now);
+        let is_fresh = fresh.is_some();
+        let (version, proof) = match fresh {
+            Some(version) => (version, Proof::Known),
+            None => match opening.how_to_prove() {
+                HowToProve::Trust => (known, Proof::Known),
+                HowToProve::Fetch => (known, Proof::Fetch),
+                HowToProve::Head => {
+                    let asked = self.clock.now();
+                    let head = self.client.head(&key).await;
+                    (self.newest(ino, &key, head, asked)?, Proof::Known)
+                }
+            },
+        };
+        if version.is_archived {
+            return Err(FsError::Denied(format!(
+                "{key} is archived; restore it to read it"
+            )));
+        }
+        let front = self.first_bytes.take(ino, &version.etag, is_fresh);
+        Ok(OpenVersion {
+            key,
+            front: front.filter(|_| proof == Proof::Known),
+            version,
+            proof,
+        })
+    }
+
+    /// What an open's HEAD of `ino`, which was asked for at `asked`, says: its version, or that it
+    /// is stale.
+    fn newest(
+        &self,
+        ino: InodeNo,
+        key: &Key,
+        head: Result<ObjectInfo, ClientError>,
+        asked: Duration,
+    ) -> Result<Version, FsError> {
+        let head = match head {
+            Ok(info) => Some(Found::File(Version::from(&info))),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        let view = head.and_then(|found| self.table.confirm(ino, &found, asked.into()));
+        if let Some(written) = view.as_ref().filter(|view| view.is_written) {
+            // Its writer has begun since.
+            return Err(being_written(&written.name));
+        }
+        match view.map(|view| view.found) {
+            Some(Found::File(version)) => Ok(version),
+            Some(Found::Directory) | None => {
+                self.distrust(ino);
+                Err(replaced(key.as_str()))
+            }
+        }
+    }
+
+    /// A handle of `ino` was opened that reads `version`, and `may_follow` a writer that may go on
+    /// behind that.
+    ///
+    /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said
+    /// that version, [`FsError::NotPermitted`] if it is being written.
+    pub fn opened(
+        &self,
+        ino: InodeNo,
+        version: &Version,
+        may_follow: bool,
+    ) -> Result<FileOpened, FsError> {
+        self.table.open_file(ino, version, may_follow)
+    }
+
+    /// A handle of `ino` was closed.
+    pub fn close(&self, ino: InodeNo) {
+        self.table.close(ino);
+    }
+
+    /// A read found out that `ino` is no longer what its name means: whoever comes next asks again,
+    /// the kernel too.
+    pub fn is_replaced(&self, ino: InodeNo) {
+        self.distrust(ino);
+        if let Ok(View { parent, name, .. }) = self.table.view(ino) {
+            // If too many wait, the kernel forgets it by itself a little later.
+            let directory = parent;
+            drop(self.stale_names.try_send(StaleName { directory, name }));
+        }
+    }
+
+    /// Whether the kernel may still take `stale` for what it was: nobody has looked it up since.
+    #[must_use]
+    pub fn is_still_stale(&self, stale: &StaleName) -> bool {
+        self.table.child(stale.directory, &stale.name).is_none()
+    }
+
+    /// `ino` is no longer what its name means: whoever comes next asks again.
+    pub fn distrust(&self, ino: InodeNo) {
+        if let Ok(view) = self.table.view(ino) {
+            if let Ok(prefix) = self.table.directory_prefix(view.parent) {
+                self.recent.distrust(&prefix, &view.name);
+            }
+            self.table.detach(ino);
+        }
+    }
+}

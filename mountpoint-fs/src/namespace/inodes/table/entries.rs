@@ -1,0 +1,491 @@
+//! What the lock of the inode table guards: inodes by number, and the names that mean them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crate::config::limits::KEPT_DIRECTORIES_MAX;
+use crate::namespace::inodes::eviction::Eviction;
+use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
+use crate::namespace::inodes::kept::Kept;
+use crate::namespace::inodes::packed_version::PackedVersion;
+use crate::namespace::inodes::reserved::Reserved;
+use crate::namespace::inodes::sharded_table::Shards;
+use crate::namespace::inodes::writing::{Writing, version_of};
+use crate::namespace::version::{Found, Version};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
+
+/// Two hash tables of one word an inode each; the keys are in the inodes.
+#[derive(Debug)]
+pub(in crate::namespace) struct Table {
+    /// By number. Boxed: a half empty table of pointers is small.
+    pub(in crate::namespace) inodes: Shards<Box<Inode>>,
+    /// What the names of all directories mean now, by directory and name.
+    pub(super) names: Shards<InodeNo>,
+    pub(super) hasher: RandomState,
+    pub(super) last: InodeNo,
+    /// Numbers of names that were listed and have no inode yet.
+    pub(super) reserved: Reserved,
+    /// Directories that are there although no key says so.
+    pub(in crate::namespace) kept: Kept,
+    /// What objects say of themselves, where they are asked.
+    pub(super) posix: Shards<(InodeNo, PosixAttributes)>,
+    /// Files that are open for writing. Few: beside the inodes, of which there are many.
+    pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
+    /// Where it is looked for files to forget.
+    pub(in crate::namespace) eviction: Eviction,
+    /// Inodes that were dropped.
+    pub(in crate::namespace) dropped: u64,
+    /// What `dropped` was when the memory of inodes was given back last.
+    pub(in crate::namespace) trimmed: u64,
+}
+
+/// A copy of what an inode is.
+#[derive(Clone, Debug)]
+pub(in crate::namespace) struct View {
+    pub(in crate::namespace) parent: InodeNo,
+    pub(in crate::namespace) name: Arc<str>,
+    pub(in crate::namespace) found: Found,
+    pub(in crate::namespace) observed: Observed,
+    pub(in crate::namespace) openers: u32,
+    /// Whether it is being written: what was found is what its writer says.
+    pub(in crate::namespace) is_written: bool,
+    /// Whether its name still means this inode.
+    pub(in crate::namespace) is_attached: bool,
+    /// Whether it was opened before: the kernel may have pages of it.
+    pub(in crate::namespace) was_opened: bool,
+}
+
+/// What a name was made to mean.
+#[derive(Clone, Debug)]
+pub(in crate::namespace) struct Admitted {
+    pub(in crate::namespace) ino: InodeNo,
+    pub(in crate::namespace) found: Found,
+}
+
+impl Table {
+    /// The root alone.
+    pub(super) fn new() -> Self {
+        let forever = Observed {
+            asked: Moment::START,
+            valid_until: Moment::START,
+            fresh_until: Moment::START,
+        };
+        let mut table = Self {
+            inodes: Shards::new(),
+            names: Shards::new(),
+            hasher: RandomState::new(),
+            last: InodeNo::ROOT,
+            reserved: Reserved::default(),
+            kept: Kept::default(),
+            posix: Shards::new(),
+            writing: HashMap::new(),
+            eviction: Eviction::default(),
+            dropped: 0,
+            trimmed: 0,
+        };
+        let (root, found) = (InodeNo::ROOT, Found::Directory);
+        table.insert(Inode::new(root, root, "", &found, forever));
+        table
+    }
+
+    /// Inodes besides the root.
+    pub(in crate::namespace) fn len(&self) -> usize {
+        self.inodes.len() - 1
+    }
+
+    pub(in crate::namespace) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
+        let inode = self.inode(ino)?;
+        let Inode {
+            parent,
+            observed,
+            openers,
+            was_opened,
+            ..
+        } = *inode;
+        Ok(View {
+            parent,
+            name: Arc::from(&*inode.name),
+            found: self.found(inode),
+            observed,
+            openers,
+            is_written: self.is_written(ino),
+            is_attached: ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino),
+            was_opened,
+        })
+    }
+
+    pub(in crate::namespace) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+        let found = self.found(self.inode(ino)?);
+        Ok(Admitted { ino, found })
+    }
+
+    pub(super) fn hash_of(&self, ino: InodeNo) -> u64 {
+        self.hasher.hash_one(ino)
+    }
+
+    pub(super) fn hash_of_name(&self, directory: InodeNo, name: &str) -> u64 {
+        self.hasher.hash_one((directory, name))
+    }
+
+    pub(in crate::namespace) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
+        self.inodes
+            .find(self.hash_of(ino), |inode| inode.ino == ino)
+            .map(Box::as_ref)
+            .ok_or_else(|| unknown(ino))
+    }
+
+    pub(in crate::namespace) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
+        self.inodes
+            .find_mut(self.hasher.hash_one(ino), |inode| inode.ino == ino)
+            .map(Box::as_mut)
+            .ok_or_else(|| unknown(ino))
+    }
+
+    pub(in crate::namespace) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
+        let hash = self.hash_of_name(directory, name);
+        self.names
+            .find(hash, |ino| self.is_named(*ino, directory, name))
+            .copied()
+    }
+
+    pub(super) fn is_named(&self, ino: InodeNo, directory: InodeNo, name: &str) -> bool {
+        self.inode(ino)
+            .is_ok_and(|inode| inode.parent == directory && *inode.name == *name)
+    }
+
+    pub(super) fn insert(&mut self, inode: Inode) {
+        let hash = self.hash_of(inode.ino);
+        let hasher = &self.hasher;
+        self.inodes
+            .insert_unique(hash, Box::new(inode), |inode| hasher.hash_one(inode.ino));
+    }
+
+    /// `ino` if it may go on meaning its name after that name was `found` to be this.
+    pub(super) fn observe(
+        &mut self,
+        ino: InodeNo,
+        found: &Found,
+        observed: Observed,
+    ) -> Option<InodeNo> {
+        if self.is_written(ino) {
+            // What S3 has is not what the file will be.
+            return Some(ino);
+        }
+        let inode = self.inode_mut(ino).ok()?;
+        if observed.asked < inode.observed.asked {
+            if inode.is_same(found) {
+                inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
+            }
+            return Some(ino);
+        }
+        inode
+            .is_same(found)
+            .then(|| inode.observe(found, observed))?;
+        Some(ino)
+    }
+
+    /// Whether `ino` keeps its name if an answer, asked for at `asked`, says `found` of that name.
+    pub(super) fn would_stay(&self, ino: InodeNo, found: &Found, asked: Moment) -> bool {
+        let stays = |inode: &Inode| asked < inode.observed.asked || inode.is_same(found);
+        self.is_written(ino) || self.inode(ino).is_ok_and(stays)
+    }
+
+    /// The number of a new inode for `name` in `directory`: the listed one, if a listing told one.
+    pub(super) fn number_of_new(&mut self, directory: InodeNo, name: &str) -> InodeNo {
+        let hash = self.hash_of_name(directory, name);
+        let reserved = self.reserved.take(hash);
+        reserved.unwrap_or_else(|| self.next_number())
+    }
+
+    /// A number that no inode had.
+    pub(super) fn next_number(&mut self) -> InodeNo {
+        self.last = InodeNo(self.last.0 + 1);
+        self.last
+    }
+
+    pub(in crate::namespace) fn create(
+        &mut self,
+        directory: InodeNo,
+        name: &str,
+        found: &Found,
+        observed: Observed,
+    ) -> InodeNo {
+        let ino = self.number_of_new(directory, name);
+        let replaced = self.child(directory, name);
+        if let Some(replaced) = replaced {
+            self.unname(directory, name, replaced);
+        }
+        self.insert(Inode::new(ino, directory, name, found, observed));
+        self.name(directory, name, ino);
+        if let Some(replaced) = replaced {
+            self.drop_unused(replaced);
+        }
+        ino
+    }
+
+    pub(in crate::namespace) fn detach(&mut self, ino: InodeNo) {
+        let Ok(inode) = self.inode(ino) else { return };
+        let (parent, name) = (inode.parent, inode.name.clone());
+        self.unkeep_all(ino);
+        self.unname(parent, &name, ino);
+        self.drop_unused(ino);
+        self.drop_unused(parent);
+    }
+
+    /// Makes `name` in `directory`, which means nothing, mean `ino`, which is called so.
+    pub(in crate::namespace) fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+        let hash = self.hash_of_name(directory, name);
+        let Self {
+            inodes,
+            names,
+            hasher,
+            ..
+        } = self;
+        names.insert_unique(hash, ino, |ino| hash_of_named(inodes, hasher, *ino));
+        self.count_children(directory, |children| children.saturating_add(1));
+    }
+
+    /// Takes `name` out of `directory` if it means `ino`.
+    pub(in crate::namespace) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+        let hash = self.hash_of_name(directory, name);
+        if self.names.remove(hash, |named| *named == ino).is_some() {
+            self.count_children(directory, |children| children.saturating_sub(1));
+        }
+    }
+
+    pub(super) fn count_children(&mut self, directory: InodeNo, count: impl FnOnce(u32) -> u32) {
+        if let Ok(Inode {
+            body: Body::Directory { children },
+            ..
+        }) = self.inode_mut(directory)
+        {
+            *children = count(*children);
+        }
+    }
+
+    /// Drops `ino` if nobody needs it, and then its parents.
+    pub(in crate::namespace) fn drop_unused(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(inode) = self.inode(ino) else { return };
+            if !inode.is_unused() || self.writing.contains_key(&ino) {
+                return;
+            }
+            let (parent, name) = (inode.parent, inode.name.clone());
+            // First: what a name means must be there for as long as the name is.
+            self.unname(parent, &name, ino);
+            let hash = self.hash_of(ino);
+            if self.inodes.remove(hash, |inode| inode.ino == ino).is_some() {
+                self.dropped += 1;
+            }
+            self.set_posix(ino, None);
+            self.shrink(hash, self.hash_of_name(parent, &name));
+            ino = parent;
+        }
+    }
+
+    /// Gives memory back if there were many more inodes once, where one of these hashes was found.
+    pub(super) fn shrink(&mut self, hash: u64, hash_of_name: u64) {
+        let Self {
+            inodes,
+            names,
+            hasher,
+            ..
+        } = self;
+        names.shrink(hash_of_name, |ino| hash_of_named(inodes, hasher, *ino));
+        inodes.shrink(hash, |inode| hasher.hash_one(inode.ino));
+    }
+
+    /// What the object of `ino` says of itself.
+    pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
+        let known = self.posix.find(self.hash_of(ino), |known| known.0 == ino);
+        known.map(|(_, posix)| *posix)
+    }
+
+    /// The object of `ino` says this of itself.
+    pub(in crate::namespace) fn set_posix(&mut self, ino: InodeNo, posix: Option<PosixAttributes>) {
+        if self.posix.len() == 0 && posix.is_none() {
+            return;
+        }
+        let hash = self.hash_of(ino);
+        let hasher = &self.hasher;
+        self.posix.remove(hash, |known| known.0 == ino);
+        match posix {
+            Some(posix) => {
+                let hash_of = |known: &(InodeNo, PosixAttributes)| hasher.hash_one(known.0);
+                self.posix.insert_unique(hash, (ino, posix), hash_of);
+            }
+            None => self.posix.shrink(hash, |known| hasher.hash_one(known.0)),
+        }
+    }
+
+    /// Whether `ino` is being written, and S3 does not have all of it.
+    pub(in crate::namespace) fn is_written(&self, ino: InodeNo) -> bool {
+        self.progress(ino).is_some()
+    }
+
+    pub(super) fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
+        self.writing.get(&ino)?.progress.as_ref()
+    }
+
+    /// What `inode` is, as its writer says it, or S3.
+    pub(in crate::namespace) fn found(&self, inode: &Inode) -> Found {
+        match self.progress(inode.ino) {
+            Some(progress) => version_of(progress),
+            None => inode.found(),
+        }
+    }
+
+    /// The bucket holds `version` of the file `ino`, as its writer with `progress` knows.
+    pub(super) fn set_version(
+        &mut self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        if let Some(writing) = self.writing.get_mut(&ino) {
+            writing.stored_by = Some(Arc::clone(progress));
+        }
+        if let Ok(inode) = self.inode_mut(ino) {
+            inode.body = Body::File(PackedVersion::pack(version));
+            inode.observed = observed;
+            // What the kernel has of it is another version, and not as long.
+            inode.was_opened = false;
+        }
+    }
+
+    /// The name of `ino` means something else, or nothing, through this mount: who has the file
+    /// open for writing cannot go on.
+    pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
+        if let Some(writing) = self.writing.get_mut(&ino) {
+            writing.is_gone = true;
+        }
+        self.detach(ino);
+    }
+
+    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may
+    /// go on.
+    pub(in crate::namespace) fn follows(&mut self, ino: InodeNo) -> bool {
+        let writing = self.writing.get_mut(&ino);
+        let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {
+            return false;
+        };
+        writing.followers += 1;
+        true
+    }
+
+    pub(super) fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.progress(ino)
+            .is_some_and(|written| Arc::ptr_eq(written, progress))
+    }
+
+    /// The writer with `progress` has come to its end, if it is still the one.
+    pub(super) fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let is_its = self.is_written_with(ino, progress);
+        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
+            writing.progress = None;
+        }
+        is_its
+    }
+
+    pub(super) fn keep(&mut self, ino: InodeNo) {
+        let is_full = self.kept.count >= KEPT_DIRECTORIES_MAX;
+        match self.inode_mut(ino) {
+            Ok(inode) if !inode.is_kept && !is_full && ino != InodeNo::ROOT => {
+                inode.is_kept = true;
+                self.kept.count += 1;
+                self.link_kept(ino);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    pub(super) fn unkeep(&mut self, ino: InodeNo) {
+        if let Ok(inode) = self.inode_mut(ino)
+            && std::mem::replace(&mut inode.is_kept, false)
+        {
+            self.kept.count -= 1;
+            if !self.is_kept(ino) {
+                self.unlink_kept(ino);
+            }
+        }
+    }
+
+    /// Neither `ino` nor any directory below it is kept any more.
+    pub(in crate::namespace) fn unkeep_all(&mut self, ino: InodeNo) {
+        if !self.is_kept(ino) {
+            return;
+        }
+        self.unlink_kept(ino);
+        let mut to_visit = vec![ino];
+        while let Some(current) = to_visit.pop() {
+            to_visit.extend(self.kept.below.remove(&current).into_iter().flatten());
+            if let Ok(inode) = self.inode_mut(current)
+                && std::mem::replace(&mut inode.is_kept, false)
+            {
+                self.kept.count -= 1;
+                if current != ino {
+                    self.drop_unused(current);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_kept(&self, ino: InodeNo) -> bool {
+        self.kept.below.contains_key(&ino) || self.inode(ino).is_ok_and(|inode| inode.is_kept)
+    }
+
+    /// Every directory that `ino` is in leads to it.
+    pub(super) fn link_kept(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+                return;
+            };
+            if !self.kept.below.entry(parent).or_default().insert(ino) {
+                return;
+            }
+            ino = parent;
+        }
+    }
+
+    /// The directories that `ino` is in do not lead to it, and are not there for its sake.
+    pub(super) fn unlink_kept(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+                return;
+            };
+            let Some(leading) = self.kept.below.get_mut(&parent) else {
+                return;
+            };
+            leading.remove(&ino);
+            if !leading.is_empty() {
+                return;
+            }
+            self.kept.below.remove(&parent);
+            if self.is_kept(parent) {
+                return;
+            }
+            ino = parent;
+        }
+    }
+
+    /// Whether `inode` is a file that the kernel knows and nobody uses, as far as is known here.
+    pub(super) fn is_idle(&self, inode: &Inode) -> bool {
+        inode.openers == 0
+            && inode.lookups > 0
+            && inode.kind() == FileKind::File
+            && !self.writing.contains_key(&inode.ino)
+    }
+}
+
+/// The hash by which the name of `ino`, which has one, is found.
+fn hash_of_named(inodes: &Shards<Box<Inode>>, hasher: &RandomState, ino: InodeNo) -> u64 {
+    let inode = inodes.find(hasher.hash_one(ino), |inode| inode.ino == ino);
+    let inode = inode.expect("a name goes before its inode");
+    hasher.hash_one((inode.parent, &*inode.name))
+}
+
+fn unknown(ino: InodeNo) -> FsError {
+    FsError::Stale(format!("inode {} is not known any more", ino.0))
+}
