@@ -1,8 +1,8 @@
-//! How much may be fetched that nobody has asked for yet.
+//! How many bytes may be fetched before a reader asks for them.
 //!
 //! Bytes that are fetched ahead are borrowed: repaid when they are read, lost when they are not.
-//! Files that are opened in order add to the budget, asked ahead or not; so what is fetched in vain
-//! is at most what there was to begin with and a share of what was opened in order.
+//! Files that are opened in order add to the budget. So the bytes fetched in vain are at most the
+//! first budget and a share of the bytes opened in order.
 //!
 //! Invariant: `unread <= budget` whenever something is fetched.
 
@@ -35,7 +35,7 @@ impl PrefetchBudget {
         self.budget = (self.budget + len / SIBLING_WASTE_SHARE).min(SIBLING_BUDGET_MAX);
     }
 
-    /// Takes `len` bytes, if there are so many.
+    /// Borrows `len` bytes; `false` if the budget has fewer.
     pub(super) fn borrow(&mut self, len: u64) -> bool {
         let fits = self.unread + len <= self.budget;
         if fits {
@@ -86,7 +86,7 @@ impl PrefetchLoan {
         })
     }
 
-    /// Somebody reads them.
+    /// A reader reads the bytes.
     pub(super) fn was_read(mut self) {
         self.budget.lock().repay(self.len);
         self.len = 0;

@@ -1,12 +1,11 @@
 //! When a GET is so late that a second one for the same bytes is worth a request.
 //!
-//! Decides only: no clock, no client, no block. Told how long GETs took, it knows by size what most
-//! of them take to the first byte and to the last, and says of one that a reader waits for whether
-//! it is late. What second GETs cost is bounded by a share of the first ones. Lock-free: told and
-//! asked on any thread.
+//! Decides only: no clock, no client, no block. Learns by size how long most GETs take to the first
+//! byte and to the last, and says whether a GET that a reader waits for is late. The number of
+//! second GETs is bounded by a share of the first ones. Lock-free: any thread.
 //!
 //! Invariant: at most one second GET for [`HEDGE_SHARE`] first ones since the mount began, and none
-//! for sizes of which too few were seen to know what is usual.
+//! for sizes of which too few GETs were seen.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use crate::config::limits::{HEDGE_BURST, HEDGE_DELAY_MIN, HEDGE_SHARE};
 use crate::read::plan::{CLASSES, class};
 
-/// What is usual, and what second GETs may still cost.
+/// How long GETs usually take, and how many second GETs may be sent.
 #[derive(Debug, Default)]
 pub(in crate::read) struct HedgePolicy {
     to_first_byte: [Delays; CLASSES],
@@ -38,16 +37,16 @@ pub(in crate::read) struct Sight {
     pub(in crate::read) gained: u64,
 }
 
-/// What to do about it.
+/// What to do about a GET that a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) enum Verdict {
     /// Send a second one.
     Hedge,
     /// Not yet; look again after this time.
     LookAgain(Duration),
-    /// The same, and what has come until now does not count then.
+    /// Look again after this time, and count only the bytes that come until then.
     Observe(Duration),
-    /// Nobody knows yet what is usual.
+    /// Too few GETs of its size were seen.
     Leave,
 }
 
@@ -66,14 +65,14 @@ impl HedgePolicy {
         self.to_first_byte[class(len)].record(delay);
     }
 
-    /// The last byte did.
+    /// The last byte of a first GET of `len` bytes came after `delay`.
     pub(in crate::read) fn ended(&self, len: u64, delay: Duration) {
         self.to_last_byte[class(len)].record(delay);
     }
 
-    /// Whether a GET is late. Without a byte it is when most others would have had one for long.
-    /// With some it is when most others would be complete, and the rest, as fast as bytes come now,
-    /// would take as long again.
+    /// Whether a GET is late. Without a byte: when most others would have had one for long. With
+    /// some bytes: when most others would be complete, and the rest would take as long again at the
+    /// present speed.
     pub(in crate::read) fn look(&self, sight: &Sight) -> Verdict {
         let class = class(sight.len);
         let Some(first) = self.to_first_byte[class].late() else {
@@ -103,7 +102,7 @@ impl HedgePolicy {
         }
     }
 
-    /// Takes what a second GET costs; `false` if that was not earned yet.
+    /// Pays for a second GET; `false` if the first ones have not earned it yet.
     pub(in crate::read) fn spend(&self) -> bool {
         let pay = |credit: u32| credit.checked_sub(HEDGE_SHARE);
         self.credit
@@ -112,12 +111,12 @@ impl HedgePolicy {
     }
 }
 
-/// How long GETs of one size took, roughly, those of late counting more.
+/// How long GETs of one size took, roughly. Recent ones count more.
 #[derive(Debug)]
 struct Delays {
     counts: [AtomicU32; STEPS],
     seen: AtomicU32,
-    /// From when on one is late, in microseconds; `UNKNOWN` before enough were seen.
+    /// The delay from which on a GET is late, in microseconds; `UNKNOWN` before enough were seen.
     late_us: AtomicU64,
 }
 
@@ -149,7 +148,7 @@ impl Delays {
         (micros != UNKNOWN).then(|| Duration::from_micros(micros))
     }
 
-    /// Finds the percentile. What others record meanwhile may count or not.
+    /// Finds the percentile. Delays that other threads record meanwhile may count or not.
     fn learn(&self) {
         let counts = || {
             self.counts
@@ -168,7 +167,7 @@ impl Delays {
         self.late_us.store(micros, Ordering::Relaxed);
     }
 
-    /// So that what is usual follows a store or a route that changes.
+    /// Forgets half of the delays, so that the rest follows a store or a route that changes.
     fn forget_half(&self) {
         let mut kept = 0;
         for count in &self.counts {
@@ -191,7 +190,7 @@ fn step(micros: u64) -> usize {
     step.min(STEPS - 1)
 }
 
-/// Where it ends, in microseconds.
+/// The end of a step, in microseconds.
 fn step_end(step: usize) -> u64 {
     match step.checked_sub(1) {
         None => STEP_FIRST_US,
@@ -205,11 +204,10 @@ const STEP_FIRST_US: u64 = 128;
 const STEPS: usize = 1 + 19 * 4;
 const UNKNOWN: u64 = u64::MAX;
 
-/// What so many of a hundred take is usual. A higher share would be the stragglers' own delay where
-/// one of a hundred straggles.
+/// The percentile that counts as usual. A higher one would be the stragglers' own delay where one
+/// GET of a hundred straggles.
 const USUAL_PERCENT: u32 = 95;
-/// One is late that takes so many times what is usual: for most stores that is one of some
-/// hundreds.
+/// A GET is late that takes so many times the usual delay: one of some hundreds, for most stores.
 const LATE_FACTOR: u32 = 2;
 /// With fewer the percentile would be the longest of them.
 const SEEN_MIN: u32 = 32;

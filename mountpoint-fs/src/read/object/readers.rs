@@ -1,13 +1,13 @@
 //! The open files that read one version of an object, and whose stream a read belongs to.
 //!
 //! Pure: owns no block, takes no lock, reads no clock. Each open file is a *reader* with a planner
-//! of its own, because what one reader does says nothing of another. Two things make them one all
-//! the same. A read that fills the page cache belongs to whichever reader's stream it continues:
-//! pages that one process filled are not asked for by the next, whose reads then go on where the
-//! other's would have. And what one has read stays for those who come to it soon.
+//! of its own, because the reads of one reader say nothing of another. Two rules join them. A read
+//! that fills the page cache belongs to the reader whose stream it continues: the next process does
+//! not ask for pages that one process has filled, and goes on behind them. And blocks that one
+//! reader has read stay for readers that come to them soon.
 //!
 //! Invariant: at most [`SHARERS_MAX`] readers, in the order in which they joined. One reader alone
-//! shares nothing and keeps nothing for others.
+//! keeps nothing for others.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -35,15 +35,15 @@ struct ReaderState {
     planner: Planner,
     /// When it joined, or its planner last saw a read.
     used_at: Duration,
-    /// Whether its latest read filled the page cache, or its first one will: what that has it will
-    /// not ask for again.
+    /// Whether its latest read filled the page cache, or its first one will: it does not ask again
+    /// for pages that are there.
     fills_cache: bool,
     has_read: bool,
-    /// Which other's read its planner saw last; its own, if none did.
+    /// The reader whose read its planner saw last; itself, if no other's.
     used_by: ReaderId,
 }
 
-/// How long blocks stay that one reader has read and another comes to.
+/// How long a block stays that one reader has read and another one comes to.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::read) struct RetentionPolicy {
     /// How far the other reader may be behind.
@@ -76,8 +76,8 @@ impl Readers {
         self.readers[place].fills_cache = true;
     }
 
-    /// Removes a reader. A stream that another one reads on goes to that, if it has none. Returns
-    /// what the next file of its kind is to know.
+    /// Removes a reader. Its stream goes to the reader that read on in it last, if that has none.
+    /// Returns the layout for the next file of its kind.
     pub(in crate::read) fn leave(&mut self, no: ReaderId) -> Option<KnownLayout> {
         let mut left = self.readers.remove(self.place(no));
         let read = left.planner.finish();
@@ -92,12 +92,12 @@ impl Readers {
         read
     }
 
-    /// Whether there are others besides one.
+    /// Whether there are two readers or more.
     pub(in crate::read) fn is_shared(&self) -> bool {
         self.readers.len() > 1
     }
 
-    /// Whose planner sees a read of this reader that begins at `start`.
+    /// The place of the planner that sees a read of this reader at `start`.
     pub(in crate::read) fn reads(
         &mut self,
         no: ReaderId,
@@ -113,7 +113,7 @@ impl Readers {
             let others = self.readers.iter_mut().enumerate();
             for (_, other) in others.filter(|(other, reader)| *other != place && reader.fills_cache)
             {
-                // It would not be asked for if the page cache still had it.
+                // The kernel asks for the page again, so the page cache has lost it.
                 other.planner.is_reread(start);
             }
             place
@@ -134,14 +134,14 @@ impl Readers {
         &mut self.readers[place].planner
     }
 
-    /// Forgets what all have read.
+    /// Forgets the reads of all readers.
     pub(in crate::read) fn forget(&mut self) {
         for reader in &mut self.readers {
             reader.planner.forget();
         }
     }
 
-    /// Forgets what those have read that rest while others do not.
+    /// Forgets the reads of readers that have rested for [`READER_IDLE`].
     pub(in crate::read) fn forget_idle(&mut self, now: Duration) {
         for reader in &mut self.readers {
             if reader.used_at + READER_IDLE < now {
@@ -150,9 +150,8 @@ impl Readers {
         }
     }
 
-    /// Streams that are read ahead. Where several come one behind the other over the same bytes,
-    /// the first is the one that asks for them; `is_held` says of bytes whether they are here or
-    /// asked for.
+    /// Streams that are read ahead. Streams that follow each other over the same bytes count once:
+    /// the first one asks for the bytes. `is_held` says whether bytes are here or asked for.
     pub(in crate::read) fn stream_count(&self, is_held: impl Fn(Range<u64>) -> bool) -> usize {
         if let [reader] = &*self.readers {
             return reader.planner.stream_count();
@@ -167,10 +166,10 @@ impl Readers {
         places.len() - behind.count()
     }
 
-    /// What is to stay: bytes that were asked for ahead, and those that somebody comes to who is
-    /// not far behind. Without what the reader at `asker` wants, where bytes have just been read,
-    /// and what those want who find them in the page cache then. `retention` is of no use to one
-    /// reader alone.
+    /// The bytes that stay: those asked for ahead, and those that a reader not far behind comes to.
+    ///
+    /// With `asker`, the reader that has just read the bytes, neither it counts nor the readers
+    /// that find the bytes in the page cache now. One reader alone needs no `retention`.
     pub(in crate::read) fn retained(
         &self,
         asker: Option<usize>,
@@ -189,8 +188,8 @@ impl Readers {
             if let Some(retention) = retention.filter(is_near) {
                 let comes_to = |from: u64| from..from.saturating_add(retention.behind_max);
                 if reader.fills_cache && reader.has_read {
-                    // The reads of others like it may have gone to their streams: only its own says
-                    // where it is.
+                    // Other readers of the page cache may have read on in its stream: only its own
+                    // streams say where it is.
                     wanted.extend(reader.planner.stream_ends().map(comes_to));
                 } else {
                     wanted.extend(reader.planner.goes_on_from().map(comes_to));
@@ -200,8 +199,8 @@ impl Readers {
         RetainedRanges::of(wanted)
     }
 
-    /// Bytes that others than the reader at `asker` have read into the page cache, if it reads them
-    /// from there; sorted.
+    /// Bytes that other readers have read into the page cache, sorted; none if the reader at
+    /// `asker` does not use it.
     pub(in crate::read) fn in_page_cache(&self, asker: usize) -> Vec<Range<u64>> {
         if !self.readers[asker].fills_cache {
             return Vec::new();
@@ -221,7 +220,7 @@ impl Readers {
     }
 
     /// The reader whose stream a read into the page cache at `start` fits best, its own before
-    /// others. Who has direct replies comes to those bytes all the same.
+    /// others. Readers with direct replies do not count: they come to the bytes all the same.
     fn stream_at(&self, own: usize, start: u64) -> Option<usize> {
         let readers = self.readers.iter().enumerate();
         let cached = readers.filter(|(_, reader)| reader.fills_cache);
@@ -233,7 +232,7 @@ impl Readers {
     }
 }
 
-/// Which bytes are to stay: ranges that are sorted and apart.
+/// The bytes that stay: ranges that are sorted and apart.
 pub(in crate::read) struct RetainedRanges(Vec<Range<u64>>);
 
 impl RetainedRanges {

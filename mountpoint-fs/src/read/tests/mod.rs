@@ -6,6 +6,7 @@ mod memory;
 mod patterns;
 mod requests;
 mod sharing;
+mod sharing_gains;
 mod sharing_mixed;
 mod waiting;
 
