@@ -19,8 +19,6 @@ pub(in crate::read) struct AccessHistory {
     extents: Vec<Extent>,
     /// Reads so far: the time of extents.
     reads: u64,
-    /// How many of the latest reads continued nothing, fading as others do.
-    random_reads: u8,
     /// A read that looked as if the kernel had cut it was whole.
     has_no_rests: bool,
 }
@@ -33,8 +31,8 @@ pub(in crate::read) struct Extent {
     began: u64,
     /// Number of its latest read.
     pub(in crate::read) used: u64,
-    /// Reads that continued it forwards.
-    steps: u8,
+    /// A read continued it soon after the one before.
+    is_sequential: bool,
     /// Some of its bytes were read again: having been read says no longer that they will not be.
     is_reread: bool,
     /// Everything before it was asked for.
@@ -61,11 +59,6 @@ impl AccessHistory {
     /// Whether this is the first read of all.
     pub(in crate::read) fn is_first_read(&self) -> bool {
         self.reads == 1
-    }
-
-    /// Whether many of the latest reads continued nothing.
-    pub(in crate::read) fn is_random(&self) -> bool {
-        self.random_reads > RANDOM_READS_MAX / 2
     }
 
     /// All of them.
@@ -140,7 +133,6 @@ impl AccessHistory {
     /// Forgets everything but that there were reads.
     pub(in crate::read) fn forget(&mut self) {
         self.extents = Vec::new();
-        self.random_reads = 0;
     }
 
     /// The stream that the read before the latest belonged to, if it did, goes on with the extent
@@ -316,19 +308,12 @@ impl AccessHistory {
                 extent.is_left = false;
                 extent.used = self.reads;
                 if is_recent {
-                    extent.steps = extent.steps.saturating_add(1);
+                    extent.is_sequential = true;
                 } else {
                     extent.began = self.reads;
                 }
-                let steps_min = if self.random_reads > RANDOM_READS_MAX {
-                    2
-                } else {
-                    1
-                };
-                let continues = extent.window.is_some()
-                    || (extent.steps >= steps_min
-                        && extent.range.end - extent.range.start >= RUN_MIN);
-                self.random_reads /= 2;
+                let is_long = extent.range.end - extent.range.start >= RUN_MIN;
+                let continues = extent.window.is_some() || (extent.is_sequential && is_long);
                 let index = self.merge(index);
                 match self.stream_up_to(index) {
                     Some(stream) => (self.unite(stream, index), true),
@@ -397,12 +382,11 @@ impl AccessHistory {
 
     /// A new extent for a read that continues none.
     fn add_random_read(&mut self, range: &Range<u64>) -> usize {
-        self.random_reads = (self.random_reads + 1).min(RANDOM_READS_MAX * 2);
         let extent = Extent {
             range: range.clone(),
             began: self.reads,
             used: self.reads,
-            steps: 0,
+            is_sequential: false,
             is_reread: false,
             ahead_end: range.end,
             is_left: false,
@@ -469,9 +453,6 @@ enum Placement {
 
 /// An extent that was not continued within so many reads is continued by accident.
 const RECENT_READS: u64 = STREAMS_MAX as u64;
-
-/// Reads that continue nothing, after which a single continuation may be an accident.
-const RANDOM_READS_MAX: u8 = 4;
 
 /// Shortest run that is worth reading ahead: Linux itself begins with four pages.
 const RUN_MIN: u64 = 16 << 10;

@@ -472,12 +472,6 @@ impl Planner {
         } else {
             target - target % part
         };
-        // A read that need not wait is not to wait for the sending of a whole window either.
-        let until = if access.waits {
-            until
-        } else {
-            until.min((from / part + PARTS_PER_HIT_MAX) * part)
-        };
         extent.ahead_end = extent.ahead_end.max(from).max(until);
         (from < until).then_some(Reach {
             range: from..until,
@@ -492,20 +486,8 @@ impl Planner {
             return;
         }
         let range = &self.history.at(index).range;
-        let factor = if self.history.is_random() {
-            2
-        } else {
-            runs_ahead(bounds.streams)
-        };
         let run = range.end - range.start;
-        // One that jumped within what a stream had asked for, while others read on there, begins as
-        // that one is.
-        let inherited = self.history.iter().filter_map(|other| {
-            let window = other.window.as_ref()?;
-            (other.range.end < range.start && range.start < other.ahead_end).then(|| window.size())
-        });
-        let wanted = wanted.unwrap_or_else(|| run.saturating_mul(factor));
-        let wanted = inherited.max().unwrap_or(0).max(wanted);
+        let wanted = wanted.unwrap_or_else(|| run.saturating_mul(runs_ahead(bounds.streams)));
         let window = Window::open(wanted, range.end, access, bounds.window_max);
         self.history.open(index, window);
     }
@@ -528,10 +510,6 @@ fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> boo
         && distance.is_some_and(StoreDistance::is_remote)
         && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
 }
-
-/// Parts that a read which has its bytes already may send for: one is what it consumed, the other
-/// catches up.
-const PARTS_PER_HIT_MAX: u64 = 2;
 
 /// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they
 /// come, but not every client shows them before the range is complete.

@@ -293,7 +293,6 @@ impl Window {
         if rate >= before * GAIN_MIN {
             bounds.proven_window.record(self.size, access.now);
             self.rest_next = REST_MIN;
-            let step = if rate >= before * GAIN_FAR { step } else { 2 };
             return self.grow(step, rate);
         }
         // Parts grow with the window, and a longer part takes longer: one step may pay little and
@@ -406,9 +405,6 @@ const GAIN_MIN: f64 = 1.1;
 
 /// With this much, half a tenth, it gets a second chance.
 const GAIN_SOME: f64 = 1.05;
-
-/// A mount that becomes so much faster with a larger window is bound by delay alone: larger steps.
-const GAIN_FAR: f64 = 1.4;
 
 /// Epochs after which a window that shrank is judged.
 const CHECK_EPOCHS: u32 = 2;
