@@ -40,28 +40,9 @@ impl FileKind {
     }
 }
 
-/// Finds what is known of files like the one at `key`.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::read) struct LayoutLookup<'a> {
-    cache: &'a LayoutCache,
-    key: &'a Key,
-}
-
-impl LayoutLookup<'_> {
-    /// The layout of the file before of the same kind, if there was one.
-    pub(in crate::read) fn find(self, size: u64) -> Option<KnownLayout> {
-        self.cache.before(self.key, size)
-    }
-}
-
 impl LayoutCache {
-    /// Finds layouts for the file at `key`.
-    pub(in crate::read) fn lookup<'a>(&'a self, key: &'a Key) -> LayoutLookup<'a> {
-        LayoutLookup { cache: self, key }
-    }
-
-    /// What is known of the file before, if there was one.
-    fn before(&self, key: &Key, size: u64) -> Option<KnownLayout> {
+    /// The layout of the file before of the same kind, if there was one.
+    pub(in crate::read) fn find(&self, key: &Key, size: u64) -> Option<KnownLayout> {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;
         }
@@ -107,7 +88,7 @@ mod tests {
     #[test]
     fn files_of_one_length_and_extension_are_of_one_kind() {
         let layouts = LayoutCache::default();
-        assert!(layouts.before(&key("a/1.h5"), 7).is_none());
+        assert!(layouts.find(&key("a/1.h5"), 7).is_none());
         layouts.keep(&key("a/1.h5"), 7, read(1));
         layouts.keep(&key("b"), 7, read(2));
         for (name, size, place) in [
@@ -117,7 +98,7 @@ mod tests {
             ("a/2.nc", 7, None),
             ("a.h5/1", 7, Some(2)),
         ] {
-            let before = layouts.before(&key(name), size);
+            let before = layouts.find(&key(name), size);
             assert_eq!(before.map(|before| before.layout[0].start), place, "{name}");
         }
     }
@@ -133,7 +114,7 @@ mod tests {
         layouts.keep(&key("a"), count, read(count));
         let start = |size| {
             layouts
-                .before(&key("a"), size)
+                .find(&key("a"), size)
                 .map(|before| before.layout[0].start)
         };
         assert_eq!((start(0), start(1), start(2)), (Some(100), None, Some(2)));

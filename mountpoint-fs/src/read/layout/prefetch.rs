@@ -15,8 +15,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::config::limits::{
-    LAYOUT_AHEAD_BYTES_MAX, LAYOUT_AHEAD_MAX, LAYOUT_READ_MAX, LAYOUT_READS_MAX,
+    LAYOUT_AHEAD_BYTES_MAX, LAYOUT_AHEAD_MAX, LAYOUT_READ_MAX, LAYOUT_READS_MAX, SMALL_FILE_MAX,
 };
+use crate::read::plan::{Access, AccessKind, BlockMap, Bounds, Planner, ReadPlan, StoreDistance};
 
 /// The short jumps that were made in one file, in their order.
 pub(in crate::read) type Layout = Vec<Range<u64>>;
@@ -60,37 +61,60 @@ impl Confidence {
 #[derive(Debug, Default)]
 pub(in crate::read) struct LayoutPrefetch(Option<Box<LayoutFollower>>);
 
-/// What a read is to the reads before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::read) enum AccessKind {
-    /// There were none.
-    First,
-    /// It continues one.
-    GoesOn,
-    /// It continues none.
-    Jump,
-}
-
 impl LayoutPrefetch {
-    /// Follows the layout of the file before. Returns what to ask for now, if all may be asked for
-    /// `at_once`.
-    pub(in crate::read) fn follow(&mut self, known: KnownLayout, at_once: bool) -> Vec<Range<u64>> {
-        let follower = self.0.insert(Box::new(LayoutFollower::new(known)));
-        if at_once {
-            follower.begin()
-        } else {
-            Vec::new()
+    /// Compares the reads with the layout of the file before, from the first read on.
+    pub(in crate::read) fn expect(&mut self, known: KnownLayout) {
+        self.0 = Some(Box::new(LayoutFollower::new(known)));
+    }
+
+    /// Adds to the plan of a read what the layout of the file before foretells.
+    pub(in crate::read) fn extend<T>(
+        &mut self,
+        plan: &mut ReadPlan,
+        planner: &Planner,
+        access: &Access,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+    ) {
+        let had_ahead = self.has_ahead();
+        let foretold = self.propose(plan, access, bounds);
+        plan.is_time_to_retire |= had_ahead && !self.has_ahead();
+        if !foretold.is_empty() {
+            planner.ask_elsewhere(plan, foretold, blocks, bounds);
         }
+    }
+
+    /// What to ask for because the file before was read there, most urgent first: nothing of a file
+    /// that is fetched whole, nor where the store is near.
+    fn propose(
+        &mut self,
+        plan: &ReadPlan,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Vec<Range<u64>> {
+        let kind = plan.kind;
+        let is_idle = kind == AccessKind::GoesOn && self.0.is_none();
+        if is_idle || kind == AccessKind::Rest || bounds.size <= SMALL_FILE_MAX {
+            return Vec::new();
+        }
+        let distance = bounds.min_latencies.distance(access.now);
+        if distance == Some(StoreDistance::Local) {
+            return Vec::new();
+        }
+        let is_begun = kind == AccessKind::First && is_quick(access, bounds);
+        let follower = self.0.as_mut().filter(|_| is_begun);
+        let mut asked = follower.map_or_else(Vec::new, |follower| follower.begin());
+        asked.extend(self.read(kind, &access.range, !plan.demand.is_empty()));
+        if distance.is_none() && !asked.is_empty() {
+            self.stop();
+            asked.clear();
+        }
+        asked
     }
 
     /// A read; `missed` if some of its bytes were not asked for. Returns what to ask for because
     /// the file before was read there, most urgent first.
-    pub(in crate::read) fn read(
-        &mut self,
-        kind: AccessKind,
-        range: &Range<u64>,
-        missed: bool,
-    ) -> Vec<Range<u64>> {
+    fn read(&mut self, kind: AccessKind, range: &Range<u64>, missed: bool) -> Vec<Range<u64>> {
         let is_jump = kind == AccessKind::Jump || (kind == AccessKind::First && range.start > 0);
         let is_short = range.end - range.start < LAYOUT_READ_MAX;
         let foretold = self.0.as_mut().is_some_and(|follower| follower.pass(range));
@@ -103,12 +127,7 @@ impl LayoutPrefetch {
         }
     }
 
-    /// Whether no jump is noted and no layout followed.
-    pub(in crate::read) fn is_idle(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// See [`LayoutFollower::stop`].
+    /// Ranges that were asked for ahead are not held any more, or could not be had.
     pub(in crate::read) fn stop(&mut self) {
         if let Some(follower) = &mut self.0 {
             follower.stop();
@@ -122,7 +141,7 @@ impl LayoutPrefetch {
     }
 
     /// Whether anything is asked for ahead.
-    pub(in crate::read) fn has_ahead(&self) -> bool {
+    fn has_ahead(&self) -> bool {
         let follower = self.0.as_ref();
         follower.is_some_and(|follower| !follower.ahead.is_empty())
     }
@@ -260,6 +279,16 @@ impl LayoutFollower {
         };
         (!layout.is_empty()).then_some(KnownLayout { layout, confidence })
     }
+}
+
+/// Whether the network brings many short ranges at once in about the time of one, as far as is
+/// known.
+fn is_quick(access: &Access, bounds: &Bounds<'_>) -> bool {
+    let first_byte = bounds.min_latencies.first_byte(access.now);
+    let whole = bounds.min_latencies.of(LAYOUT_AHEAD_BYTES_MAX, access.now);
+    first_byte
+        .zip(whole)
+        .is_none_or(|(first_byte, whole)| whole <= first_byte * 3)
 }
 
 fn bytes(ranges: &[Range<u64>]) -> u64 {

@@ -13,7 +13,7 @@
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
@@ -22,10 +22,12 @@ use super::gets::{ObjectGets, PreparedGets};
 use super::readers::{ReaderId, RetentionPolicy};
 use super::registry::ObjectRegistry;
 use super::state::{ObjectState, Piece, data_of};
+use crate::config::limits::SMALL_FILE_MAX;
 use crate::memory::Purpose;
 use crate::operation::{FsError, ReadData};
 use crate::read::block_memory::{BlockHolder, HolderId};
 use crate::read::fetch::Fetch;
+use crate::read::layout::KnownLayout;
 use crate::read::object_version::{ObjectVersion, VersionId};
 use crate::read::plan::{Access, Bounds, ReadPlan};
 use crate::read::prefetch_budget::PrefetchLoan;
@@ -39,6 +41,8 @@ pub(in crate::read) struct Open {
     pub(in crate::read) reader: ReaderId,
     /// Reads that wait for their bytes.
     waiting: AtomicUsize,
+    /// Whether a read has begun.
+    has_begun: AtomicBool,
 }
 
 impl Open {
@@ -50,6 +54,7 @@ impl Open {
             object: Arc::clone(object),
             reader,
             waiting: AtomicUsize::new(0),
+            has_begun: AtomicBool::new(false),
         })
     }
 }
@@ -238,6 +243,7 @@ impl OpenObject {
             consumed,
         };
         let now = access.now;
+        let layout = self.known_layout(open);
         let mut removed = Vec::new();
         let mut gets = PreparedGets::new();
         let (start, loan) = {
@@ -246,6 +252,9 @@ impl OpenObject {
             inner.state.forget_failed(range, &mut removed);
             let readers = &mut inner.state.readers;
             let asker = readers.reads(open.reader, range.start, fills_cache, now);
+            if let Some(layout) = layout {
+                readers.expect_layout(asker, layout);
+            }
             let (start, is_time_to_retire) =
                 self.plan(&mut inner.state, asker, access, &mut gets, &mut removed);
             if is_time_to_retire {
@@ -311,7 +320,6 @@ impl OpenObject {
             streams: resources.stream_count(),
             min_latencies: &resources.fetcher.metrics().min_latencies,
             proven_window: &resources.proven_window,
-            layouts: Some(resources.layouts.lookup(&version.key)),
         }
     }
 
@@ -326,10 +334,9 @@ impl OpenObject {
         let ranges = plan.ahead.iter().chain(&plan.elsewhere);
         let refused = self.gets.prepare_ahead(&mut state.blocks, ranges, gets);
         if let Some(number) = refused {
-            let planner = state.readers.planner(asker);
-            planner.refuse_elsewhere();
+            state.readers.refuse_layout(asker);
             if let Some(range) = plan.ahead.get(number) {
-                planner.refuse(plan, range.start);
+                state.readers.planner(asker).refuse(plan, range.start);
             }
         }
     }
@@ -379,16 +386,33 @@ impl OpenObject {
     /// A reader leaves; bytes that no other reader comes to go with it.
     fn leave(&self, reader: ReaderId) {
         let mut removed = Vec::new();
-        let inner = &mut *self.inner.lock();
         let resources = self.resources();
-        if let Some(read) = inner.state.readers.leave(reader) {
+        let layout = {
+            let inner = &mut *self.inner.lock();
+            let layout = inner.state.readers.leave(reader);
+            // Also after the last: one that opens the version just now may find what was held.
+            let retention = || self.retention(resources.clock.now());
+            inner.state.retire(retention, &mut removed);
+            self.count_streams(inner);
+            layout
+        };
+        if let Some(layout) = layout {
             let version = self.version();
-            resources.layouts.keep(&version.key, version.size, read);
+            resources.layouts.keep(&version.key, version.size, layout);
         }
-        // Also after the last: one that opens the version just now may find what was held.
-        let retention = || self.retention(resources.clock.now());
-        inner.state.retire(retention, &mut removed);
-        self.count_streams(inner);
+    }
+
+    /// The layout of the file before of the same kind, for the first read of an open file that is
+    /// not fetched whole. Called with no lock held.
+    fn known_layout(&self, open: &Open) -> Option<KnownLayout> {
+        let version = self.version();
+        let has_begun = open.has_begun.load(Ordering::Relaxed);
+        if has_begun || version.size <= SMALL_FILE_MAX {
+            return None;
+        }
+        let is_first = !open.has_begun.swap(true, Ordering::Relaxed);
+        let layouts = &self.resources().layouts;
+        is_first.then(|| layouts.find(&version.key, version.size))?
     }
 
     /// How long blocks stay for slower readers: not at all where memory is short.

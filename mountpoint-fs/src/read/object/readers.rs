@@ -15,8 +15,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::config::limits::{READER_IDLE, SHARERS_MAX};
-use crate::read::layout::KnownLayout;
-use crate::read::plan::Planner;
+use crate::read::layout::{KnownLayout, LayoutPrefetch};
+use crate::read::plan::{Access, BlockMap, Bounds, Planner, ReadPlan};
 
 /// Names a reader for as long as its version is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(in crate::read) struct Readers {
 struct ReaderState {
     no: ReaderId,
     planner: Planner,
+    layout: LayoutPrefetch,
     /// When it joined, or its planner last saw a read.
     used_at: Duration,
     /// Whether its latest read filled the page cache, or its first one will: it does not ask again
@@ -41,6 +42,14 @@ struct ReaderState {
     has_read: bool,
     /// The reader whose read its planner saw last; itself, if no other's.
     used_by: ReaderId,
+}
+
+impl ReaderState {
+    /// Forgets everything but that there were reads.
+    fn forget(&mut self) {
+        self.planner.forget();
+        self.layout.stop();
+    }
 }
 
 /// How long a block stays that one reader has read and another one comes to.
@@ -62,6 +71,7 @@ impl Readers {
         self.readers.push(ReaderState {
             no,
             planner: Planner::default(),
+            layout: LayoutPrefetch::default(),
             used_at: now,
             fills_cache: false,
             has_read: false,
@@ -80,7 +90,7 @@ impl Readers {
     /// Returns the layout for the next file of its kind.
     pub(in crate::read) fn leave(&mut self, no: ReaderId) -> Option<KnownLayout> {
         let mut left = self.readers.remove(self.place(no));
-        let read = left.planner.finish();
+        let read = left.layout.finish();
         let heir = self
             .readers
             .iter_mut()
@@ -134,10 +144,41 @@ impl Readers {
         &mut self.readers[place].planner
     }
 
+    /// The layout of the file before, for the first read of the planner at a place that
+    /// [`Readers::reads`] returned last.
+    pub(in crate::read) fn expect_layout(&mut self, place: usize, known: KnownLayout) {
+        let reader = &mut self.readers[place];
+        if !reader.planner.has_begun() {
+            reader.layout.expect(known);
+        }
+    }
+
+    /// What a read calls for, by the planner and the layout at a place that [`Readers::reads`]
+    /// returned last.
+    pub(in crate::read) fn plan<T>(
+        &mut self,
+        place: usize,
+        access: &Access,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+    ) -> ReadPlan {
+        let ReaderState {
+            planner, layout, ..
+        } = &mut self.readers[place];
+        let mut plan = planner.plan(access, blocks, bounds);
+        layout.extend(&mut plan, planner, access, blocks, bounds);
+        plan
+    }
+
+    /// There was no memory for what the layout of the file before foretells.
+    pub(in crate::read) fn refuse_layout(&mut self, place: usize) {
+        self.readers[place].layout.stop();
+    }
+
     /// Forgets the reads of all readers.
     pub(in crate::read) fn forget(&mut self) {
         for reader in &mut self.readers {
-            reader.planner.forget();
+            reader.forget();
         }
     }
 
@@ -145,7 +186,7 @@ impl Readers {
     pub(in crate::read) fn forget_idle(&mut self, now: Duration) {
         for reader in &mut self.readers {
             if reader.used_at + READER_IDLE < now {
-                reader.planner.forget();
+                reader.forget();
             }
         }
     }
@@ -183,6 +224,7 @@ impl Readers {
                 continue;
             }
             wanted.extend(reader.planner.asked_ahead());
+            wanted.extend(reader.layout.asked_ahead());
             let is_near =
                 |it: &RetentionPolicy| !all_cached && it.now <= reader.used_at + READER_IDLE;
             if let Some(retention) = retention.filter(is_near) {

@@ -94,10 +94,7 @@ impl ObjectState {
         access: &Access,
         bounds: &Bounds<'_>,
     ) -> ReadPlan {
-        let mut plan = self
-            .readers
-            .planner(asker)
-            .plan(access, &self.blocks, bounds);
+        let mut plan = self.readers.plan(asker, access, &self.blocks, bounds);
         let asks_ahead = !plan.ahead.is_empty() || !plan.elsewhere.is_empty();
         if self.readers.is_shared() && asks_ahead {
             let has = self.readers.in_page_cache(asker);

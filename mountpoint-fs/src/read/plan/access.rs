@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::latency::MinLatencies;
 use super::proven_window::ProvenWindow;
-use crate::read::layout::LayoutLookup;
 
 /// One read.
 #[derive(Clone, Debug)]
@@ -22,6 +21,19 @@ pub(in crate::read) struct Access {
     pub(in crate::read) consumed: u64,
 }
 
+/// How a read relates to the reads before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::read) enum AccessKind {
+    /// No read came before.
+    First,
+    /// The read continues one before it.
+    GoesOn,
+    /// The read continues none.
+    Jump,
+    /// The read is the rest of one that the kernel cut in two.
+    Rest,
+}
+
 /// What a plan must keep to.
 #[derive(Clone, Debug)]
 pub(in crate::read) struct Bounds<'a> {
@@ -33,10 +45,8 @@ pub(in crate::read) struct Bounds<'a> {
     pub(in crate::read) window_max: u64,
     /// Streams of the whole mount.
     pub(in crate::read) streams: usize,
-    /// What GETs of this mount take at least.
+    /// Least latencies of the GETs of this mount.
     pub(in crate::read) min_latencies: &'a MinLatencies,
-    /// Windows of this mount that growing to has paid.
+    /// Windows of this mount that were worth growing to.
     pub(in crate::read) proven_window: &'a ProvenWindow,
-    /// Finds where files of its kind were read that were open before.
-    pub(in crate::read) layouts: Option<LayoutLookup<'a>>,
 }

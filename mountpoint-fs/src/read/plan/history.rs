@@ -56,6 +56,11 @@ pub(in crate::read) enum StreamFit {
 }
 
 impl AccessHistory {
+    /// Whether there was a read.
+    pub(in crate::read) fn has_begun(&self) -> bool {
+        self.reads > 0
+    }
+
     /// Whether this is the first read of all.
     pub(in crate::read) fn is_first_read(&self) -> bool {
         self.reads == 1

@@ -1,8 +1,9 @@
 //! Which ranges to ask S3 for when a read comes in.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `Planner` decides; the
-//! history says where the file was read, `patterns` recognise what is no sequence, `Window` says
-//! how far ahead a stream asks, `MinLatencies` how far the store is.
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `AccessHistory` says where
+//! the file was read, `patterns` recognise what is no sequence and propose, `arbiter` picks a
+//! proposal, `Window` says how far ahead a stream asks, `MinLatencies` how far the store is, and
+//! `Planner` turns all of it into ranges.
 
 mod access;
 mod block_map;
@@ -10,6 +11,7 @@ mod history;
 mod latency;
 mod patterns;
 mod planner;
+mod proposal;
 mod proven_window;
 mod ranges;
 #[cfg(test)]
@@ -17,8 +19,8 @@ pub(super) mod tests;
 mod window;
 mod windowed_min;
 
-pub(super) use access::{Access, Bounds};
+pub(super) use access::{Access, AccessKind, Bounds};
 pub(super) use block_map::{BlockMap, without};
-pub(super) use latency::{CLASSES, MinLatencies, class};
+pub(super) use latency::{CLASSES, MinLatencies, StoreDistance, class};
 pub(super) use planner::{Planner, ReadPlan};
 pub(super) use proven_window::ProvenWindow;

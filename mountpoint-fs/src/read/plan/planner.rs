@@ -2,48 +2,36 @@
 //!
 //! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no
 //! extent is fetched exactly; the second in sequence opens a window, which the planner keeps filled
-//! with parts. The first read of a file, at its beginning, is taken for the first of many.
+//! with parts. The first read of a file, at its beginning, is taken for the first of many. For all
+//! else the detectors propose, and the arbiter picks.
 //!
 //! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing
 //! twice is ever asked for.
 
-use std::mem;
 use std::ops::Range;
 
-use super::access::{Access, Bounds};
+use super::access::{Access, AccessKind, Bounds};
 use super::block_map::BlockMap;
 use super::history::{AccessHistory, StreamFit};
 use super::latency::StoreDistance;
-use super::patterns::RunLengthPredictor;
-use super::patterns::SparseScan;
-use super::patterns::Stride;
-use super::ranges::{apart, cut, end_of_cut, join};
+use super::patterns::{Patterns, SeenRead};
+use super::proposal::{Proposal, arbiter};
+use super::ranges::{apart, cut, end_of_cut, end_of_window, join};
 use super::window::{Window, runs_ahead};
-use crate::config::limits::{FIRST_RANGE, LAYOUT_AHEAD_BYTES_MAX, SMALL_FILE_MAX};
-use crate::read::layout::{AccessKind, KnownLayout, LayoutPrefetch};
+use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
 
-/// What a reader does, and what the planner knows of its past.
+/// The reads of one reader so far, and what they foretell.
 #[derive(Debug, Default)]
 pub(in crate::read) struct Planner {
     pub(in crate::read) history: AccessHistory,
-    /// Boxed, and there once a stream was left: most files are read from end to end.
-    run_lengths: Option<Box<RunLengthPredictor>>,
-    /// Boxed, and there from the second read on that continues nothing: most files are read from
-    /// end to end.
-    jumps: Option<Box<JumpPatterns>>,
-    layout: LayoutPrefetch,
-}
-
-/// What is known of reads that continue nothing.
-#[derive(Debug, Default)]
-struct JumpPatterns {
-    stride: Stride,
-    scan: SparseScan,
+    patterns: Patterns,
 }
 
 /// What to do for one read.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::read) struct ReadPlan {
+    /// How the read relates to those before it.
+    pub(in crate::read) kind: AccessKind,
     /// Ranges the read waits for, one GET each.
     pub(in crate::read) demand: Vec<Range<u64>>,
     /// Ranges to ask for ahead of the reader, one GET each, most urgent first.
@@ -54,7 +42,7 @@ pub(in crate::read) struct ReadPlan {
     pub(in crate::read) done: Range<u64>,
     /// Blocks that [`Planner::asked_ahead`] no longer names may go.
     pub(in crate::read) is_time_to_retire: bool,
-    /// Who asks ahead, for [`Planner::refuse`].
+    /// Whose read-ahead it is, for [`Planner::refuse`].
     asker: Asker,
 }
 
@@ -85,82 +73,11 @@ impl Planner {
         let range = &access.range;
         assert!(range.start < range.end);
         assert!(range.end <= bounds.size);
-        let mut demand = blocks.gaps(range.clone());
+        let demand = blocks.gaps(range.clone());
         if let Some(extent) = self.history.place_rest(range) {
-            return self.plan_on(extent, demand);
+            return self.plan_for(extent, AccessKind::Rest, demand);
         }
         let (extent, continues) = self.history.place(range);
-        let mut plan = self.plan_on(extent, Vec::new());
-        let run = self.history.at(extent).range.start;
-        let scanned = self.note_scan(range, continues, access, bounds);
-        if scanned.is_some() {
-            self.history.carry(extent);
-            self.run_lengths = None;
-        } else {
-            self.note_run(range, run, continues, bounds.size);
-        }
-        let run_end = self
-            .jumps
-            .as_ref()
-            .and_then(|jumps| jumps.stride.run_end(run));
-        if continues {
-            if let Some(jumps) = &mut self.jumps {
-                jumps.stride.go_on(range);
-            }
-        } else if !access.is_alone || scanned.is_some() {
-            // Who reads at several places at once needs nobody to ask ahead.
-            plan.is_time_to_retire |= self.end_stride();
-        } else if !self.history.is_first_read() {
-            self.step(range, &demand, blocks, bounds, &mut plan);
-        }
-        let is_asked = !matches!(plan.asker, Asker::Extent(_));
-        let begins = !continues && !is_asked;
-        let begun = begins.then(|| self.begins_run(access)).flatten();
-        let goes_on = if continues {
-            run_end.is_none_or(|end| range.end > end)
-        } else {
-            scanned.is_some() || begun.is_some()
-        };
-        let reach = if self.history.is_first_read() && range.start == 0 {
-            self.begin(extent, access, bounds)
-        } else if goes_on {
-            let wanted = scanned.or(begun);
-            self.follow(extent, access, !demand.is_empty(), wanted, bounds)
-        } else {
-            None
-        };
-        if let Some(Reach {
-            range: reach,
-            part,
-            join_max,
-        }) = reach
-        {
-            plan.is_time_to_retire = true;
-            let unread = self.history.unread(extent, reach);
-            let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
-            plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
-            join(&mut demand, &mut plan.ahead, range.end, join_max);
-        } else {
-            let end = end_of_cut(range, bounds.size);
-            let end = end.filter(|_| !self.history.has_no_rests());
-            if let Some(end) = end {
-                self.expect_rest(extent, range.end..end, &mut demand, blocks, &mut plan);
-            }
-        }
-        plan.demand = demand;
-        self.foretell(access, continues, blocks, bounds, &mut plan);
-        plan
-    }
-
-    /// Adds to a plan what the file before foretells, if this one is read like it.
-    fn foretell<T>(
-        &mut self,
-        access: &Access,
-        continues: bool,
-        blocks: &BlockMap<T>,
-        bounds: &Bounds<'_>,
-        plan: &mut ReadPlan,
-    ) {
         let kind = if self.history.is_first_read() {
             AccessKind::First
         } else if continues {
@@ -168,73 +85,137 @@ impl Planner {
         } else {
             AccessKind::Jump
         };
-        let had_ahead = self.layout.has_ahead();
-        let missed = !plan.demand.is_empty();
-        let foretold = self.read_layout(kind, missed, access, bounds);
-        plan.is_time_to_retire |= had_ahead && !self.layout.has_ahead();
-        if !foretold.is_empty() {
-            let is_new =
-                |range: &Range<u64>| range.end <= bounds.size && !self.history.has_read(range);
-            let new = foretold.into_iter().filter(is_new);
-            let missing = new.flat_map(|range| blocks.gaps(range));
-            let asked = [&plan.demand[..], &plan.ahead].concat();
-            plan.elsewhere = apart(missing, asked, bounds.part_max);
+        let mut plan = self.plan_for(extent, kind, demand);
+        let proposal = self.decide(extent, continues, access, bounds, &mut plan);
+        if let Some(Proposal::Stride(runs)) = proposal {
+            self.ask_for_runs(runs, blocks, bounds, &mut plan);
+            self.expect_rest(extent, range, bounds.size, blocks, &mut plan);
+        } else if let Some(reach) = self.reach(proposal, extent, access, bounds, &plan) {
+            self.ask_ahead(extent, reach, range.end, blocks, &mut plan);
+        } else {
+            self.expect_rest(extent, range, bounds.size, blocks, &mut plan);
         }
+        plan
     }
 
-    /// What to ask for because the file before was read there: nothing where the store is near.
-    fn read_layout(
+    /// How far ahead a proposal asks in sequence.
+    fn reach(
         &mut self,
-        kind: AccessKind,
-        missed: bool,
+        proposal: Option<Proposal>,
+        extent: usize,
         access: &Access,
         bounds: &Bounds<'_>,
-    ) -> Vec<Range<u64>> {
-        if kind == AccessKind::GoesOn && self.layout.is_idle() {
-            return Vec::new();
+        plan: &ReadPlan,
+    ) -> Option<Reach> {
+        let missed = !plan.demand.is_empty();
+        match proposal? {
+            Proposal::Beginning => self.begin(extent, access, bounds),
+            Proposal::Stream => self.follow(extent, access, None, bounds, missed),
+            Proposal::Run(wanted) => self.follow(extent, access, Some(wanted), bounds, missed),
+            Proposal::Scan(wanted) => {
+                self.history.carry(extent);
+                self.follow(extent, access, Some(wanted), bounds, missed)
+            }
+            Proposal::Stride(_) | Proposal::WithinRun => None,
         }
-        let distance = bounds.min_latencies.distance(access.now);
-        if bounds.size <= SMALL_FILE_MAX || distance == Some(StoreDistance::Local) {
-            return Vec::new();
-        }
-        let mut asked = Vec::new();
-        let first = bounds.layouts.filter(|_| kind == AccessKind::First);
-        if let Some(known) = first.and_then(|layouts| layouts.find(bounds.size)) {
-            asked = self.layout.follow(known, is_quick(access, bounds));
-        }
-        asked.extend(self.layout.read(kind, &access.range, missed));
-        if distance.is_none() && !asked.is_empty() {
-            self.layout.stop();
-            asked.clear();
-        }
-        asked
     }
 
-    /// There was no memory for what the file before foretells.
-    pub(in crate::read) fn refuse_elsewhere(&mut self) {
-        self.layout.stop();
-    }
-
-    /// The file is closed: what the next of its kind is to know.
-    pub(in crate::read) fn finish(&mut self) -> Option<KnownLayout> {
-        self.layout.finish()
-    }
-
-    /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes
-    /// next.
-    fn expect_rest<T>(
+    /// Shows a read to the detectors. Returns the proposal that is followed.
+    fn decide(
         &mut self,
         extent: usize,
-        rest: Range<u64>,
-        demand: &mut [Range<u64>],
+        continues: bool,
+        access: &Access,
+        bounds: &Bounds<'_>,
+        plan: &mut ReadPlan,
+    ) -> Option<Proposal> {
+        let range = &access.range;
+        let is_first = self.history.is_first_read();
+        let distance = bounds.min_latencies.distance(access.now);
+        let left = self.history.stream_left_for(range).filter(|_| !continues);
+        let seen = SeenRead {
+            range,
+            run_start: self.history.at(extent).range.start,
+            continues,
+            is_first,
+            is_alone: access.is_alone,
+            is_remote: distance.is_some_and(StoreDistance::is_remote),
+            left: left.map(|left| (left.range.start, left.range.end - left.range.start)),
+            size: bounds.size,
+            ahead_max: bounds.window_max,
+        };
+        let observation = self.patterns.observe(&seen);
+        plan.is_time_to_retire |= observation.has_given_up;
+        let beginning = (is_first && range.start == 0).then_some(Proposal::Beginning);
+        let stream = continues.then_some(Proposal::Stream);
+        arbiter([beginning, stream].into_iter().chain(observation.proposals))
+    }
+
+    /// Adds to a plan what the layout of the file before foretells.
+    pub(in crate::read) fn ask_elsewhere<T>(
+        &self,
+        plan: &mut ReadPlan,
+        foretold: Vec<Range<u64>>,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+    ) {
+        let is_new = |range: &Range<u64>| range.end <= bounds.size && !self.history.has_read(range);
+        let new = foretold.into_iter().filter(is_new);
+        let missing = new.flat_map(|range| blocks.gaps(range));
+        let asked = [&plan.demand[..], &plan.ahead].concat();
+        plan.elsewhere = apart(missing, asked, bounds.part_max);
+    }
+
+    /// Adds to a plan what a stream is to ask for.
+    fn ask_ahead<T>(
+        &self,
+        extent: usize,
+        reach: Reach,
+        read_end: u64,
         blocks: &BlockMap<T>,
         plan: &mut ReadPlan,
     ) {
+        plan.is_time_to_retire = true;
+        let unread = self.history.unread(extent, reach.range);
+        let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
+        plan.ahead = missing.flat_map(|gap| cut(gap, reach.part)).collect();
+        join(&mut plan.demand, &mut plan.ahead, read_end, reach.join_max);
+    }
+
+    /// Adds to a plan the next runs of a stride.
+    fn ask_for_runs<T>(
+        &self,
+        runs: Vec<Range<u64>>,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+        plan: &mut ReadPlan,
+    ) {
+        plan.asker = Asker::Stride;
+        let unread = runs
+            .into_iter()
+            .filter(|range| !self.history.has_read(range));
+        let missing = unread.flat_map(|range| blocks.gaps(range));
+        // Runs longer than their distance overlap each other, and the read.
+        plan.ahead = apart(missing, plan.demand.clone(), bounds.part_max);
+    }
+
+    /// Lets a read that the kernel has perhaps cut fetch its rest too, which comes next.
+    fn expect_rest<T>(
+        &mut self,
+        extent: usize,
+        range: &Range<u64>,
+        size: u64,
+        blocks: &BlockMap<T>,
+        plan: &mut ReadPlan,
+    ) {
+        let end = end_of_cut(range, size).filter(|_| !self.history.has_no_rests());
+        let Some(end) = end else { return };
+        let rest = range.end..end;
         let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
         if !self.history.expects_rest(extent, rest.end) {
             // Blocks that were kept for their rest may go.
             plan.is_time_to_retire = true;
-        } else if let Some(last) = demand.last_mut()
+        } else if let Some(last) = plan.demand.last_mut()
             && last.end == rest.start
             && plan.ahead.iter().all(is_free)
             && blocks.gaps(rest.clone()) == [rest.clone()]
@@ -244,8 +225,9 @@ impl Planner {
     }
 
     /// The plan for a read of this extent that asks for nothing ahead.
-    fn plan_on(&self, extent: usize, demand: Vec<Range<u64>>) -> ReadPlan {
+    fn plan_for(&self, extent: usize, kind: AccessKind, demand: Vec<Range<u64>>) -> ReadPlan {
         ReadPlan {
+            kind,
             demand,
             ahead: Vec::new(),
             elsewhere: Vec::new(),
@@ -266,8 +248,13 @@ impl Planner {
                     window.shrink();
                 }
             }
-            Asker::Stride => drop(self.end_stride()),
+            Asker::Stride => drop(self.patterns.end_stride()),
         }
+    }
+
+    /// Whether there was a read.
+    pub(in crate::read) fn has_begun(&self) -> bool {
+        self.history.has_begun()
     }
 
     /// Streams that are read ahead.
@@ -281,25 +268,24 @@ impl Planner {
         streams.map(|extent| extent.range.end)
     }
 
-    /// What was asked for ahead of its reader, who has not come to it yet.
+    /// Ranges that were asked for ahead of the reader and not read yet.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
-        let jumps = self.jumps.iter();
-        let strided = jumps.flat_map(|jumps| jumps.stride.asked_ahead());
-        let foretold = self.layout.asked_ahead();
-        self.history.asked_ahead().chain(strided).chain(foretold)
+        self.history
+            .asked_ahead()
+            .chain(self.patterns.asked_ahead())
     }
 
-    /// What it has read of late, in stretches that are worth leaving out.
+    /// Ranges that were read of late and are long enough to be left out.
     pub(in crate::read) fn has_read(&self) -> impl Iterator<Item = Range<u64>> {
         self.history.read_ranges()
     }
 
-    /// The byte at `offset` is read again, by another.
+    /// The byte at `offset` is read again, by another reader.
     pub(in crate::read) fn is_reread(&mut self, offset: u64) {
         self.history.is_reread(offset);
     }
 
-    /// Where its reader will likely go on.
+    /// Offsets where a sequential read is expected next.
     pub(in crate::read) fn goes_on_from(&self) -> impl Iterator<Item = u64> {
         self.history.goes_on_from()
     }
@@ -312,32 +298,7 @@ impl Planner {
     /// Forgets everything but that there were reads.
     pub(in crate::read) fn forget(&mut self) {
         self.history.forget();
-        self.jumps = None;
-        self.refuse_elsewhere();
-    }
-
-    /// A read that continues nothing: perhaps one of many at the same distance.
-    fn step<T>(
-        &mut self,
-        range: &Range<u64>,
-        demand: &[Range<u64>],
-        blocks: &BlockMap<T>,
-        bounds: &Bounds<'_>,
-        plan: &mut ReadPlan,
-    ) {
-        let stride = &mut self.jumps.get_or_insert_default().stride;
-        let had_ahead = stride.has_ahead();
-        let asked = stride.begin(range, bounds.size, bounds.window_max);
-        plan.is_time_to_retire |= had_ahead && !stride.has_ahead();
-        if !asked.is_empty() {
-            plan.asker = Asker::Stride;
-            let unread = asked
-                .into_iter()
-                .filter(|range| !self.history.has_read(range));
-            let missing = unread.flat_map(|range| blocks.gaps(range));
-            // Runs longer than their distance overlap each other, and the read.
-            plan.ahead = apart(missing, demand.to_vec(), bounds.part_max);
-        }
+        self.patterns.forget_jumps();
     }
 
     /// The first read of the file, at its beginning: a small file is fetched whole; a large read is
@@ -353,7 +314,7 @@ impl Planner {
             });
         }
         if end >= FIRST_RANGE {
-            return self.follow(extent, access, false, None, bounds);
+            return self.follow(extent, access, None, bounds, false);
         }
         let until = FIRST_RANGE.min(bounds.size);
         self.history.at_mut(extent).ahead_end = until;
@@ -364,88 +325,20 @@ impl Planner {
         })
     }
 
-    /// Takes note of a read, and says how far its reader has come by skipping if what it skips is
-    /// worth fetching.
-    fn note_scan(
-        &mut self,
-        range: &Range<u64>,
-        continues: bool,
-        access: &Access,
-        bounds: &Bounds<'_>,
-    ) -> Option<u64> {
-        if continues {
-            if let Some(jumps) = &mut self.jumps {
-                jumps.scan.go_on(range);
-            }
-            return None;
-        }
-        if self.history.is_first_read() {
-            return None;
-        }
-        let jumps = self.jumps.get_or_insert_default();
-        if !access.is_alone {
-            jumps.scan = SparseScan::default();
-        }
-        jumps.scan.begin(range);
-        let distance = bounds.min_latencies.distance(access.now);
-        let is_worth = !jumps.stride.is_sure() && distance.is_some_and(StoreDistance::is_remote);
-        jumps.scan.run().filter(|_| is_worth)
-    }
-
-    /// The stride is none any more. Whether something was asked for ahead of it.
-    fn end_stride(&mut self) -> bool {
-        let stride = self
-            .jumps
-            .as_mut()
-            .map(|jumps| mem::take(&mut jumps.stride));
-        stride.is_some_and(|stride| stride.has_ahead())
-    }
-
-    /// Takes note of where streams were left, and of whether what begins becomes one.
-    fn note_run(&mut self, range: &Range<u64>, run: u64, continues: bool, size: u64) {
-        if continues {
-            if let Some(run_lengths) = &mut self.run_lengths {
-                run_lengths.resumed(run);
-            }
-        } else {
-            // One that came to the end was not left.
-            let left = self.history.stream_left_for(range);
-            if let Some(left) = left.filter(|left| left.range.end < size) {
-                let (start, len) = (left.range.start, left.range.end - left.range.start);
-                self.run_lengths.get_or_insert_default().left(start, len);
-            }
-            if let Some(run_lengths) = &mut self.run_lengths {
-                run_lengths.began();
-            }
-        }
-    }
-
-    /// How long a run is that a read which continues nothing likely begins, because those before it
-    /// did.
-    fn begins_run(&self, access: &Access) -> Option<u64> {
-        let run_lengths = self.run_lengths.as_ref().filter(|_| access.is_alone)?;
-        let Range { start, end } = access.range;
-        run_lengths
-            .begins_runs()
-            .then(|| run_lengths.reach(start, end) - start)
-    }
-
     /// What a stream is to ask for, now that it has come to the end of its extent. If it begins,
     /// `wanted` says how far ahead, where that is known.
     fn follow(
         &mut self,
         index: usize,
         access: &Access,
-        missed: bool,
         wanted: Option<u64>,
         bounds: &Bounds<'_>,
+        missed: bool,
     ) -> Option<Reach> {
         self.open(index, access, wanted, bounds);
-        let end = self.history.at(index).range.end;
+        let Range { start, end } = self.history.at(index).range;
         let limit = self.history.next_stream_start(index).min(bounds.size);
-        let start = self.history.at(index).range.start;
-        let reach = |run_lengths: &RunLengthPredictor| run_lengths.reach(start, end);
-        let limit = limit.min(self.run_lengths.as_deref().map_or(u64::MAX, reach));
+        let limit = limit.min(self.patterns.reach(start, end));
         let extent = self.history.at_mut(index);
         let window = extent.window.as_mut().expect("opened above");
         window.ramp_up(end - start, end, access, bounds);
@@ -457,26 +350,20 @@ impl Planner {
         } else {
             extent.ahead_end.max(end)
         };
-        if limit == bounds.size && is_short_rest(&(from..limit), access, bounds) {
-            extent.ahead_end = limit;
-            return (from < limit).then_some(Reach {
-                range: from..limit,
-                part: limit,
-                join_max: u64::MAX,
-            });
-        }
-        let part = window.part(bounds);
-        let target = end.saturating_add(window.size());
-        let until = if target >= limit || (limit == bounds.size && limit - target < part / 4) {
-            limit
+        let is_short = limit == bounds.size && is_short_rest(&(from..limit), access, bounds);
+        let (until, part, join_max) = if is_short {
+            (limit, limit, u64::MAX)
         } else {
-            target - target % part
+            let part = window.part(bounds);
+            let target = end.saturating_add(window.size());
+            let until = end_of_window(target, part, limit, bounds.size);
+            (until, part, JOIN_MAX)
         };
         extent.ahead_end = extent.ahead_end.max(from).max(until);
         (from < until).then_some(Reach {
             range: from..until,
             part,
-            join_max: JOIN_MAX,
+            join_max,
         })
     }
 
@@ -493,22 +380,12 @@ impl Planner {
     }
 }
 
-/// Whether the network brings many short ranges at once in about the time of one, as far as is
-/// known.
-fn is_quick(access: &Access, bounds: &Bounds<'_>) -> bool {
-    let first_byte = bounds.min_latencies.first_byte(access.now);
-    let whole = bounds.min_latencies.of(LAYOUT_AHEAD_BYTES_MAX, access.now);
-    first_byte
-        .zip(whole)
-        .is_none_or(|(first_byte, whole)| whole <= first_byte * 3)
-}
-
-/// Whether what is left of the object takes less time than another way to the store and back.
+/// Whether the rest of the object takes less time than another way to the store and back.
 fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> bool {
     let distance = bounds.min_latencies.distance(access.now);
     access.waits
         && distance.is_some_and(StoreDistance::is_remote)
-        && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
+        && rest.end.saturating_sub(rest.start) <= SMALL_FILE_MAX.min(bounds.window_max)
 }
 
 /// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they

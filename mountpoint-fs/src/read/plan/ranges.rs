@@ -59,6 +59,16 @@ pub(super) fn join(
     }
 }
 
+/// End of what a window asks for that is to reach `target` in multiples of `part`, but not beyond
+/// `limit`. A short last piece of the object is asked for with the one before.
+pub(super) fn end_of_window(target: u64, part: u64, limit: u64, size: u64) -> u64 {
+    if target >= limit || (limit == size && limit - target < part / 4) {
+        limit
+    } else {
+        target - target % part
+    }
+}
+
 /// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's
 /// buffer, so that what does not begin with a page loses less than a page of the largest read to a
 /// second one.

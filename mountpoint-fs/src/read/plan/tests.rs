@@ -18,7 +18,7 @@ use super::planner::{Planner, ReadPlan};
 use super::proven_window::ProvenWindow;
 use super::ranges::cut;
 use crate::config::limits::{EXTENTS_MAX, STREAMS_MAX, STRIDE_RUNS_MAX};
-use crate::read::layout::LayoutCache;
+use crate::read::layout::{LayoutCache, LayoutPrefetch};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -32,6 +32,8 @@ pub(in crate::read) struct Model {
     proven_window: ProvenWindow,
     key: Key,
     layouts: LayoutCache,
+    layout: LayoutPrefetch,
+    is_opened: bool,
     pub(in crate::read) fetched: u64,
 }
 
@@ -45,15 +47,18 @@ impl Model {
             proven_window: ProvenWindow::default(),
             key: Key::parse("a/file").unwrap(),
             layouts: LayoutCache::default(),
+            layout: LayoutPrefetch::default(),
+            is_opened: true,
             fetched: 0,
         }
     }
 
     /// The file is closed, and another one of its size and kind is opened.
     pub(in crate::read) fn open_next(&mut self) {
-        if let Some(read) = self.planner.finish() {
+        if let Some(read) = self.layout.finish() {
             self.layouts.keep(&self.key, self.size, read);
         }
+        self.is_opened = true;
         self.planner = Planner::default();
         self.blocks = BlockMap::default();
     }
@@ -84,9 +89,16 @@ impl Model {
             streams: 1,
             min_latencies: &self.min_latencies,
             proven_window: &self.proven_window,
-            layouts: Some(self.layouts.lookup(&self.key)),
         };
-        let plan = self.planner.plan(&access, &self.blocks, &bounds);
+        if std::mem::take(&mut self.is_opened)
+            && let Some(known) = self.layouts.find(&self.key, self.size)
+        {
+            self.layout.expect(known);
+        }
+        let mut plan = self.planner.plan(&access, &self.blocks, &bounds);
+        let planner = &self.planner;
+        self.layout
+            .extend(&mut plan, planner, &access, &self.blocks, &bounds);
         let gets = plan.demand.iter().chain(&plan.ahead);
         for get in gets.chain(&plan.elsewhere) {
             assert!(get.end <= self.size, "{plan:?}");
@@ -101,7 +113,8 @@ impl Model {
         let mut removed = Vec::new();
         self.blocks.remove_inside(&plan.done, &mut removed);
         if plan.is_time_to_retire {
-            let wanted: Vec<_> = self.planner.asked_ahead().collect();
+            let asked = self.planner.asked_ahead();
+            let wanted: Vec<_> = asked.chain(self.layout.asked_ahead()).collect();
             let overlaps =
                 |held: &Range<u64>, it: &Range<u64>| it.start < held.end && held.start < it.end;
             let is_wanted = |held: &Range<u64>| wanted.iter().any(|it| overlaps(held, it));

@@ -1,10 +1,178 @@
-//! Patterns of reads that are no sequence. Each is pure and proposes what to ask for; the planner
-//! decides.
+//! Reads that are no plain sequence: constant strides, sparse scans, runs of like lengths.
+//!
+//! Pure; the detectors know nothing of each other, nor of windows and blocks. [`Patterns`] shows
+//! each read to all of them and returns what each proposes.
 
 mod run_length;
 mod sparse_scan;
 mod stride;
 
-pub(super) use run_length::RunLengthPredictor;
-pub(super) use sparse_scan::SparseScan;
-pub(super) use stride::Stride;
+use std::mem;
+use std::ops::Range;
+
+use self::run_length::RunLengthPredictor;
+use self::sparse_scan::SparseScan;
+use self::stride::Stride;
+use super::proposal::Proposal;
+
+/// One read, as the detectors see it.
+#[derive(Debug)]
+pub(super) struct SeenRead<'a> {
+    pub(super) range: &'a Range<u64>,
+    /// Where the bytes begin that were read without a gap up to this read.
+    pub(super) run_start: u64,
+    /// Whether the read continues the ones before it.
+    pub(super) continues: bool,
+    /// Whether no read of the file came before.
+    pub(super) is_first: bool,
+    /// Whether no other read of the file is waiting for its bytes.
+    pub(super) is_alone: bool,
+    /// Whether the time of a GET is known to be the network's.
+    pub(super) is_remote: bool,
+    /// Start and length of the stream that the reader left for this read.
+    pub(super) left: Option<(u64, u64)>,
+    /// Size of the object.
+    pub(super) size: u64,
+    /// Most bytes to ask for ahead.
+    pub(super) ahead_max: u64,
+}
+
+/// What the detectors say of a read.
+#[derive(Debug, Default)]
+pub(super) struct Observation {
+    pub(super) proposals: [Option<Proposal>; 3],
+    /// Whether a stride gave up what was asked for ahead.
+    pub(super) has_given_up: bool,
+}
+
+/// The detectors of one open file.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    /// Boxed, and there once a stream was left: most files are read from end to end.
+    run_lengths: Option<Box<RunLengthPredictor>>,
+    /// Boxed, and there from the second read on that continues nothing: most files are read from
+    /// end to end.
+    jumps: Option<Box<JumpPatterns>>,
+}
+
+/// Detectors of patterns in reads that continue nothing.
+#[derive(Debug, Default)]
+struct JumpPatterns {
+    stride: Stride,
+    scan: SparseScan,
+}
+
+impl Patterns {
+    /// Shows a read to all detectors.
+    pub(super) fn observe(&mut self, read: &SeenRead<'_>) -> Observation {
+        if read.continues {
+            self.observe_continued(read)
+        } else {
+            self.observe_jump(read)
+        }
+    }
+
+    fn observe_continued(&mut self, read: &SeenRead<'_>) -> Observation {
+        if let Some(run_lengths) = &mut self.run_lengths {
+            run_lengths.resumed(read.run_start);
+        }
+        let Some(jumps) = &mut self.jumps else {
+            return Observation::default();
+        };
+        jumps.scan.go_on(read.range);
+        let run_end = jumps.stride.run_end(read.run_start);
+        jumps.stride.go_on(read.range);
+        let is_within = run_end.is_some_and(|end| read.range.end <= end);
+        Observation {
+            proposals: [is_within.then_some(Proposal::WithinRun), None, None],
+            has_given_up: false,
+        }
+    }
+
+    fn observe_jump(&mut self, read: &SeenRead<'_>) -> Observation {
+        let scan = self.observe_scan(read);
+        if scan.is_some() {
+            self.run_lengths = None;
+        } else {
+            self.observe_run(read);
+        }
+        let (stride, has_given_up) = if !read.is_alone || scan.is_some() {
+            // A reader at several places at once needs no read-ahead of a stride.
+            (None, self.end_stride())
+        } else if read.is_first {
+            (None, false)
+        } else {
+            self.observe_stride(read)
+        };
+        let run = self.run_that_begins(read);
+        Observation {
+            proposals: [scan, stride, run],
+            has_given_up,
+        }
+    }
+
+    fn observe_scan(&mut self, read: &SeenRead<'_>) -> Option<Proposal> {
+        if read.is_first {
+            return None;
+        }
+        let jumps = self.jumps.get_or_insert_default();
+        if !read.is_alone {
+            jumps.scan = SparseScan::default();
+        }
+        jumps.scan.begin(read.range);
+        let is_worth = read.is_remote && !jumps.stride.is_sure();
+        let run = jumps.scan.run().filter(|_| is_worth);
+        run.map(Proposal::Scan)
+    }
+
+    /// Learns from the stream that was left, unless that had come to the end of the object.
+    fn observe_run(&mut self, read: &SeenRead<'_>) {
+        if let Some((start, len)) = read.left.filter(|(start, len)| start + len < read.size) {
+            self.run_lengths.get_or_insert_default().left(start, len);
+        }
+        if let Some(run_lengths) = &mut self.run_lengths {
+            run_lengths.began();
+        }
+    }
+
+    fn run_that_begins(&self, read: &SeenRead<'_>) -> Option<Proposal> {
+        let run_lengths = self.run_lengths.as_ref().filter(|_| read.is_alone)?;
+        let Range { start, end } = *read.range;
+        run_lengths
+            .begins_runs()
+            .then(|| Proposal::Run(run_lengths.reach(start, end) - start))
+    }
+
+    fn observe_stride(&mut self, read: &SeenRead<'_>) -> (Option<Proposal>, bool) {
+        let stride = &mut self.jumps.get_or_insert_default().stride;
+        let had_ahead = stride.has_ahead();
+        let asked = stride.begin(read.range, read.size, read.ahead_max);
+        let has_given_up = had_ahead && !stride.has_ahead();
+        let proposal = (!asked.is_empty()).then_some(Proposal::Stride(asked));
+        (proposal, has_given_up)
+    }
+
+    /// Ends the stride. Returns whether something was asked for ahead of it.
+    pub(super) fn end_stride(&mut self) -> bool {
+        let jumps = self.jumps.as_mut();
+        let stride = jumps.map(|jumps| mem::take(&mut jumps.stride));
+        stride.is_some_and(|stride| stride.has_ahead())
+    }
+
+    /// Forgets the jumps; lengths of runs stay known.
+    pub(super) fn forget_jumps(&mut self) {
+        self.jumps = None;
+    }
+
+    /// How far a stream that began at `start` and has come to `end` may be asked ahead.
+    pub(super) fn reach(&self, start: u64, end: u64) -> u64 {
+        let run_lengths = self.run_lengths.as_ref();
+        run_lengths.map_or(u64::MAX, |run_lengths| run_lengths.reach(start, end))
+    }
+
+    /// Ranges that a stride has asked for and that were not read yet.
+    pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
+        let jumps = self.jumps.iter();
+        jumps.flat_map(|jumps| jumps.stride.asked_ahead())
+    }
+}

@@ -14,7 +14,7 @@
 
 /// The latest streams that were left.
 #[derive(Debug, Default)]
-pub(in crate::read) struct RunLengthPredictor {
+pub(super) struct RunLengthPredictor {
     /// Where they began and how long they were; the latest last.
     left: Vec<(u64, u64)>,
     /// A read began at a new place, and nothing has continued it yet.
@@ -29,7 +29,7 @@ pub(in crate::read) struct RunLengthPredictor {
 
 impl RunLengthPredictor {
     /// The stream that began at `start` was left after `len` bytes.
-    pub(in crate::read) fn left(&mut self, start: u64, len: u64) {
+    pub(super) fn left(&mut self, start: u64, len: u64) {
         self.left.retain(|(left, _)| *left != start);
         if self.left.is_empty() {
             self.stays = self.stays.max(1);
@@ -41,7 +41,7 @@ impl RunLengthPredictor {
     }
 
     /// The stream that began at `start` goes on: it was not left after all.
-    pub(in crate::read) fn resumed(&mut self, start: u64) {
+    pub(super) fn resumed(&mut self, start: u64) {
         if std::mem::take(&mut self.is_open) {
             self.learn(true);
         }
@@ -49,7 +49,7 @@ impl RunLengthPredictor {
     }
 
     /// A read began at a new place.
-    pub(in crate::read) fn began(&mut self) {
+    pub(super) fn began(&mut self) {
         if self.is_open {
             self.learn(false);
         }
@@ -67,13 +67,13 @@ impl RunLengthPredictor {
 
     /// Whether the reader stays wherever it begins, as far as can be known: its next place need not
     /// show that first.
-    pub(in crate::read) fn begins_runs(&self) -> bool {
+    pub(super) fn begins_runs(&self) -> bool {
         let after = self.stays_after[usize::from(self.past)];
         self.left.len() >= LEFT_MIN && self.stays.max(after) >= STAYS_MIN
     }
 
     /// How far a stream that began at `start` and has come to `end` may be asked ahead.
-    pub(in crate::read) fn reach(&self, start: u64, end: u64) -> u64 {
+    pub(super) fn reach(&self, start: u64, end: u64) -> u64 {
         let shortest = self.left.iter().map(|(_, len)| *len).min();
         let Some(shortest) = shortest.filter(|_| self.left.len() >= LEFT_MIN) else {
             return u64::MAX;

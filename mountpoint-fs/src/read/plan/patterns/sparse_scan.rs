@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// The latest reads of one open file.
 #[derive(Debug, Default)]
-pub(in crate::read) struct SparseScan {
+pub(super) struct SparseScan {
     /// Where the latest read ended.
     end: u64,
     /// Where the first that counts began.
@@ -23,7 +23,7 @@ pub(in crate::read) struct SparseScan {
 
 impl SparseScan {
     /// A read that continues the latest one.
-    pub(in crate::read) fn go_on(&mut self, range: &Range<u64>) {
+    pub(super) fn go_on(&mut self, range: &Range<u64>) {
         if range.start <= self.end {
             self.end = self.end.max(range.end);
         } else {
@@ -32,7 +32,7 @@ impl SparseScan {
     }
 
     /// A read that continues nothing.
-    pub(in crate::read) fn begin(&mut self, range: &Range<u64>) {
+    pub(super) fn begin(&mut self, range: &Range<u64>) {
         let gap = range.start.checked_sub(self.end);
         let is_head = range.end - range.start < HEAD_MAX;
         self.count = match gap.filter(|_| is_head) {
@@ -48,7 +48,7 @@ impl SparseScan {
     }
 
     /// How far it has come by skipping, if it is worth reading what it skips.
-    pub(in crate::read) fn run(&self) -> Option<u64> {
+    pub(super) fn run(&self) -> Option<u64> {
         (self.count >= SCAN_READS_MIN).then(|| self.end - self.from)
     }
 }

@@ -15,7 +15,7 @@ use crate::config::limits::STRIDE_RUNS_MAX;
 
 /// The latest runs of one open file.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Stride {
+pub(super) struct Stride {
     run: Range<u64>,
     /// From the beginning of one run to that of the next.
     step: i64,
@@ -30,7 +30,7 @@ pub(in crate::read) struct Stride {
 impl Stride {
     /// A read that continues the run it belongs to. Whether it goes further than the runs before
     /// it.
-    pub(in crate::read) fn go_on(&mut self, range: &Range<u64>) {
+    pub(super) fn go_on(&mut self, range: &Range<u64>) {
         if range.start == self.run.end {
             self.run.end = range.end;
         }
@@ -41,7 +41,7 @@ impl Stride {
 
     /// A read that continues nothing begins a run. Returns what to ask for ahead, nearest first:
     /// the rest of this run and the next ones, together no more than `ahead_max` bytes.
-    pub(in crate::read) fn begin(
+    pub(super) fn begin(
         &mut self,
         range: &Range<u64>,
         size: u64,
@@ -103,13 +103,13 @@ impl Stride {
     }
 
     /// Where the run that begins at `start` will end, if this is a stride.
-    pub(in crate::read) fn run_end(&self, start: u64) -> Option<u64> {
+    pub(super) fn run_end(&self, start: u64) -> Option<u64> {
         (self.is_sure() && self.run.start == start).then(|| start + self.len)
     }
 
     /// What was asked for ahead of reads that have not come: the rest of this run, and the next
     /// ones.
-    pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let run = self.run.end..self.run.start + self.len;
         let run = Some(run).filter(|run| self.is_sure() && run.start < run.end);
         let next = self.ahead.iter().map(|&start| start..start + self.len);
@@ -122,12 +122,12 @@ impl Stride {
     }
 
     /// Whether the steps so far are no accident.
-    pub(in crate::read) fn is_sure(&self) -> bool {
+    pub(super) fn is_sure(&self) -> bool {
         self.steps >= STEPS_MIN
     }
 
     /// Whether anything is asked for ahead.
-    pub(in crate::read) fn has_ahead(&self) -> bool {
+    pub(super) fn has_ahead(&self) -> bool {
         !self.ahead.is_empty()
     }
 }

@@ -202,35 +202,37 @@ impl Window {
         delay: Option<Duration>,
         bounds: &Bounds<'_>,
     ) {
-        let rate = self.epoch.rate(access);
-        let own_rate = self.epoch.own_rate(end, access);
-        let distance = bounds.min_latencies.first_byte(access.now);
-        let is_near =
-            distance.is_some_and(|latency| StoreDistance::of(latency) < StoreDistance::Far);
-        let apart = distance.filter(|latency| StoreDistance::of(*latency).is_remote());
-        let way = apart.map_or(distance, |apart| {
-            Some(apart.max(delay.unwrap_or_default() / DISTANCES_PER_DELAY))
-        });
-        let is_enough = |size| {
-            is_ample(size, own_rate, delay, is_near) || are_ample(size, bounds.streams, rate, way)
+        let need = Need {
+            rate: self.epoch.rate(access),
+            own_rate: self.epoch.own_rate(end, access),
+            delay,
+            first_byte: bounds.min_latencies.first_byte(access.now),
+            streams: bounds.streams,
         };
-        self.epoch.stalled &= !is_enough(self.size);
+        self.epoch.stalled &= !need.is_covered(self.size);
         // The largest step that does not jump over what is enough.
-        let step = if is_near || is_enough(self.size * 2) {
-            2
-        } else {
-            4
-        };
-        let proven = apart.map_or(0, |_| bounds.proven_window.largest(access.now));
-        self.phase = match self.phase {
-            Phase::Resting(0) if self.epoch.stalled && self.size < proven => {
-                self.size = (self.size * step).min(proven);
-                Phase::Resting(0)
-            }
-            Phase::Resting(0) => {
-                let step = if self.is_ramping() { step } else { 2 };
-                self.grow(step, rate)
-            }
+        let is_small = need.is_near() || need.is_covered(self.size * 2);
+        let step = if is_small { 2 } else { 4 };
+        self.phase = self.next_phase(&need, step, access, bounds);
+        self.part_length
+            .learn(need.rate, need.first_byte, bounds.streams);
+        if matches!(self.phase, Phase::Resting(_)) {
+            self.size = self.size.max(self.size_min(bounds.streams));
+        }
+        self.size = self.size.min(self.size_max);
+        self.epoch = Epoch::new(end, self.size, access);
+    }
+
+    fn next_phase(
+        &mut self,
+        need: &Need,
+        step: u64,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Phase {
+        let rate = need.rate;
+        match self.phase {
+            Phase::Resting(0) => self.grow_or_follow(need, step, access, bounds),
             Phase::Resting(epochs) => Phase::Resting(epochs - 1),
             Phase::Probing {
                 rate,
@@ -259,13 +261,28 @@ impl Window {
                 rate,
                 size,
             },
-        };
-        self.part_length.learn(rate, distance, bounds.streams);
-        if matches!(self.phase, Phase::Resting(_)) {
-            self.size = self.size.max(self.size_min(bounds.streams));
         }
-        self.size = self.size.min(self.size_max);
-        self.epoch = Epoch::new(end, self.size, access);
+    }
+
+    /// Grows by trial, or at once towards what was worth it elsewhere on this mount.
+    fn grow_or_follow(
+        &mut self,
+        need: &Need,
+        step: u64,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Phase {
+        let proven = if need.is_remote() {
+            bounds.proven_window.largest(access.now)
+        } else {
+            0
+        };
+        if self.epoch.stalled && self.size < proven {
+            self.size = (self.size * step).min(proven);
+            return Phase::Resting(0);
+        }
+        let step = if self.is_ramping() { step } else { 2 };
+        self.grow(step, need.rate)
     }
 
     /// Two parts of the length that is worth a request, one being read and one in flight; four
@@ -335,6 +352,47 @@ impl Window {
         let epochs = self.rest_next;
         self.rest_next = (epochs * 2).min(REST_MAX);
         Phase::Resting(epochs)
+    }
+}
+
+/// What the readers of the mount consume, and how far the store is: what windows need to cover.
+struct Need {
+    /// Bytes a second of all readers.
+    rate: f64,
+    /// Bytes a second of the stream's own reader.
+    own_rate: f64,
+    /// Least time of a GET of one part.
+    delay: Option<Duration>,
+    /// Least time until a first byte.
+    first_byte: Option<Duration>,
+    streams: usize,
+}
+
+impl Need {
+    /// Whether a window of this size is large enough.
+    fn is_covered(&self, size: u64) -> bool {
+        let distance = match self.first_byte {
+            Some(first_byte) if self.is_remote() => {
+                let part = self.delay.unwrap_or_default();
+                Some(first_byte.max(part / DISTANCES_PER_DELAY))
+            }
+            first_byte => first_byte,
+        };
+        is_ample(size, self.own_rate, self.delay, self.is_near())
+            || are_ample(size, self.streams, self.rate, distance)
+    }
+
+    fn distance(&self) -> Option<StoreDistance> {
+        self.first_byte.map(StoreDistance::of)
+    }
+
+    fn is_near(&self) -> bool {
+        self.distance()
+            .is_some_and(|distance| distance < StoreDistance::Far)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.distance().is_some_and(StoreDistance::is_remote)
     }
 }
 

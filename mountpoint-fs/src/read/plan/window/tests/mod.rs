@@ -27,7 +27,6 @@ fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
         streams: 1,
         min_latencies: &MinLatencies::default(),
         proven_window: &ProvenWindow::default(),
-        layouts: None,
     };
     window.advance(end, access, &bounds);
 }
@@ -208,7 +207,6 @@ fn parts_are_a_quarter_of_the_window_and_a_half_of_those_of_several() {
             streams,
             min_latencies: &MinLatencies::default(),
             proven_window: &ProvenWindow::default(),
-            layouts: None,
         };
         assert_eq!(window.part(&bounds), part, "{size} of {streams}");
     }

@@ -248,7 +248,6 @@ fn bounds<'a>(streams: usize, delays: &'a MinLatencies, paid: &'a ProvenWindow) 
         streams,
         min_latencies: delays,
         proven_window: paid,
-        layouts: None,
     }
 }
 
