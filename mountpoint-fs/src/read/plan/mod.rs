@@ -1,7 +1,7 @@
 //! Which ranges to ask S3 for when a read comes in.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `AccessHistory` says where
-//! the file was read, `patterns` recognise what is no sequence and propose, `arbiter` picks a
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `AccessHistory` says
+//! where the file was read, `patterns` recognise what is no sequence and propose, `arbiter` picks a
 //! proposal, `Window` says how far ahead a stream asks, `MinLatencies` how far the store is, and
 //! `Planner` turns all of it into ranges.
 

@@ -86,7 +86,7 @@ impl Planner {
             AccessKind::Jump
         };
         let mut plan = self.plan_for(extent, kind, demand);
-        let proposal = self.decide(extent, continues, access, bounds, &mut plan);
+        let proposal = self.decide(extent, access, bounds, &mut plan);
         if let Some(Proposal::Stride(runs)) = proposal {
             self.ask_for_runs(runs, blocks, bounds, &mut plan);
             self.expect_rest(extent, range, bounds.size, blocks, &mut plan);
@@ -124,20 +124,21 @@ impl Planner {
     fn decide(
         &mut self,
         extent: usize,
-        continues: bool,
         access: &Access,
         bounds: &Bounds<'_>,
         plan: &mut ReadPlan,
     ) -> Option<Proposal> {
         let range = &access.range;
-        let is_first = self.history.is_first_read();
+        let kind = plan.kind;
         let distance = bounds.min_latencies.distance(access.now);
-        let left = self.history.stream_left_for(range).filter(|_| !continues);
+        let left = self
+            .history
+            .stream_left_for(range)
+            .filter(|_| kind == AccessKind::Jump);
         let seen = SeenRead {
             range,
             run_start: self.history.at(extent).range.start,
-            continues,
-            is_first,
+            kind,
             is_alone: access.is_alone,
             is_remote: distance.is_some_and(StoreDistance::is_remote),
             left: left.map(|left| (left.range.start, left.range.end - left.range.start)),
@@ -146,8 +147,9 @@ impl Planner {
         };
         let observation = self.patterns.observe(&seen);
         plan.is_time_to_retire |= observation.has_given_up;
-        let beginning = (is_first && range.start == 0).then_some(Proposal::Beginning);
-        let stream = continues.then_some(Proposal::Stream);
+        let beginning =
+            (kind == AccessKind::First && range.start == 0).then_some(Proposal::Beginning);
+        let stream = (kind == AccessKind::GoesOn).then_some(Proposal::Stream);
         arbiter([beginning, stream].into_iter().chain(observation.proposals))
     }
 

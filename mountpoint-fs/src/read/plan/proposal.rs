@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_detector_that_knows_most_is_followed() {
-        let stride = || Some(Proposal::Stride(vec![7..9]));
+        let stride = || Some(Proposal::Stride(vec![7..9, 20..22]));
         for (proposals, taken) in [
             (vec![None, None], None),
             (vec![Some(Proposal::Stream), None], Some(Proposal::Stream)),

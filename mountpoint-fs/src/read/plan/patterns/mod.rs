@@ -13,6 +13,7 @@ use std::ops::Range;
 use self::run_length::RunLengthPredictor;
 use self::sparse_scan::SparseScan;
 use self::stride::Stride;
+use super::access::AccessKind;
 use super::proposal::Proposal;
 
 /// One read, as the detectors see it.
@@ -21,10 +22,8 @@ pub(super) struct SeenRead<'a> {
     pub(super) range: &'a Range<u64>,
     /// Where the bytes begin that were read without a gap up to this read.
     pub(super) run_start: u64,
-    /// Whether the read continues the ones before it.
-    pub(super) continues: bool,
-    /// Whether no read of the file came before.
-    pub(super) is_first: bool,
+    /// How the read relates to those before it.
+    pub(super) kind: AccessKind,
     /// Whether no other read of the file is waiting for its bytes.
     pub(super) is_alone: bool,
     /// Whether the time of a GET is known to be the network's.
@@ -65,7 +64,7 @@ struct JumpPatterns {
 impl Patterns {
     /// Shows a read to all detectors.
     pub(super) fn observe(&mut self, read: &SeenRead<'_>) -> Observation {
-        if read.continues {
+        if read.kind == AccessKind::GoesOn {
             self.observe_continued(read)
         } else {
             self.observe_jump(read)
@@ -99,7 +98,7 @@ impl Patterns {
         let (stride, has_given_up) = if !read.is_alone || scan.is_some() {
             // A reader at several places at once needs no read-ahead of a stride.
             (None, self.end_stride())
-        } else if read.is_first {
+        } else if read.kind == AccessKind::First {
             (None, false)
         } else {
             self.observe_stride(read)
@@ -112,7 +111,7 @@ impl Patterns {
     }
 
     fn observe_scan(&mut self, read: &SeenRead<'_>) -> Option<Proposal> {
-        if read.is_first {
+        if read.kind == AccessKind::First {
             return None;
         }
         let jumps = self.jumps.get_or_insert_default();
