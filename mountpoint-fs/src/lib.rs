@@ -20,5 +20,6 @@ pub mod mutate;
 pub mod namespace;
 pub mod operation;
 pub mod read;
+mod store_distance;
 pub mod sync;
 pub mod write;

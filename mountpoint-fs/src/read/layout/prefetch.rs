@@ -17,7 +17,8 @@ use std::sync::Arc;
 use crate::config::limits::{
     LAYOUT_AHEAD_BYTES_MAX, LAYOUT_AHEAD_MAX, LAYOUT_READ_MAX, LAYOUT_READS_MAX, SMALL_FILE_MAX,
 };
-use crate::read::plan::{Access, AccessKind, BlockMap, Bounds, Planner, ReadPlan, StoreDistance};
+use crate::read::plan::{Access, AccessKind, BlockMap, Bounds, Planner, ReadPlan};
+use crate::store_distance::StoreDistance;
 
 /// The short jumps that were made in one file, in their order.
 pub(in crate::read) type Layout = Vec<Range<u64>>;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::windowed_min::WindowedMin;
 use crate::config::limits::PART_MIN;
+use crate::store_distance::StoreDistance;
 
 /// The least delays of late, by size.
 #[derive(Debug, Default)]
@@ -49,43 +50,6 @@ impl MinLatencies {
         self.first_byte(now).map(StoreDistance::of)
     }
 }
-
-/// How far a store is, by the least time until a GET's first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::read) enum StoreDistance {
-    /// On this machine, or beside it.
-    Local,
-    /// The network decides what GETs take, and the first window may be large enough.
-    Near,
-    /// The first window is surely too small.
-    Far,
-}
-
-impl StoreDistance {
-    /// The distance of a store whose first byte takes `latency`.
-    pub(in crate::read) fn of(latency: Duration) -> Self {
-        if latency < NEAR {
-            Self::Local
-        } else if latency < FAR {
-            Self::Near
-        } else {
-            Self::Far
-        }
-    }
-
-    /// Whether a GET takes what the network takes, not this machine.
-    pub(in crate::read) fn is_remote(self) -> bool {
-        self > Self::Local
-    }
-}
-
-/// Shortest time until a first byte from a store that is not on this machine, nor beside it: S3
-/// Express takes 3 ms.
-const NEAR: Duration = Duration::from_millis(2);
-
-/// Least latency of a GET, or of a first byte, from a store for which the first window is surely
-/// too small.
-pub(super) const FAR: Duration = Duration::from_millis(10);
 
 fn nanos(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)

@@ -21,6 +21,6 @@ mod windowed_min;
 
 pub(super) use access::{Access, AccessKind, Bounds};
 pub(super) use block_map::{BlockMap, without};
-pub(super) use latency::{CLASSES, MinLatencies, StoreDistance, class};
+pub(super) use latency::{CLASSES, MinLatencies, class};
 pub(super) use planner::{Planner, ReadPlan};
 pub(super) use proven_window::ProvenWindow;

@@ -13,12 +13,12 @@ use std::ops::Range;
 use super::access::{Access, AccessKind, Bounds};
 use super::block_map::BlockMap;
 use super::history::{AccessHistory, StreamFit};
-use super::latency::StoreDistance;
 use super::patterns::{Patterns, SeenRead};
 use super::proposal::{Proposal, arbiter};
 use super::ranges::{apart, cut, end_of_cut, end_of_window, join};
 use super::window::{Window, runs_ahead};
 use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
+use crate::store_distance::StoreDistance;
 
 /// The reads of one reader so far, and what they foretell.
 #[derive(Debug, Default)]

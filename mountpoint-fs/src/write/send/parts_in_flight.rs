@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::store_distance::StoreDistance;
+
 /// Counts parts that are being sent.
 #[derive(Debug)]
 pub(in crate::write) struct PartsInFlight {
@@ -49,11 +51,11 @@ impl PartsInFlight {
     /// Parts that may be in flight.
     fn limit(&self) -> usize {
         let begun_in = self.begun_in.load(Ordering::Acquire);
-        let is_far = begun_in != u64::MAX && Duration::from_nanos(begun_in) >= FAR_STORE;
-        if is_far {
+        let is_known = begun_in != u64::MAX;
+        if is_known && StoreDistance::of(Duration::from_nanos(begun_in)).is_remote() {
             self.max
         } else {
-            self.max.min(PARTS_NEAR_MAX)
+            self.max.min(PARTS_LOCAL_MAX)
         }
     }
 
@@ -93,17 +95,12 @@ impl Drop for PartInFlight {
     }
 }
 
-/// A store is far if it takes so long to begin an upload.
-///
-/// On the same machine or in the same rack it takes less, S3 20 ms and more.
-const FAR_STORE: Duration = Duration::from_millis(5);
-
-/// Most parts in flight to a near store.
+/// Most parts in flight to a store on this machine or beside it.
 ///
 /// One writer to a store on the same machine came to 0.72, 0.83, 1.03 and 1.12 GB/s with 2, 3, 4
 /// and 8 of them. With 25 it comes to as much and holds twice the memory; four writers are a fifth
 /// slower.
-const PARTS_NEAR_MAX: usize = 8;
+const PARTS_LOCAL_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -141,10 +138,10 @@ mod tests {
     fn a_far_store_gets_all_parts_that_fill_the_network() {
         let ms = Duration::from_millis;
         for (max, begun_in, expected) in [
-            (250, &[][..], PARTS_NEAR_MAX),
+            (250, &[][..], PARTS_LOCAL_MAX),
             (250, &[ms(20)], 250),
-            (250, &[ms(20), ms(1)], PARTS_NEAR_MAX),
-            (250, &[ms(1), ms(20)], PARTS_NEAR_MAX),
+            (250, &[ms(20), ms(1)], PARTS_LOCAL_MAX),
+            (250, &[ms(1), ms(20)], PARTS_LOCAL_MAX),
             (10, &[ms(20)], 10),
             (7, &[ms(1)], 7),
             (0, &[], 1),

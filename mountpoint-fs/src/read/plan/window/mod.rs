@@ -24,7 +24,7 @@ use crate::config::limits::{
     PART_MIN, PARTS_PER_WINDOW, PARTS_PER_WINDOW_OF_SEVERAL, WINDOW_INITIAL_MAX,
 };
 use crate::read::plan::access::{Access, Bounds};
-use crate::read::plan::latency::{FAR, StoreDistance};
+use crate::store_distance::StoreDistance;
 
 /// The prefetch window of one stream, in bytes.
 #[derive(Clone, Debug)]
@@ -181,7 +181,8 @@ impl Window {
     fn epoch_min(&self, delay: Option<Duration>, streams: usize) -> Duration {
         // Streams that begin together delay each other's first GETs; one alone sees the store's own
         // delay.
-        let is_distant = streams <= 1 && delay.is_some_and(|delay| delay >= FAR);
+        let is_far = delay.map(StoreDistance::of) == Some(StoreDistance::Far);
+        let is_distant = streams <= 1 && is_far;
         match self.phase {
             Phase::Probing { settling: true, .. } => Duration::ZERO,
             Phase::Resting(0) if self.is_ramping() && is_distant => Duration::ZERO,

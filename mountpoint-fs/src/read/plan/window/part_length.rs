@@ -14,7 +14,7 @@ use crate::config::limits::{
     PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX, PARTS_LONG_NEAR_MAX, PARTS_PER_WINDOW,
     WINDOW_INITIAL_MAX,
 };
-use crate::read::plan::latency::StoreDistance;
+use crate::store_distance::StoreDistance;
 
 /// What one stream has learned of it.
 #[derive(Clone, Debug)]
