@@ -10,10 +10,13 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 
 use super::service::Service;
+use super::tls;
 
 /// Most connections at once; further ones wait in the kernel's backlog. Ten clients for 400 Gbit/s
 /// have about this many.
@@ -28,6 +31,14 @@ const WRITE_BUFFER_SIZE: usize = 1 << 20;
 
 /// Pause after a failed accept, which is lack of descriptors as a rule.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
+
+/// What every connection needs.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) service: Arc<Service>,
+    /// `None`: plain HTTP only.
+    pub(super) acceptor: Option<TlsAcceptor>,
+}
 
 /// A socket that listens.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -45,7 +56,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// at most `stop_time_max`.
 pub(super) async fn serve(
     listener: TcpListener,
-    service: Arc<Service>,
+    serving: Serving,
     mut stop: watch::Receiver<bool>,
     stop_time_max: Duration,
 ) {
@@ -58,12 +69,12 @@ pub(super) async fn serve(
         let Some((stream, place)) = accepted else {
             continue;
         };
-        if service.faults.refuses_connection() {
+        if serving.service.faults.refuses_connection() {
             continue;
         }
-        let (service, stop) = (Arc::clone(&service), stop.clone());
+        let (serving, stop) = (serving.clone(), stop.clone());
         drop(tokio::spawn(async move {
-            connection(stream, service, stop).await;
+            connection(stream, serving, stop).await;
             drop(place);
         }));
     }
@@ -89,11 +100,35 @@ async fn accept(
     }
 }
 
-/// Serves one connection to its end; told to stop, it finishes the request it is at.
-async fn connection(stream: TcpStream, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+/// Serves one connection, plain or over TLS.
+async fn connection(stream: TcpStream, serving: Serving, mut stop: watch::Receiver<bool>) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
+    let Serving { service, acceptor } = serving;
+    let Some(acceptor) = acceptor else {
+        return requests(stream, service, stop).await;
+    };
+    let is_tls = tokio::select! {
+        is_tls = tls::is_tls(&stream) => is_tls,
+        _ = stop.changed() => return,
+    };
+    match is_tls {
+        Ok(true) => match tls::accept(&acceptor, stream).await {
+            Ok(stream) => requests(stream, service, stop).await,
+            Err(error) => tracing::debug!(%error, "handshake"),
+        },
+        Ok(false) => requests(stream, service, stop).await,
+        Err(error) => tracing::debug!(%error, "first byte"),
+    }
+}
+
+/// Answers the requests of one connection to its end; told to stop, it finishes the one it is at.
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    service: Arc<Service>,
+    mut stop: watch::Receiver<bool>,
+) {
     let answer = service_fn(move |request| service.answer(request));
     let connection = http1::Builder::new()
         .max_buf_size(WRITE_BUFFER_SIZE)

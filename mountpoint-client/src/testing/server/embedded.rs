@@ -15,12 +15,13 @@ use tokio::sync::watch;
 
 use super::api::express::Sessions;
 use super::api::s3::{KeyPair, Operations};
-use super::connections;
+use super::connections::{self, Serving};
 use super::http::faults::Faults;
 use super::http::request_log::RequestLog;
 use super::options::ServerOptions;
 use super::service::Service;
 use super::store::buckets::Store;
+use super::tls;
 
 /// A running server. Dropping it stops it, within [`Server::STOP_TIME_MAX`].
 pub struct Server {
@@ -36,6 +37,9 @@ pub struct Server {
 impl Server {
     /// Longest time that stopping takes: requests that are still in flight then are cut off.
     pub const STOP_TIME_MAX: Duration = Duration::from_millis(500);
+
+    /// The authority that signed its certificate, in PEM form; for `localhost` and `127.0.0.1`.
+    pub const AUTHORITY: &str = tls::AUTHORITY;
 
     /// Starts a server on threads of its own.
     ///
@@ -68,16 +72,21 @@ impl Server {
             answers: AtomicU64::new(0),
             verifies,
         };
+        let acceptor = options.has_tls.then(tls::acceptor).transpose()?;
         let runtime = runtime(options.worker_threads.max(1))?;
         let listener = {
             let _entered = runtime.enter();
             connections::listen(options.address)?
         };
         let address = listener.local_addr()?;
+        let serving = Serving {
+            service: Arc::new(service),
+            acceptor,
+        };
         let (stop, stopped) = watch::channel(false);
         let main = std::thread::Builder::new()
             .name("s3-server".to_owned())
-            .spawn(move || run(runtime, listener, service, stopped))?;
+            .spawn(move || run(runtime, listener, serving, stopped))?;
         Ok(Self {
             address,
             store,
@@ -103,6 +112,12 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// As [`Server::url`], over TLS, which its options must allow.
+    #[must_use]
+    pub fn tls_url(&self) -> String {
+        format!("https://{}", self.address)
     }
 
     /// Where it listens.
@@ -165,11 +180,10 @@ fn runtime(worker_threads: usize) -> io::Result<Runtime> {
 }
 
 /// Owns the runtime, so that it never ends within somebody's async context.
-fn run(runtime: Runtime, listener: TcpListener, service: Service, stopped: watch::Receiver<bool>) {
-    let service = Arc::new(service);
+fn run(runtime: Runtime, listener: TcpListener, serving: Serving, stopped: watch::Receiver<bool>) {
     runtime.block_on(connections::serve(
         listener,
-        service,
+        serving,
         stopped,
         Server::STOP_TIME_MAX,
     ));

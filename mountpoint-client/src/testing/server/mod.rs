@@ -1,6 +1,6 @@
 //! An S3 server in this process, for the demo, the tests and the benchmark.
 //!
-//! Real HTTP and SigV4 on loopback through the `s3s` crate; buckets and objects in memory, or
+//! Real HTTP, SigV4 and, on request, TLS on loopback through the `s3s` crate; buckets and objects in memory, or
 //! computed ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that make it
 //! misbehave. The operations that it has behave as S3's documentation says; all others are answered
 //! with 501.
@@ -23,6 +23,7 @@ mod service;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use embedded::Server;
 pub use http::faults::{Fault, Faults, Rule, RuleId};

@@ -18,6 +18,8 @@ pub struct ServerOptions {
     pub region: String,
     /// Threads that serve, at least 1.
     pub worker_threads: usize,
+    /// Whether its port serves TLS beside plain HTTP, with a certificate of [`Server::AUTHORITY`](super::Server::AUTHORITY).
+    pub has_tls: bool,
     /// How much its log keeps.
     pub log: LogMode,
     /// How the ETags of parts are computed.
@@ -59,6 +61,7 @@ impl Default for ServerOptions {
             credentials: None,
             region: "us-east-1".to_owned(),
             worker_threads: 2,
+            has_tls: false,
             log: LogMode::Full,
             part_tags: PartTags::default(),
             part_sizes: PartSizes::default(),
@@ -77,6 +80,7 @@ impl fmt::Debug for ServerOptions {
             credentials,
             region,
             worker_threads,
+            has_tls,
             log,
             part_tags,
             part_sizes,
@@ -89,6 +93,7 @@ impl fmt::Debug for ServerOptions {
             .field("access_key", &access_key)
             .field("region", region)
             .field("worker_threads", worker_threads)
+            .field("has_tls", has_tls)
             .field("log", log)
             .field("part_tags", part_tags)
             .field("part_sizes", part_sizes)

@@ -14,6 +14,7 @@ mod reads;
 mod requests;
 mod sdk;
 mod signed;
+mod tls;
 mod uploads;
 
 /// Longer than any answer takes.
