@@ -99,6 +99,8 @@ pub(crate) struct Dataset {
     pub(crate) archives: FileSet,
     /// Weights of a model, in shards.
     pub(crate) tensors: FileSet,
+    /// Weights of a model in one file.
+    pub(crate) model: FileSet,
     /// Files that are listed or walked where each request takes time: fewer, so that slow peers
     /// end.
     pub(crate) listed_far: FileSet,
@@ -157,11 +159,12 @@ impl Dataset {
             written_tree: set(WRITTEN, Shape::Tree, 500 / part, 8 * KIB),
             written_checkpoint: set(WRITTEN, Shape::Flat, 1, 3 * GIB / part),
             checkpoint: set(WRITTEN, Shape::Flat, 1, 512 * MIB / part),
+            model: set("model", Shape::Flat, 1, 8 * GIB / part),
         }
     }
 
     /// Every set that the bucket holds.
-    pub(crate) fn file_sets(&self) -> [FileSet; 15] {
+    pub(crate) fn file_sets(&self) -> [FileSet; 16] {
         [
             self.large,
             self.streams,
@@ -176,6 +179,7 @@ impl Dataset {
             self.tables,
             self.archives,
             self.tensors,
+            self.model,
             self.listed_far,
             self.tree_far,
         ]

@@ -8,6 +8,7 @@ mod limit;
 mod process;
 mod profile;
 mod put;
+mod reader_memory;
 mod results;
 mod run;
 mod server;

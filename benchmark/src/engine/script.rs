@@ -118,6 +118,9 @@ mod tests {
     use super::*;
     use crate::dataset::Dataset;
 
+    /// What the loads of one file do not count.
+    const HEADER: u64 = 100 << 10;
+
     /// Every script over files of a local directory.
     #[test]
     fn scripts_read_all_that_they_are_told() {
@@ -138,6 +141,10 @@ mod tests {
             (Script::Folder, Some(all)),
             (Script::SafeTensors, Some(all)),
             (Script::Shared, Some(8 * files.size)),
+            (Script::MappedLoad, Some(files.size - HEADER)),
+            (Script::ReadLoad, Some(files.size - HEADER)),
+            (Script::Streamer, Some(files.size)),
+            (Script::Prefetch, Some(all)),
             (Script::Stat, Some(0)),
             (Script::Heads, Some(files.count * 15 * 4096)),
             (Script::Parquet, None),

@@ -36,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) rounds: u32,
     pub(crate) seconds: f64,
     pub(crate) caches_dropped: bool,
+    /// The memory that readers have.
+    pub(crate) readers: String,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -215,7 +217,10 @@ impl Report {
         let lines = [
             self.circumstances_short(),
             format!("`{}`", self.command_for(&self.workloads)),
-            format!("each round on a fresh mount; page caches {caches}"),
+            format!(
+                "each round on a fresh mount; page caches {caches}; {}",
+                self.readers
+            ),
             format!(
                 "{}; {} data set",
                 self.setup.described(),
@@ -265,7 +270,9 @@ fn per_byte(group: Group) -> bool {
         | Group::Cached
         | Group::Pattern
         | Group::Application
+        | Group::Loading
         | Group::Write
+        | Group::Tls
         | Group::Network
         | Group::S3 => true,
     }

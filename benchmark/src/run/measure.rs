@@ -4,7 +4,7 @@
 //! checked and the mount is removed. A system that hangs is killed, so a run always ends.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -16,9 +16,10 @@ use crate::engine::{self, Outcome, until_ok};
 use crate::limit::Found;
 use crate::process;
 use crate::profile::Profile;
+use crate::reader_memory::ReaderMemory;
 use crate::results::measurement::Measurement;
 use crate::server::{Requests, Servers};
-use crate::system::catalog::{Role, System};
+use crate::system::catalog::{Address, Role, System};
 use crate::system::mount::{Mounted, kill_now};
 use crate::workload::{Action, Conditions, Unit, Workload};
 
@@ -34,10 +35,14 @@ const UPLOAD_TIME_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Bench<'a> {
     pub(crate) servers: Servers,
     pub(crate) scratch: &'a Path,
+    /// Certificate of the authority that the embedded server's TLS is to be trusted for.
+    pub(crate) authority: PathBuf,
     pub(crate) limit: Duration,
     /// How the server behaves where the workload does not say.
     pub(crate) conditions: Conditions,
     pub(crate) drop_caches: bool,
+    /// `None` where none can be made.
+    pub(crate) reader_memory: Option<ReaderMemory>,
     /// Whether CPU profiles are wanted.
     pub(crate) profile: bool,
 }
@@ -62,12 +67,16 @@ impl Bench<'_> {
 
     fn measure_mount(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
         let server = self.servers.behind(workload.link)?;
+        let address = Address::of(
+            server,
+            workload.is_over_tls.then_some(self.authority.as_path()),
+        );
         if let Some(file) = engine::make(workload.action, self.scratch)? {
             let key = workload.action.files().key(0);
-            let status = System::put_command(server, &key, &file)?.status()?;
+            let status = System::put_command(&address, &key, &file)?.status()?;
             ensure!(status.success(), "{key} could not be put: {status}");
         }
-        let mounted = Mounted::start(system, server, self.scratch)?;
+        let mounted = Mounted::start(system, &address, self.scratch)?;
         if let Some(before) = workload.before {
             self.watched(&mounted, before, PREPARE_TIME_MAX)?;
         }
@@ -109,8 +118,12 @@ impl Bench<'_> {
         let server = self.servers.behind(workload.link)?;
         server.clear()?;
         let before = cpu_time_of(server.pid())?;
+        let address = Address::of(
+            server,
+            workload.is_over_tls.then_some(self.authority.as_path()),
+        );
         let output = system
-            .client_command(server, &workload.name, self.limit)
+            .client_command(&address, &workload.name, self.limit)
             .stderr(Stdio::inherit())
             .output()?;
         ensure!(output.status.success(), "it ended with {}", output.status);
@@ -135,6 +148,8 @@ impl Bench<'_> {
     /// Carries `action` out, and kills the system if that takes much longer than it should: reads
     /// that the system does not answer can end in no other way.
     fn watched(&self, mounted: &Mounted, action: Action, limit: Duration) -> Result<Outcome> {
+        let reader_memory = self.reader_memory.as_ref().filter(|_| !action.writes());
+        let _inside = reader_memory.map(ReaderMemory::enter).transpose()?;
         let pid = mounted.pid();
         let (ended, end) = mpsc::channel::<()>();
         let watch = thread::Builder::new()

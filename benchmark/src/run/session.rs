@@ -10,6 +10,7 @@ use super::measure::Bench;
 use super::progress::Progress;
 use crate::clock;
 use crate::dataset::Dataset;
+use crate::reader_memory::ReaderMemory;
 use crate::results::digits::digits;
 use crate::results::document;
 use crate::results::machine::Machine;
@@ -17,7 +18,7 @@ use crate::results::measurement::Measurement;
 use crate::results::report::{Report, Version, iso};
 use crate::results::source::Checkout;
 use crate::results::summary::{Row, compare};
-use crate::server::Servers;
+use crate::server::{AUTHORITY, Servers};
 use crate::system::catalog::{Role, System};
 use crate::workload::{self, Workload};
 use crate::{Settings, say};
@@ -29,14 +30,7 @@ const SECONDS_MAX: f64 = 86_400.0;
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let all = workload::all(&Dataset::new(settings.setup.quick));
     if settings.workload.iter().any(|name| name == "list") {
-        for workload in all {
-            say(&format!(
-                "{:6} {:22} {}",
-                workload.group.name(),
-                workload.name,
-                workload.description
-            ));
-        }
+        list(&all);
         return Ok(());
     }
     let workloads = match workload::select(&all, &settings.workload) {
@@ -50,7 +44,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         let names: Vec<_> = left_out.iter().map(|row| row.name.as_str()).collect();
         let names = names.join(", ");
         say(&format!(
-            "left out, as only the embedded server can be slowed: {names}"
+            "left out, as only the embedded server can be slowed or choose TLS: {names}"
         ));
     }
     ensure!(!workloads.is_empty(), "no workload is left");
@@ -83,6 +77,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         rounds: settings.rounds,
         seconds,
         caches_dropped: !settings.keep_caches,
+        readers: ReaderMemory::described(),
         rows: Vec::new(),
     };
     let folder = settings.results.join(report.folder());
@@ -97,6 +92,17 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         folder.display()
     ));
     Ok(())
+}
+
+fn list(workloads: &[Workload]) {
+    for workload in workloads {
+        say(&format!(
+            "{:6} {:22} {}",
+            workload.group.name(),
+            workload.name,
+            workload.description
+        ));
+    }
 }
 
 fn systems(settings: &Settings) -> Result<Vec<System>> {
@@ -178,9 +184,13 @@ fn measure_all(
     // Never removed with its content: a mount in it that could not be undone would lose its
     // objects.
     let scratch = scratch.keep();
+    let authority = scratch.join("authority.pem");
+    fs::write(&authority, AUTHORITY)?;
     let mut bench = Bench {
         servers: Servers::new(&settings.setup, workloads)?,
         scratch: &scratch,
+        authority,
+        reader_memory: reader_memory(report),
         limit: Duration::from_secs_f64(report.seconds),
         conditions: settings.setup.conditions(),
         drop_caches: report.caches_dropped,
@@ -203,6 +213,20 @@ fn measure_all(
     }
     let _left_behind = fs::remove_dir(&scratch);
     Ok(())
+}
+
+/// The cgroup of readers. Where none can be made, the terminal and the report say why.
+fn reader_memory(report: &mut Report) -> Option<ReaderMemory> {
+    match ReaderMemory::create() {
+        Ok(memory) => Some(memory),
+        Err(error) => {
+            report.readers = format!(
+                "readers in no memory cgroup, so that fresh pages of the page cache may cost more than used ones: {error:#}"
+            );
+            say(&report.readers);
+            None
+        }
+    }
 }
 
 /// Rounds of one workload: A B C, A B C. A system that fails once is left out from then on.

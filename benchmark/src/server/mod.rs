@@ -14,9 +14,14 @@ mod process;
 mod setup;
 mod store;
 
+use mountpoint_client::testing::server::Server;
+
 pub(crate) use child::{Needs, serve};
 pub(crate) use process::{ServerProcess, Servers};
 pub(crate) use setup::{Access, Requests, Setup};
+
+/// The authority that signed the embedded server's certificate, in PEM form.
+pub(crate) const AUTHORITY: &str = Server::AUTHORITY;
 
 /// Sets the counters to zero.
 const CLEAR: &str = "clear";

@@ -22,6 +22,7 @@ impl OwnStore {
             address: (setup.address, 0).into(),
             credentials: Some((access.key_id, access.secret)),
             worker_threads: thread::available_parallelism().map_or(2, usize::from),
+            has_tls: true,
             log: LogMode::Counters,
             part_tags: PartTags::Checksum,
             ..ServerOptions::default()

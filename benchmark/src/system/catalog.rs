@@ -27,22 +27,30 @@ pub(crate) enum Role {
 }
 
 /// Where the bucket is, and how to reach it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Address<'a> {
-    pub(crate) url: &'a str,
+    pub(crate) url: String,
     pub(crate) bucket: &'a str,
     pub(crate) access: &'a Access,
     /// Empty: the kernel chooses.
     pub(crate) interfaces: &'a [String],
+    /// Certificate of the only authority to trust; `None`: those of the operating system.
+    pub(crate) authority: Option<&'a Path>,
 }
 
-impl<'a> From<&'a ServerProcess> for Address<'a> {
-    fn from(server: &'a ServerProcess) -> Self {
+impl<'a> Address<'a> {
+    /// Over TLS with a certificate of `authority`, or over what the server's own URL says.
+    pub(crate) fn of(server: &'a ServerProcess, authority: Option<&'a Path>) -> Self {
+        let url = server.url();
         Self {
-            url: server.url(),
+            url: match authority {
+                Some(_) => url.replacen("http://", "https://", 1),
+                None => url.to_owned(),
+            },
             bucket: server.bucket(),
             access: server.access(),
             interfaces: server.interfaces(),
+            authority,
         }
     }
 }
@@ -209,25 +217,25 @@ impl System {
     /// The command that carries a workload out without a mount.
     pub(crate) fn client_command(
         &self,
-        server: &ServerProcess,
+        address: &Address<'_>,
         workload: &str,
         limit: Duration,
     ) -> Command {
         let mut command = Command::new(&self.program);
         let seconds = limit.as_secs_f64().to_string();
         command.args(self.arguments).args(&self.extra);
-        command.args([server.url(), server.bucket(), workload, &seconds]);
-        set_environment(&mut command, server.url(), server.access());
+        command.args([&address.url, address.bucket, workload, &seconds]);
+        set_environment(&mut command, address);
         command.stdin(Stdio::null());
         command
     }
 
     /// The command that puts a file into the bucket, where no mount is to see it being written.
-    pub(crate) fn put_command(server: &ServerProcess, key: &str, file: &Path) -> Result<Command> {
+    pub(crate) fn put_command(address: &Address<'_>, key: &str, file: &Path) -> Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["put", server.url(), server.bucket(), key]);
+        command.args(["put", &address.url, address.bucket, key]);
         command.arg(file).stdin(Stdio::null());
-        set_environment(&mut command, server.url(), server.access());
+        set_environment(&mut command, address);
         Ok(command)
     }
 
@@ -247,7 +255,7 @@ impl System {
                 argument
                     .replace("{bucket}", address.bucket)
                     .replace("{directory}", &directory)
-                    .replace("{url}", address.url),
+                    .replace("{url}", &address.url),
             );
         }
         if self.arguments == MOUNT_S3 && address.interfaces.len() > 1 {
@@ -255,7 +263,7 @@ impl System {
             command.args(interfaces.flat_map(|name| ["--bind", name]));
         }
         command.args(&self.extra).stdin(Stdio::null());
-        set_environment(&mut command, address.url, address.access);
+        set_environment(&mut command, address);
         command.envs(self.variables.iter().cloned());
         command
     }
@@ -298,8 +306,12 @@ const NOT_INHERITED: [&str; 11] = [
 /// Variables of the user's own server, if that is measured.
 const OF_A_GIVEN_SERVER: [&str; 2] = ["AWS_CA_BUNDLE", "AWS_SESSION_TOKEN"];
 
+/// Variables that name a file of authorities, for programs with an AWS SDK, with curl, and in Go.
+const OF_AUTHORITY: [&str; 3] = ["AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"];
+
 /// Every system gets server and credentials through its environment.
-fn set_environment(command: &mut Command, url: &str, access: &Access) {
+fn set_environment(command: &mut Command, address: &Address<'_>) {
+    let access = address.access;
     let foreign = OF_A_GIVEN_SERVER.iter().filter(|_| !access.is_given);
     for name in NOT_INHERITED.iter().chain(foreign) {
         command.env_remove(name);
@@ -313,8 +325,11 @@ fn set_environment(command: &mut Command, url: &str, access: &Access) {
         ("AWS_EC2_METADATA_DISABLED", "true"),
         ("RCLONE_S3_PROVIDER", "Other"),
         ("RCLONE_S3_ENV_AUTH", "true"),
-        ("RCLONE_S3_ENDPOINT", url),
+        ("RCLONE_S3_ENDPOINT", &address.url),
     ]);
+    if let Some(authority) = address.authority {
+        command.envs(OF_AUTHORITY.map(|name| (name, authority)));
+    }
 }
 
 #[cfg(test)]
@@ -325,10 +340,11 @@ mod tests {
 
     fn command(system: &System, interfaces: &[String]) -> Command {
         let address = Address {
-            url: "http://127.0.0.1:9",
+            url: "http://127.0.0.1:9".to_owned(),
             bucket: "benchmark",
             access: &Access::embedded(),
             interfaces,
+            authority: None,
         };
         system.mount_command(Path::new("/mnt/x"), &address)
     }
@@ -375,6 +391,26 @@ mod tests {
             "--foreground",
         ];
         assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn over_tls_every_system_is_told_whom_to_trust() {
+        let address = Address {
+            url: "https://127.0.0.1:9".to_owned(),
+            bucket: "benchmark",
+            access: &Access::embedded(),
+            interfaces: &[],
+            authority: Some(Path::new("/authority.pem")),
+        };
+        let command = System::peer("geesefs")
+            .unwrap()
+            .mount_command(Path::new("/mnt/x"), &address);
+        for name in OF_AUTHORITY {
+            let mut variables = command.get_envs();
+            let set = variables.any(|set| set == (name.as_ref(), Some("/authority.pem".as_ref())));
+            assert!(set, "{name}");
+        }
+        assert!(command.get_args().any(|word| word == "https://127.0.0.1:9"));
     }
 
     #[test]

@@ -15,9 +15,8 @@ use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::catalog::System;
+use super::catalog::{Address, System};
 use crate::clock::Stopwatch;
-use crate::server::ServerProcess;
 
 /// How long a system may take until its mount is there.
 const MOUNT_TIME_MAX: Duration = Duration::from_secs(30);
@@ -36,9 +35,9 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     /// Starts `system` and waits until it is mounted below `scratch`.
-    pub(crate) fn start(system: &System, server: &ServerProcess, scratch: &Path) -> Result<Self> {
+    pub(crate) fn start(system: &System, address: &Address<'_>, scratch: &Path) -> Result<Self> {
         let directory = scratch.join("mount");
-        let command = system.mount_command(&directory, &server.into());
+        let command = system.mount_command(&directory, address);
         Self::start_at(system, command, directory, scratch)
     }
 

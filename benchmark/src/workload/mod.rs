@@ -1,19 +1,15 @@
 //! Tables of the workloads that are measured. Knows how none of them is carried out.
 
-mod application;
-mod cached;
-mod first_byte;
-mod metadata;
-mod network;
-mod pattern;
-mod random;
-mod s3;
-mod sequential;
-mod write;
+mod action;
+mod tables;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::{Dataset, FileSet};
+
+pub(crate) use action::{Action, Descriptors, FioJob, Mode, Pattern, Script};
 
 /// One row of the benchmark.
 #[derive(Clone, Debug)]
@@ -28,13 +24,14 @@ pub(crate) struct Workload {
     pub(crate) conditions: Option<Conditions>,
     /// The network between client and server; `None` for the loopback interface.
     pub(crate) link: Option<Link>,
+    pub(crate) is_over_tls: bool,
     /// One sentence for the report.
     pub(crate) description: String,
 }
 
 impl Workload {
-    /// With nothing before it, on a server that behaves as the command line says, over the loopback
-    /// interface.
+    /// With nothing before it, on a server that behaves as the command line says, over plain HTTP
+    /// and the loopback interface.
     fn new(
         group: Group,
         name: impl Into<String>,
@@ -50,7 +47,26 @@ impl Workload {
             unit,
             conditions: None,
             link: None,
+            is_over_tls: false,
             description: description.into(),
+        }
+    }
+
+    /// The same by a program that has read another file so before: a mount learns from the files
+    /// that a program has read how to answer it on the next ones.
+    fn warm(self, data: &Dataset) -> Self {
+        let Action::Sequential { block, mode, .. } = self.action else {
+            unreachable!("{} is no sequential read", self.name);
+        };
+        let files = data.epoch.first(1);
+        Self {
+            name: format!("{}-warm", self.name),
+            before: Some(Action::Sequential { files, block, mode }),
+            description: format!(
+                "{}, by a program that has read a file before",
+                self.description
+            ),
+            ..self
         }
     }
 }
@@ -98,9 +114,13 @@ pub(crate) enum Group {
     Random,
     Pattern,
     Application,
+    /// Weights of models.
+    Loading,
     FirstByte,
     Metadata,
     Write,
+    /// Rows of other groups over TLS.
+    Tls,
     Network,
     /// A store as far away, and answers as wide, as those of Amazon S3.
     S3,
@@ -109,15 +129,17 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Sequential,
         Self::Cached,
         Self::Random,
         Self::Pattern,
         Self::Application,
+        Self::Loading,
         Self::FirstByte,
         Self::Metadata,
         Self::Write,
+        Self::Tls,
         Self::Network,
         Self::S3,
         Self::Tail,
@@ -130,9 +152,11 @@ impl Group {
             Self::Random => "rand",
             Self::Pattern => "pattern",
             Self::Application => "app",
+            Self::Loading => "load",
             Self::FirstByte => "first",
             Self::Metadata => "metadata",
             Self::Write => "write",
+            Self::Tls => "tls",
             Self::Network => "nic",
             Self::S3 => "s3",
             Self::Tail => "tail",
@@ -146,9 +170,11 @@ impl Group {
             Self::Random => "Random reads",
             Self::Pattern => "Strided, interleaved, backward and skipping reads",
             Self::Application => "Applications",
+            Self::Loading => "Loading models",
             Self::FirstByte => "Time to first byte",
             Self::Metadata => "Names and attributes",
             Self::Write => "Writing",
+            Self::Tls => "Over TLS",
             Self::Network => "Several network interfaces",
             Self::S3 => "Sequential reads from a store as far away as S3",
             Self::Tail => "Late answers",
@@ -156,175 +182,11 @@ impl Group {
     }
 
     /// Whether FUSE alone and the client alone say anything of it. What waits for a far store is
-    /// bounded by how much is asked for at once, and neither of them decides that.
+    /// bounded by how much is asked for at once, what loads weights by copies of its own, and
+    /// neither of the two decides that.
     pub(crate) fn has_limit(self) -> bool {
-        !matches!(self, Self::S3 | Self::Tail)
+        !matches!(self, Self::S3 | Self::Loading | Self::Tail)
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Action {
-    /// Each file from its beginning to its end, one thread a file.
-    Sequential {
-        files: FileSet,
-        block: u64,
-        mode: Mode,
-    },
-    /// Aligned blocks anywhere in the first file.
-    Random {
-        files: FileSet,
-        block: u64,
-        threads: u64,
-        descriptors: Descriptors,
-        mode: Mode,
-    },
-    /// Open, read 4 KiB, close; one file after the other.
-    FirstBytes { files: FileSet },
-    /// Open, read all, close; files shared out among the threads.
-    Whole { files: FileSet, threads: u64 },
-    /// The first file, read by `fio`.
-    Fio { files: FileSet, job: FioJob },
-    /// The first file in some other order.
-    Pattern { files: FileSet, pattern: Pattern },
-    /// A command over the directory of the files.
-    Command {
-        files: FileSet,
-        program: &'static str,
-        arguments: &'static [&'static str],
-    },
-    /// An application in Python.
-    Script { files: FileSet, script: Script },
-    /// The files, each from its beginning to its end.
-    Write {
-        files: FileSet,
-        block: u64,
-        mode: Mode,
-        threads: u64,
-    },
-    /// The files out of an archive.
-    Untar { files: FileSet },
-}
-
-impl Action {
-    pub(crate) fn files(&self) -> FileSet {
-        match *self {
-            Self::Sequential { files, .. }
-            | Self::Random { files, .. }
-            | Self::FirstBytes { files }
-            | Self::Whole { files, .. }
-            | Self::Fio { files, .. }
-            | Self::Pattern { files, .. }
-            | Self::Command { files, .. }
-            | Self::Script { files, .. }
-            | Self::Write { files, .. }
-            | Self::Untar { files } => files,
-        }
-    }
-
-    /// Whether it reads a file that is put there for it, and is not synthetic.
-    pub(crate) fn reads_made_file(&self) -> bool {
-        matches!(self, Self::Script { script, .. } if script.maker().is_some())
-    }
-
-    /// Whether the action makes its files, instead of reading present ones.
-    pub(crate) fn writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Untar { .. })
-    }
-}
-
-/// The settings of `fio`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FioJob {
-    /// `libaio`, `io_uring`, `mmap`.
-    pub(crate) engine: &'static str,
-    /// Whether blocks are read anywhere, or from the beginning.
-    pub(crate) random: bool,
-    pub(crate) block: u64,
-    /// Reads in flight.
-    pub(crate) depth: u64,
-    pub(crate) mode: Mode,
-}
-
-/// An order in which one file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pattern {
-    Strided,
-    Interleaved,
-    Backward,
-    Skip,
-}
-
-/// An application in Python, see `scripts/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Script {
-    Parquet,
-    SafeTensors,
-    Archive,
-    Folder,
-    Loader,
-    TorchLoader,
-    TorchLoad,
-    Shared,
-    Heads,
-    Stat,
-}
-
-impl Script {
-    pub(crate) fn source(self) -> &'static str {
-        match self {
-            Self::Parquet => include_str!("../scripts/parquet.py"),
-            Self::SafeTensors => include_str!("../scripts/safetensors.py"),
-            Self::Archive => include_str!("../scripts/archive.py"),
-            Self::Folder => include_str!("../scripts/folder.py"),
-            Self::Loader => include_str!("../scripts/loader.py"),
-            Self::TorchLoader => include_str!("../scripts/torch_loader.py"),
-            Self::TorchLoad => include_str!("../scripts/torch_load.py"),
-            Self::Shared => include_str!("../scripts/shared.py"),
-            Self::Heads => include_str!("../scripts/heads.py"),
-            Self::Stat => include_str!("../scripts/stat.py"),
-        }
-    }
-
-    /// Whether it imports PyTorch, which is not on every machine that measures.
-    pub(crate) fn needs_torch(self) -> bool {
-        matches!(self, Self::TorchLoader | Self::TorchLoad)
-    }
-
-    /// The script that makes the file it reads, where that is not one of the bucket's own.
-    pub(crate) fn maker(self) -> Option<&'static str> {
-        (self == Self::TorchLoad).then_some(include_str!("../scripts/torch_save.py"))
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Buffered,
-    /// `O_DIRECT`.
-    Direct,
-}
-
-impl Mode {
-    /// The mode's part of a workload's name.
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Buffered => "",
-            Self::Direct => "-direct",
-        }
-    }
-
-    fn described(self) -> &'static str {
-        match self {
-            Self::Buffered => "buffered",
-            Self::Direct => "O_DIRECT",
-        }
-    }
-}
-
-/// How threads that read one file share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Descriptors {
-    One,
-    Each,
 }
 
 /// The figure a workload is compared by.
@@ -373,19 +235,7 @@ impl Unit {
 
 /// Every workload.
 pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
-    let tables = [
-        sequential::table,
-        cached::table,
-        random::table,
-        pattern::table,
-        application::table,
-        first_byte::table,
-        metadata::table,
-        write::table,
-        network::table,
-        s3::table,
-    ];
-    tables.iter().flat_map(|table| table(data)).collect()
+    tables::all(data)
 }
 
 /// What `fuse` asks for: sequential and random reads, names and attributes, and writes, for which
@@ -451,102 +301,5 @@ fn short(bytes: u64) -> String {
     match bytes >> 10 {
         kib if kib >= 1024 => format!("{}m", kib >> 10),
         kib => format!("{kib}k"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[track_caller]
-    fn check(names: &[&str], expected: Result<&[&str], &str>) {
-        let all = all(&Dataset::new(false));
-        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-        let found = select(&all, &names);
-        let found = found
-            .as_ref()
-            .map(|chosen| chosen.iter().map(|row| row.name.as_str()).collect());
-        let expected: Result<Vec<_>, _> = expected.map(<[_]>::to_vec);
-        assert_eq!(found.map_err(String::as_str), expected, "{names:?}");
-    }
-
-    #[test]
-    fn workloads_are_chosen_by_name_and_beginning() {
-        check(&["seq-1x1m"], Ok(&["seq-1x1m"]));
-        check(&["seq-1x1m*"], Ok(&["seq-1x1m", "seq-1x1m-direct"]));
-        check(&["seq-1x1m", "seq-1x1m"], Ok(&["seq-1x1m"]));
-        check(&["seq", "fast"], Err("fast"));
-        check(&["fast*"], Err("fast*"));
-    }
-
-    #[test]
-    fn workloads_are_chosen_by_group() {
-        let all = all(&Dataset::new(false));
-        for group in Group::ALL {
-            let chosen = select(&all, &[group.name().to_owned()]).unwrap();
-            assert!(chosen.iter().all(|workload| workload.group == group));
-            assert!(!chosen.is_empty(), "{group:?}");
-        }
-        assert_eq!(select(&all, &["all".to_owned()]).unwrap().len(), all.len());
-    }
-
-    #[test]
-    fn workloads_that_compare_transports_are_chosen_together() {
-        let all = all(&Dataset::new(false));
-        let chosen = select(&all, &["fuse".to_owned()]).unwrap();
-        assert_eq!(chosen.len(), FUSE.len());
-    }
-
-    #[test]
-    fn each_set_that_is_read_is_there_once() {
-        let data = Dataset::new(true);
-        let all = all(&data);
-        let names = ["seq-1x256k", "seq-8x256k", "write-1x1m", "ttfb"].map(str::to_owned);
-        let sets = files_read(&select(&all, &names).unwrap());
-        let found: Vec<_> = sets.iter().map(|set| (set.prefix, set.count)).collect();
-        let streams = (data.streams.prefix, 8);
-        let cold = (data.cold.prefix, data.cold.count);
-        assert!(
-            found.contains(&streams) && found.contains(&cold),
-            "{found:?}"
-        );
-        assert!(!found.iter().any(|(prefix, _)| *prefix == "written"));
-    }
-
-    #[test]
-    fn names_are_unique() {
-        let mut names = HashSet::new();
-        for group in Group::ALL {
-            assert!(names.insert(group.name().to_owned()));
-        }
-        for workload in all(&Dataset::new(true)) {
-            assert!(names.insert(workload.name.clone()), "{}", workload.name);
-        }
-    }
-
-    #[test]
-    fn blocks_divide_files() {
-        for workload in all(&Dataset::new(true)) {
-            if let Action::Sequential { files, block, .. } | Action::Random { files, block, .. } =
-                workload.action
-            {
-                assert_eq!(files.size % block, 0, "{}", workload.name);
-            }
-        }
-    }
-
-    #[test]
-    fn less_time_and_more_throughput_are_better() {
-        assert!(Unit::MillisecondsInAll.advantage(1.0, 2.0) > 1.0);
-        assert!(Unit::GigabytesPerSecond.advantage(2.0, 1.0) > 1.0);
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, expected) in [(4096, "4k"), (1 << 18, "256k"), (1 << 20, "1m")] {
-            assert_eq!(short(bytes), expected);
-        }
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use mountpoint_s3_client::config::{AddressingStyle, S3ClientAuthConfig};
+use mountpoint_s3_client::config::{AddressingStyle, S3ClientAuthConfig, TlsConfig};
 use mountpoint_s3_client::user_agent::UserAgent;
 use mountpoint_s3_fs::data_cache::DataCacheConfig;
 use mountpoint_s3_fs::fuse::config::{FuseOptions, FuseSessionConfig, MountPoint};
@@ -49,6 +49,9 @@ struct Arguments {
     /// Always so; accepted for the same reason
     #[arg(long)]
     foreground: bool,
+    /// Authorities to trust instead of the operating system's
+    #[arg(long, env = "AWS_CA_BUNDLE")]
+    ca_bundle: Option<PathBuf>,
     /// Region to sign for
     #[arg(long, default_value = "us-east-1")]
     region: String,
@@ -90,7 +93,9 @@ fn main() -> Result<()> {
         bind: None,
         part_config,
         user_agent: UserAgent::new(None),
-        tls_config: None,
+        tls_config: arguments
+            .ca_bundle
+            .map(|path| TlsConfig::new().with_trust_store_path(path)),
     }
     .create_client(pool.clone(), Some(&path))?;
     let runtime = Runtime::new(client.event_loop_group());

@@ -63,7 +63,9 @@ const KINDS: [ChartKind; 4] = [
             Group::Sequential,
             Group::Cached,
             Group::Application,
+            Group::Loading,
             Group::Write,
+            Group::Tls,
             Group::S3,
         ],
         figure: |summary| Some(Bar::plain(summary.mount_cpu_s_per_gb?)),
@@ -71,7 +73,12 @@ const KINDS: [ChartKind; 4] = [
     ChartKind {
         name: "fetched",
         title: "bytes fetched for each byte asked (1 is best)",
-        groups: &[Group::Random, Group::Pattern, Group::Application],
+        groups: &[
+            Group::Random,
+            Group::Pattern,
+            Group::Application,
+            Group::Loading,
+        ],
         figure: |summary| Some(Bar::plain(summary.fetched_per_asked?)),
     },
     ChartKind {

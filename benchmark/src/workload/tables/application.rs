@@ -1,7 +1,7 @@
 //! Files as programs use them: tables, weights, archives, folders of images, a loader's workers.
 
-use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};
+use crate::workload::{Action, Conditions, Group, Script, Unit, Workload};
 
 /// `workload` with 20 ms before each answer.
 fn at_20_ms(workload: Workload) -> Workload {

@@ -1,8 +1,8 @@
 //! Workloads that a mount could lose by answering past the page cache: small buffered reads, files
 //! read again, mappings.
 
-use super::{Action, Descriptors, FioJob, Group, Mode, Unit, Workload};
 use crate::dataset::{Dataset, FileSet, KIB, MIB};
+use crate::workload::{Action, Descriptors, FioJob, Group, Mode, Unit, Workload};
 
 const BUFFERED: Mode = Mode::Buffered;
 const THROUGHPUT: Unit = Unit::GigabytesPerSecond;

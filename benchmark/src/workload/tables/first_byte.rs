@@ -1,7 +1,7 @@
 //! Time from open to the first 4 KiB.
 
-use super::{Action, Conditions, Group, Link, Unit, Workload};
 use crate::dataset::Dataset;
+use crate::workload::{Action, Conditions, Group, Link, Unit, Workload};
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let row = |name: &str, count, description: &str| {

@@ -1,7 +1,7 @@
 //! Names and attributes, at several latencies. The first cost is the number of requests.
 
-use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};
+use crate::workload::{Action, Conditions, Group, Script, Unit, Workload};
 
 const LATENCIES_MS: [u64; 3] = [0, 20, 60];
 /// First stats at once.
@@ -36,6 +36,7 @@ fn at(data: &Dataset, latency_ms: u64, listed: FileSet, tree: FileSet) -> Vec<Wo
             unit,
             conditions: Some(Conditions::latency_ms(latency_ms)),
             link: None,
+            is_over_tls: false,
             description: format!("{description}{far}"),
         }
     };

@@ -1,7 +1,7 @@
 //! One file read in an order that is neither sequential nor random.
 
-use super::{Action, Group, Pattern, Unit, Workload};
 use crate::dataset::Dataset;
+use crate::workload::{Action, Group, Pattern, Unit, Workload};
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let row = |name: &str, pattern, description: &str| {

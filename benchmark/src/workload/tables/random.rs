@@ -1,7 +1,9 @@
 //! Blocks read anywhere in a file, at several depths and by several ways.
 
-use super::{Action, Conditions, Descriptors, FioJob, Group, Mode, Unit, Workload, short};
 use crate::dataset::{Dataset, KIB, MIB};
+use crate::workload::{
+    Action, Conditions, Descriptors, FioJob, Group, Mode, Unit, Workload, short,
+};
 
 /// Threads on one descriptor: the block and the depths.
 const THREADS: [(u64, &[u64]); 6] = [

@@ -1,12 +1,14 @@
-//! Files read from the beginning to the end, by a program that has read another one so before.
+//! Files read from the beginning to the end, by a program that has read nothing before, or another
+//! file.
 
-use super::{Action, Group, Mode, Unit, Workload, short};
 use crate::dataset::{Dataset, KIB, MIB};
+use crate::workload::{Action, Group, Mode, Unit, Workload, short};
 
 const STREAMS: [u64; 4] = [1, 4, 8, 32];
 const BLOCKS: [u64; 2] = [256 * KIB, MIB];
-/// Streams of programs that have read nothing before, buffered.
-const STREAMS_FIRST: [u64; 2] = [1, 8];
+/// Streams of programs that have read another file before, buffered.
+const STREAMS_WARM: [u64; 3] = [1, 4, 8];
+const BLOCK_WARM: u64 = 256 * KIB;
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let mut rows = Vec::new();
@@ -17,15 +19,8 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
             }
         }
     }
-    for streams in STREAMS_FIRST {
-        let row = row(data, streams, 256 * KIB, Mode::Buffered);
-        rows.push(Workload {
-            name: format!("{}-first", row.name),
-            before: None,
-            description: format!("{}, the first that the program reads", row.description),
-            ..row
-        });
-    }
+    let warm = STREAMS_WARM.map(|streams| row(data, streams, BLOCK_WARM, Mode::Buffered));
+    rows.extend(warm.into_iter().map(|row| row.warm(data)));
     rows
 }
 
@@ -38,24 +33,15 @@ fn row(data: &Dataset, streams: u64, block: u64, mode: Mode) -> Workload {
         1 => "one file".to_owned(),
         _ => format!("{streams} files at once"),
     };
-    Workload {
-        name: format!("seq-{streams}x{}{}", short(block), mode.suffix()),
-        group: Group::Sequential,
-        // A mount learns from the files that a program has read how to answer it on the next ones,
-        // and every real job has read some.
-        before: Some(Action::Sequential {
-            files: data.epoch.first(1),
-            block,
-            mode,
-        }),
-        action: Action::Sequential { files, block, mode },
-        unit: Unit::GigabytesPerSecond,
-        conditions: None,
-        link: None,
-        description: format!(
+    Workload::new(
+        Group::Sequential,
+        format!("seq-{streams}x{}{}", short(block), mode.suffix()),
+        Action::Sequential { files, block, mode },
+        Unit::GigabytesPerSecond,
+        format!(
             "{files_read}, {} KiB reads, {}",
             block / KIB,
             mode.described()
         ),
-    }
+    )
 }

@@ -1,7 +1,7 @@
 //! Files written. The objects in the server are then compared byte for byte.
 
-use super::{Action, Conditions, Group, Mode, Unit, Workload};
 use crate::dataset::{Dataset, FileSet, MIB};
+use crate::workload::{Action, Conditions, Group, Mode, Unit, Workload};
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let mut rows = Vec::new();

@@ -1,9 +1,9 @@
 //! An S3 server in this process, for the demo, the tests and the benchmark.
 //!
-//! Real HTTP, SigV4 and, on request, TLS on loopback through the `s3s` crate; buckets and objects in memory, or
-//! computed ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that make it
-//! misbehave. The operations that it has behave as S3's documentation says; all others are answered
-//! with 501.
+//! Real HTTP, SigV4 and, on request, TLS on loopback through the `s3s` crate; buckets and objects
+//! in memory, or computed ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that
+//! make it misbehave. The operations that it has behave as S3's documentation says; all others are
+//! answered with 501.
 //!
 //! Knows nothing of the client. Path style only, one region, no versions, no access control lists.
 //! A bucket whose name ends with `--x-s3` is a directory bucket; a server that verifies signatures

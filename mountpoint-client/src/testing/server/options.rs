@@ -18,7 +18,8 @@ pub struct ServerOptions {
     pub region: String,
     /// Threads that serve, at least 1.
     pub worker_threads: usize,
-    /// Whether its port serves TLS beside plain HTTP, with a certificate of [`Server::AUTHORITY`](super::Server::AUTHORITY).
+    /// Whether its port serves TLS beside plain HTTP, with a certificate of the authority
+    /// [`Server::AUTHORITY`](super::Server::AUTHORITY).
     pub has_tls: bool,
     /// How much its log keeps.
     pub log: LogMode,

@@ -1,0 +1,93 @@
+use std::collections::HashSet;
+
+use super::*;
+
+#[track_caller]
+fn check(names: &[&str], expected: Result<&[&str], &str>) {
+    let all = all(&Dataset::new(false));
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    let found = select(&all, &names);
+    let found = found
+        .as_ref()
+        .map(|chosen| chosen.iter().map(|row| row.name.as_str()).collect());
+    let expected: Result<Vec<_>, _> = expected.map(<[_]>::to_vec);
+    assert_eq!(found.map_err(String::as_str), expected, "{names:?}");
+}
+
+#[test]
+fn workloads_are_chosen_by_name_and_beginning() {
+    check(&["seq-1x1m"], Ok(&["seq-1x1m"]));
+    check(&["seq-1x1m*"], Ok(&["seq-1x1m", "seq-1x1m-direct"]));
+    check(&["seq-1x1m", "seq-1x1m"], Ok(&["seq-1x1m"]));
+    check(&["seq", "fast"], Err("fast"));
+    check(&["fast*"], Err("fast*"));
+}
+
+#[test]
+fn workloads_are_chosen_by_group() {
+    let all = all(&Dataset::new(false));
+    for group in Group::ALL {
+        let chosen = select(&all, &[group.name().to_owned()]).unwrap();
+        assert!(chosen.iter().all(|workload| workload.group == group));
+        assert!(!chosen.is_empty(), "{group:?}");
+    }
+    assert_eq!(select(&all, &["all".to_owned()]).unwrap().len(), all.len());
+}
+
+#[test]
+fn workloads_that_compare_transports_are_chosen_together() {
+    let all = all(&Dataset::new(false));
+    let chosen = select(&all, &["fuse".to_owned()]).unwrap();
+    assert_eq!(chosen.len(), FUSE.len());
+}
+
+#[test]
+fn each_set_that_is_read_is_there_once() {
+    let data = Dataset::new(true);
+    let all = all(&data);
+    let names = ["seq-1x256k", "seq-8x256k", "write-1x1m", "ttfb"].map(str::to_owned);
+    let sets = files_read(&select(&all, &names).unwrap());
+    let found: Vec<_> = sets.iter().map(|set| (set.prefix, set.count)).collect();
+    let streams = (data.streams.prefix, 8);
+    let cold = (data.cold.prefix, data.cold.count);
+    assert!(
+        found.contains(&streams) && found.contains(&cold),
+        "{found:?}"
+    );
+    assert!(!found.iter().any(|(prefix, _)| *prefix == "written"));
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names = HashSet::new();
+    for group in Group::ALL {
+        assert!(names.insert(group.name().to_owned()));
+    }
+    for workload in all(&Dataset::new(true)) {
+        assert!(names.insert(workload.name.clone()), "{}", workload.name);
+    }
+}
+
+#[test]
+fn blocks_divide_files() {
+    for workload in all(&Dataset::new(true)) {
+        if let Action::Sequential { files, block, .. } | Action::Random { files, block, .. } =
+            workload.action
+        {
+            assert_eq!(files.size % block, 0, "{}", workload.name);
+        }
+    }
+}
+
+#[test]
+fn less_time_and_more_throughput_are_better() {
+    assert!(Unit::MillisecondsInAll.advantage(1.0, 2.0) > 1.0);
+    assert!(Unit::GigabytesPerSecond.advantage(2.0, 1.0) > 1.0);
+}
+
+#[test]
+fn sizes_are_short() {
+    for (bytes, expected) in [(4096, "4k"), (1 << 18, "256k"), (1 << 20, "1m")] {
+        assert_eq!(short(bytes), expected);
+    }
+}
