@@ -14,7 +14,7 @@ use mountpoint_crt_sys::block::BlockFill;
 use crate::ClientError;
 use crate::types::{
     AppendRequest, BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
-    Front, GetOutput, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
+    FirstBytes, GetOutput, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
     ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 
@@ -97,7 +97,7 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
 
     /// The first bytes of an object of unknown size, at most `len_max` of them and at least
     /// one: GetObject, which tells what HeadObject would. They are copied, so not for many.
-    fn front(&self, key: &Key, len_max: u32) -> Pending<Front>;
+    fn first_bytes(&self, key: &Key, len_max: u32) -> Pending<FirstBytes>;
 
     /// HeadObject, with all that it says.
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails>;

@@ -105,7 +105,7 @@ fn backoff(kind: &ErrorKind, attempts: u32, random: f64) -> Duration {
 /// Additive decrease of the spacing on success, doubling on SlowDown: the mirror image of AIMD on
 /// the rate.
 #[derive(Clone, Debug, Default)]
-pub struct Pace {
+pub struct Pacing {
     /// Time between the starts of two requests; zero while the server keeps up.
     spacing: Duration,
     /// When the next request may start, on the caller's clock.
@@ -114,7 +114,7 @@ pub struct Pace {
     grown_at: Duration,
 }
 
-impl Pace {
+impl Pacing {
     /// How long a request that is ready `now` must wait. `now` is the time since any fixed instant.
     pub fn start(&mut self, now: Duration) -> Duration {
         if self.spacing.is_zero() {
@@ -338,37 +338,37 @@ mod tests {
     #[test]
     fn the_pace_slows_and_recovers() {
         let ms = Duration::from_millis;
-        let mut pace = Pace::default();
-        assert_eq!(pace.start(ms(0)), ms(0));
+        let mut pacing = Pacing::default();
+        assert_eq!(pacing.start(ms(0)), ms(0));
         for _ in 0..64 {
-            pace.throttled(ms(10));
+            pacing.throttled(ms(10));
         }
         assert_eq!(
-            pace.start(ms(10)),
+            pacing.start(ms(10)),
             ms(0),
             "the first after the pause goes at once"
         );
-        assert_eq!(pace.start(ms(10)), ms(1));
-        assert_eq!(pace.start(ms(10)), ms(2));
-        pace.throttled(ms(500));
-        assert_eq!(pace.start(ms(500)), ms(0));
-        assert_eq!(pace.start(ms(500)), ms(2));
+        assert_eq!(pacing.start(ms(10)), ms(1));
+        assert_eq!(pacing.start(ms(10)), ms(2));
+        pacing.throttled(ms(500));
+        assert_eq!(pacing.start(ms(500)), ms(0));
+        assert_eq!(pacing.start(ms(500)), ms(2));
         for _ in 0..20 {
-            pace.succeeded();
+            pacing.succeeded();
         }
-        assert_eq!(pace.start(ms(600)), ms(0));
-        assert_eq!(pace.start(ms(600)), ms(0), "no spacing is left");
+        assert_eq!(pacing.start(ms(600)), ms(0));
+        assert_eq!(pacing.start(ms(600)), ms(0), "no spacing is left");
     }
 
     #[test]
     fn the_pace_is_bounded() {
-        let mut pace = Pace::default();
+        let mut pacing = Pacing::default();
         for second in 0..100 {
-            pace.throttled(Duration::from_secs(second));
+            pacing.throttled(Duration::from_secs(second));
         }
         let now = Duration::from_secs(100);
         for _ in 0..1000 {
-            assert!(pace.start(now) <= PACE_WAIT_MAX);
+            assert!(pacing.start(now) <= PACE_WAIT_MAX);
         }
     }
 }

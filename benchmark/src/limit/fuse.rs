@@ -13,7 +13,7 @@ use bytes::Bytes;
 use mountpoint_client::SimClient;
 use mountpoint_client::testing::server::synthetic_bytes;
 use mountpoint_client::testing::sim::{Content, SimObject, SimOptions};
-use mountpoint_client::types::{ETag, KeptChecksum, Key, ObjectHeaders};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders, StoredChecksum};
 use mountpoint_fs::mount::{MountTarget, MountedBucket};
 
 use crate::dataset::{BUCKET, Dataset, FileSet, MIB};
@@ -65,7 +65,7 @@ fn insert(client: &SimClient, set: FileSet, block: &Bytes) -> Result<()> {
             last_modified: SystemTime::UNIX_EPOCH,
             headers: ObjectHeaders::default(),
             restored: false,
-            checksum: KeptChecksum::None,
+            checksum: StoredChecksum::None,
         });
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::crt_client::get::GetOperation;
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
     AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
-    ETag, Front, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
+    ETag, FirstBytes, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
     ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind};
@@ -94,8 +94,8 @@ impl ObjectClient for CrtClient {
         object_head::head(&self.0, key)
     }
 
-    fn front(&self, key: &Key, len_max: u32) -> Pending<Front> {
-        first_bytes::front(&self.0, key, len_max)
+    fn first_bytes(&self, key: &Key, len_max: u32) -> Pending<FirstBytes> {
+        first_bytes::first_bytes(&self.0, key, len_max)
     }
 
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {

@@ -52,20 +52,20 @@ pub(super) async fn connect(
         let credentials = credentials(&options, &region, metadata.clone(), &runtime).await?;
         Ok::<_, ClientError>((endpoint, region, credentials))
     };
-    let (found, network_gbps) = tokio::join!(look_up, network_gbps(&options, &metadata));
-    let (endpoint, region, credentials) = found?;
-    let found = Found {
+    let (resolved, network_gbps) = tokio::join!(look_up, network_gbps(&options, &metadata));
+    let (endpoint, region, credentials) = resolved?;
+    let resolved = ResolvedBucket {
         endpoint,
         region,
         credentials,
         network_gbps,
     };
-    connect_at(found, options, runtime).await
+    connect_at(resolved, options, runtime).await
 }
 
 /// The facts that a client is made from.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ResolvedBucket {
     pub(super) endpoint: Endpoint,
     pub(super) region: Region,
     pub(super) credentials: Option<CredentialsCache>,
@@ -75,19 +75,19 @@ pub(super) struct Found {
 
 /// Makes the shared part of a client from known facts.
 pub(super) async fn connect_at(
-    found: Found,
+    resolved: ResolvedBucket,
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
-    let ways = Ways::open(&found, &options, &runtime).await?;
-    let Found {
+    let clients = RequestClients::open(&resolved, &options, &runtime).await?;
+    let ResolvedBucket {
         endpoint,
         network_gbps,
         ..
-    } = found;
+    } = resolved;
     let address = address(&endpoint, options.proxy.for_url(&endpoint.origin));
-    let probe = Probe::new(&ways.sdk, &options.bucket, &address);
-    let on_all = |connections: u32| connections as usize * ways.data.count();
+    let probe = Probe::new(&clients.sdk, &options.bucket, &address);
+    let on_all = |connections: u32| connections as usize * clients.data.count();
     Ok(Core {
         parts_in_flight: on_all(options.connections_to_fill(network_gbps)),
         permits: Permits::new(on_all(options.connections(network_gbps))),
@@ -102,17 +102,17 @@ pub(super) async fn connect_at(
         bucket: options.bucket,
         address,
         endpoint,
-        headers: ways.headers,
+        headers: clients.headers,
         encryption: EncryptionProof::default(),
-        sessions: ways.sessions,
+        sessions: clients.sessions,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
-        sdk: ways.sdk,
-        data: ways.data,
-        credentials: ways.credentials,
+        sdk: clients.sdk,
+        data: clients.data,
+        credentials: clients.credentials,
         runtime,
         started: Instant::now(),
-        pace: Mutex::default(),
+        pacing: Mutex::default(),
         suspicion: Mutex::default(),
         outage: Arc::default(),
         checksum_mode: ChecksumMode::default(),
@@ -121,7 +121,7 @@ pub(super) async fn connect_at(
 }
 
 /// The SDK's client and the CRT's, with the keys that both sign with.
-struct Ways {
+struct RequestClients {
     headers: RequestHeaders,
     credentials: Option<CredentialsCache>,
     sessions: Option<Sessions>,
@@ -129,15 +129,15 @@ struct Ways {
     data: DataClients,
 }
 
-impl Ways {
+impl RequestClients {
     async fn open(
-        found: &Found,
+        resolved: &ResolvedBucket,
         options: &CrtClientOptions,
         runtime: &Handle,
     ) -> Result<Self, ClientError> {
-        let Found {
+        let ResolvedBucket {
             endpoint, region, ..
-        } = found;
+        } = resolved;
         let headers = RequestHeaders::checked(options, endpoint)?;
         let target = probe_target(endpoint, options.proxy.for_url(&endpoint.origin))?;
         let interfaces = Interfaces::new(&options.network_interfaces, target, runtime)?;
@@ -145,7 +145,7 @@ impl Ways {
         let sharing = Some(Arc::clone(&interfaces));
         let http = http(options, options.proxy.clone(), sharing)?;
         let mut sessions = None;
-        let mut credentials = found.credentials.clone();
+        let mut credentials = resolved.credentials.clone();
         if endpoint.signing_algorithm == SigningAlgorithm::S3Express
             && let Some(keys) = credentials.take()
         {
@@ -156,7 +156,7 @@ impl Ways {
         let at = (options.bucket.as_str(), endpoint);
         let config = sdk_config(http, region.clone(), at, credentials.clone());
         let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
-        let connections = options.connections(found.network_gbps);
+        let connections = options.connections(resolved.network_gbps);
         let plan = client_options(options, endpoint, credentials.as_ref(), connections);
         let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
         let data = data_clients(options, endpoint, &plan, interfaces, keeper)?;
@@ -253,8 +253,8 @@ async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
         CredentialsMode::Unsigned | CredentialsMode::Static(_) => None,
     };
     let asks = is_of_aws(options) && options.instance_metadata.asks();
-    let found = find_region(profile, asks.then(|| metadata.clone())).await;
-    found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
+    let resolved = find_region(profile, asks.then(|| metadata.clone())).await;
+    resolved.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
 }
 
 /// Throughput of this machine's network in Gbit/s, if the number of connections depends on it.
@@ -267,9 +267,9 @@ async fn network_gbps(options: &CrtClientOptions, metadata: &imds::Client) -> Op
         return None;
     }
     if is_of_aws(options) {
-        let found = instance_type(options.instance_metadata, metadata).await;
-        let gbps = found.as_deref().and_then(instance_throughput_gbps);
-        if let Some(instance_type) = found {
+        let resolved = instance_type(options.instance_metadata, metadata).await;
+        let gbps = resolved.as_deref().and_then(instance_throughput_gbps);
+        if let Some(instance_type) = resolved {
             tracing::debug!(instance_type, ?gbps, "running on EC2");
         }
         if gbps.is_some() {

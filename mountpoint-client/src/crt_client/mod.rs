@@ -3,7 +3,7 @@
 //! Data (get, put, put part) goes over the AWS Common Runtime, from and into our own memory, and so
 //! do frequent requests: listings, HEAD, the first bytes of a file, deletions. Everything else goes
 //! over the AWS SDK, which knows S3's documents. Both sign with the same credentials, and obey one
-//! retry policy and one pace. Knows no file and no prefetching policy.
+//! retry policy and one pacing. Knows no file and no prefetching policy.
 //!
 //! Invariant: a byte is published only if the head of its answer names the version and the range
 //! that were asked for.

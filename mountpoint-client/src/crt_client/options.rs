@@ -158,8 +158,8 @@ impl CrtClientOptions {
         2 * self.connections(network_gbps) as usize + CONTROL_IN_FLIGHT_MAX + WORK_IN_FLIGHT_MAX
     }
 
-    /// Requests with long bodies that fill the network of one interface together. What is known of
-    /// the machine is of all its interfaces.
+    /// Requests with long bodies that fill the network of one interface together. The
+    /// throughput of a machine is that of all its interfaces.
     #[must_use]
     pub fn connections_to_fill(&self, network_gbps: Option<f64>) -> u32 {
         let gbps = self

@@ -133,8 +133,8 @@ impl RequestHeaders {
         self.sse.is_some() && self.sse_customer_key.is_none()
     }
 
-    /// What is wrong if an answer says that the object is encrypted otherwise than was asked for. A
-    /// server that ignores the headers stores it as it likes.
+    /// An error if the answer reports another encryption than the request asked for. A server that
+    /// ignores the headers stores the object in its own way.
     pub(super) fn check_encryption(
         &self,
         algorithm: Option<&str>,

@@ -6,7 +6,7 @@ use aws_sdk_s3::config::Region;
 use bytes::Bytes;
 use futures::executor::block_on;
 
-use super::connect::{Found, connect_at, credentials};
+use super::connect::{ResolvedBucket, connect_at, credentials};
 use super::{CrtClient, CrtClientOptions};
 use crate::ObjectClient;
 use crate::credentials::{CredentialsMode, StaticKeys};
@@ -39,13 +39,13 @@ fn multi_region_access_points_are_signed_for_all_regions() {
     let handle = runtime.handle().clone();
     let metadata = aws_config::imds::Client::builder().build();
     let credentials = runtime.block_on(credentials(&options, &region, metadata, &handle));
-    let found = Found {
+    let resolved = ResolvedBucket {
         endpoint,
         region,
         credentials: credentials.unwrap(),
         network_gbps: None,
     };
-    let core = runtime.block_on(connect_at(found, options, handle));
+    let core = runtime.block_on(connect_at(resolved, options, handle));
     let client = CrtClient(Arc::new(core.unwrap()));
     assert_eq!(client.region(), "*");
     let request = PutRequest {

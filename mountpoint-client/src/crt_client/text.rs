@@ -104,7 +104,7 @@ fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Opt
     pieces.next().is_none().then_some(found)
 }
 
-/// The digits behind a point, of a second. What is less than a nanosecond is dropped.
+/// Nanoseconds of the digits behind the point of a second. Smaller fractions are dropped.
 fn fraction_nanos(digits: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

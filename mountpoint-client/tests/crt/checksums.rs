@@ -5,7 +5,7 @@ use futures::executor::block_on;
 use mountpoint_client::testing::server::{
     Fault, Operation, Rule, Server as Embedded, ServerOptions,
 };
-use mountpoint_client::types::{Front, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::types::{FirstBytes, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use crate::support::{Fixture, key};
@@ -66,7 +66,8 @@ fn flipped_bytes_of_a_whole_object_are_asked_for_once_more() {
     assert_eq!(server.log().count(Operation::GetObject), 2);
 
     corrupt_gets(&server, 1);
-    let Front { bytes, .. } = block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap();
+    let FirstBytes { bytes, .. } =
+        block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap();
     assert!(bytes == pattern());
     assert_eq!(server.log().count(Operation::GetObject), 4);
 }
@@ -80,7 +81,7 @@ fn flipped_bytes_of_a_whole_object_are_shown_to_nobody() {
     assert_eq!(block.valid(), 0);
 
     server.log().clear();
-    let error = block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap_err();
+    let error = block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap_err();
     check_refusal(&server, &error);
 }
 
@@ -151,7 +152,8 @@ fn a_server_that_refuses_the_header_is_asked_without() {
     let (server, fixture) = server_and_client();
     server.faults().add(unknown);
     for sent in [2, 3] {
-        let Front { bytes, .. } = block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap();
+        let FirstBytes { bytes, .. } =
+            block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap();
         assert!(bytes == pattern());
         assert_eq!(server.log().count(Operation::GetObject), sent);
     }
@@ -165,12 +167,12 @@ fn other_refusals_leave_the_header() {
     server.faults().add(refusal.clone().times(4));
     let (_, outcome) = fixture.get(0..LEN as u64, None);
     assert_eq!(outcome.unwrap_err().kind, ErrorKind::Unsupported);
-    let outcome = block_on(fixture.client.front(&key("k"), 1 << 20));
+    let outcome = block_on(fixture.client.first_bytes(&key("k"), 1 << 20));
     assert_eq!(outcome.unwrap_err().kind, ErrorKind::Unsupported);
     assert_eq!(server.log().count(Operation::GetObject), 4, "two each");
     corrupt_gets(&server, u64::MAX);
     fixture.get(0..LEN as u64, None).1.unwrap_err();
-    block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap_err();
+    block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap_err();
 }
 
 const CHECKSUM_MODE: &str = "x-amz-checksum-mode";

@@ -236,8 +236,11 @@ fn the_first_bytes_of_an_object_may_be_the_beginning_of_xml() {
         Reply::range(b"<svg><path/></svg>", ETAG, request).header("Content-Type", "image/svg+xml")
     });
     let fixture = Fixture::new(server.address);
-    let front = block_on(fixture.client.front(&key("k"), 7)).unwrap();
-    assert_eq!((&*front.bytes, front.info.size), (&b"<svg><p"[..], 18));
+    let first_bytes = block_on(fixture.client.first_bytes(&key("k"), 7)).unwrap();
+    assert_eq!(
+        (&*first_bytes.bytes, first_bytes.info.size),
+        (&b"<svg><p"[..], 18)
+    );
     assert_eq!(server.requests().len(), 1);
 }
 

@@ -31,7 +31,7 @@ fn counted(then: Then) -> (Server, Arc<AtomicUsize>, Receiver<()>) {
         count.fetch_add(1, Ordering::SeqCst);
         let sender = sender.clone();
         let end = Box::new(move || _ = sender.send(()));
-        Told { stream, end }
+        WatchedStream { stream, end }
     };
     let server = Server::start_over(wrap, move |_, wire| {
         answer(wire, "200 OK", b"");
@@ -40,18 +40,18 @@ fn counted(then: Then) -> (Server, Arc<AtomicUsize>, Receiver<()>) {
     (server, accepted, ended)
 }
 
-struct Told {
+struct WatchedStream {
     stream: TcpStream,
     end: Box<dyn Fn() + Send>,
 }
 
-impl Read for Told {
+impl Read for WatchedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.read(buffer)
     }
 }
 
-impl Write for Told {
+impl Write for WatchedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.write(bytes)
     }
@@ -61,7 +61,7 @@ impl Write for Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for WatchedStream {
     fn drop(&mut self) {
         self.stream.shutdown(Shutdown::Write).ok();
         io::copy(&mut self.stream, &mut io::sink()).ok();

@@ -304,7 +304,7 @@ pub const RECENT_PAGES_MAX: usize = 4_096;
 pub const LOOKUP_KEYS: u16 = 100;
 
 /// First bytes of a file that come with the lookup: the kernel's first read.
-pub const FRONT_LEN: u32 = 128 << 10;
+pub const FIRST_BYTES_LEN: u32 = 128 << 10;
 
 /// Files whose first bytes wait for their open: 1 MiB in all.
 pub const FRONTS_MAX: usize = 8;
@@ -360,10 +360,10 @@ pub const INODES_MAX_LEAST: usize = 1_000_000;
 pub const INODE_MEMORY_SHARE: u64 = 64 << 10;
 
 /// Longest pause between two checks of the number of inodes.
-pub const SURPLUS_PERIOD: Duration = Duration::from_secs(1);
+pub const EVICTION_PERIOD: Duration = Duration::from_secs(1);
 
 /// Shortest pause between two checks. Meanwhile the fastest walk makes 1 % of [`INODES_MAX_LEAST`].
-pub const SURPLUS_PAUSE_MIN: Duration = Duration::from_millis(20);
+pub const EVICTION_PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// Inodes that the fastest walk makes in a second; 180,000 to 350,000 were measured.
 pub const INODES_PER_SECOND_MAX: usize = 500_000;
@@ -371,7 +371,7 @@ pub const INODES_PER_SECOND_MAX: usize = 500_000;
 /// Slots of the inode table that are examined while its lock is held. 0.1 to 0.6 ms.
 ///
 /// All other operations on names wait meanwhile.
-pub const SURPLUS_LOOK: usize = 1_024;
+pub const EVICTION_LOOK: usize = 1_024;
 
 /// Names of replaced objects that the kernel has not yet been told to forget.
 ///

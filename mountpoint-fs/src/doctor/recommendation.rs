@@ -50,19 +50,24 @@ pub(super) struct Recommendation {
 
 impl Recommendation {
     /// The given flags, with the changes that the checks ask for.
-    pub(super) fn new(bucket: &str, place: &Place<'_>, given: &[Flag], changes: &[Change]) -> Self {
+    pub(super) fn new(
+        bucket: &str,
+        mount_point: &MountPoint<'_>,
+        given: &[Flag],
+        changes: &[Change],
+    ) -> Self {
         let mut flags: Vec<Flag> = given
             .iter()
             .filter(|flag| changes.iter().all(|change| change.flag.name != flag.name))
             .cloned()
             .collect();
         flags.extend(changes.iter().map(|change| change.flag.clone()));
-        let arguments = mount_arguments(bucket, place.directory, &flags);
+        let arguments = mount_arguments(bucket, mount_point.directory, &flags);
         let arguments = arguments
             .iter()
             .map(|argument| argument.to_string_lossy().into_owned());
-        let prepare = if place.is_missing {
-            format!("mkdir -p {}", quoted(place.directory))
+        let prepare = if mount_point.is_missing {
+            format!("mkdir -p {}", quoted(mount_point.directory))
         } else {
             String::new()
         };
@@ -87,7 +92,7 @@ impl Recommendation {
 
 /// The mount point.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct MountPoint<'a> {
     pub(super) directory: &'a str,
     pub(super) is_missing: bool,
 }
@@ -130,11 +135,11 @@ mod tests {
 
     #[track_caller]
     fn check(given: &[Flag], changes: &[Change], expected: &str) {
-        let place = Place {
+        let mount_point = MountPoint {
             directory: "/mnt/x",
             is_missing: false,
         };
-        let recommendation = Recommendation::new("b", &place, given, changes);
+        let recommendation = Recommendation::new("b", &mount_point, given, changes);
         assert_eq!(recommendation.line(), expected);
         assert_eq!(recommendation.reasons.len(), changes.len());
         assert_eq!(recommendation.prepare, "");
@@ -176,11 +181,11 @@ mod tests {
         ] {
             assert_eq!(directory_for(bucket, home.map(Path::new)), expected);
         }
-        let place = Place {
+        let mount_point = MountPoint {
             directory: "/mnt/a b",
             is_missing: true,
         };
-        let recommendation = Recommendation::new("doctor", &place, &[], &[]);
+        let recommendation = Recommendation::new("doctor", &mount_point, &[], &[]);
         assert_eq!(recommendation.prepare, "mkdir -p '/mnt/a b'");
         assert_eq!(recommendation.line(), "mount-s3 s3://doctor '/mnt/a b'");
     }

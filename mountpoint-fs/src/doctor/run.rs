@@ -7,7 +7,7 @@ use super::arguments::Arguments;
 use super::finding::{Area, Finding};
 use super::machine::mount_point::State;
 use super::machine::{facts, kernel, memory, mount_point, mounting, network, process_limits};
-use super::recommendation::{Change, Place, Recommendation, directory_for};
+use super::recommendation::{Change, MountPoint, Recommendation, directory_for};
 use super::report::Report;
 use super::server;
 use crate::config::limits;
@@ -55,11 +55,11 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         &mut report,
     ));
     changes.extend(endpoint_from_elsewhere(&arguments, &config));
-    let place = Place {
+    let mount_point = MountPoint {
         directory: &directory,
         is_missing: state == Some(State::Missing),
     };
-    let recommendation = Recommendation::new(bucket, &place, &arguments.flags, &changes);
+    let recommendation = Recommendation::new(bucket, &mount_point, &arguments.flags, &changes);
     report.finish(Some(&recommendation))
 }
 

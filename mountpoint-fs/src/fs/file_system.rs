@@ -19,14 +19,14 @@ use super::open_directory::OpenDirectory;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{HandleTable, LateWriter, OpenFile, OpenWriter};
+use crate::handle::{DeferredWriter, HandleTable, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
 use crate::namespace::{FileOpened, Namespace, OpenVersion, Proof};
 use crate::operation::{
-    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, Looking, OpenOptions, Opened,
-    Purpose, ReadData, StaleName, StatFs, Surplus,
+    Attributes, DirectorySink, Entry, EvictionBatch, FsError, HandleNo, InodeNo, Looking,
+    OpenOptions, Opened, Purpose, ReadData, StaleName, StatFs,
 };
-use crate::read::mode::ReadModes;
+use crate::read::mode::{ReadModes, ReadWatch};
 use crate::read::{ReadContext, Reader, Sibling, SiblingPrefetch, SiblingPrefetchStats};
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
@@ -186,28 +186,22 @@ impl FileSystem {
         self.open_version(ino, options, None).await
     }
 
-    /// Opens a file for reading, and with `late` for its first change.
+    /// Opens a file for reading, and with `deferred` for its first change.
     pub(super) async fn open_version(
         &self,
         ino: InodeNo,
         options: OpenOptions,
-        late: Option<LateWriter>,
+        deferred: Option<DeferredWriter>,
     ) -> Result<Opened, FsError> {
         // A failed file is gone, which is no error of the reader: the kernel looks the name up
         // again.
         self.finish_closed(ino).await.ok();
-        let followed = self.synchronised(ino, late.is_some());
+        let followed = self.synchronised(ino, deferred.is_some());
         let is_direct = options.direct || followed.is_some();
         let opened = self.namespace.open(ino, is_direct).await?;
-        let (key, etag) = (&opened.key, &opened.version.etag);
         let reader = self.reader(&opened);
-        if opened.proof == Proof::Fetch
-            && let Err(error) = reader.fetch_whole().await
-        {
-            if matches!(error, FsError::Stale(_)) {
-                self.namespace.distrust(ino);
-            }
-            return Err(error);
+        if opened.proof == Proof::Fetch {
+            self.distrust_stale(ino, reader.fetch_whole().await)?;
         }
         if let Some(progress) = followed
             && self.namespace.opened_following(ino, &progress)?
@@ -216,27 +210,22 @@ impl FileSystem {
         }
         let was_opened = match self
             .namespace
-            .opened(ino, &opened.version, late.is_none())?
+            .opened(ino, &opened.version, deferred.is_none())?
         {
             FileOpened::Following => return Ok(self.followed(ino, reader)),
             FileOpened::Again => true,
             FileOpened::First => false,
         };
-        let (direct_io, watch) = self.read_modes.open(
-            (key.as_str(), etag.as_str()),
-            opened.version.size,
-            options,
-            self.reading.consumed(),
-        );
+        let (direct_io, watch) = self.read_mode(&opened, options);
         if !direct_io && !options.direct {
             reader.expect_pages();
         }
-        let flush = late.is_some();
+        let flush = deferred.is_some();
         let file = OpenFile::Reading {
             ino,
             reader,
             watch,
-            late,
+            deferred,
         };
         let handle = self.files.insert(file);
         self.fetch_behind(ino, &opened);
@@ -251,6 +240,26 @@ impl FileSystem {
         })
     }
 
+    /// Passes `outcome` on. After a stale version the next look-up of the file asks S3.
+    pub(super) fn distrust_stale<T>(
+        &self,
+        ino: InodeNo,
+        outcome: Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        if matches!(outcome, Err(FsError::Stale(_))) {
+            self.namespace.distrust(ino);
+        }
+        outcome
+    }
+
+    /// Whether reads of an opened file bypass the page cache, and the count of the file's opens.
+    fn read_mode(&self, opened: &OpenVersion, options: OpenOptions) -> (bool, Option<ReadWatch>) {
+        let (key, etag) = (opened.key.as_str(), opened.version.etag.as_str());
+        let consumed = self.reading.consumed();
+        let size = opened.version.size;
+        self.read_modes.open((key, etag), size, options, consumed)
+    }
+
     /// The reader of an opened file. Prefetched bytes are of the opened version, but do not prove
     /// it the newest.
     fn reader(&self, opened: &OpenVersion) -> Reader {
@@ -258,14 +267,14 @@ impl FileSystem {
             key,
             version,
             proof,
-            front,
+            first_bytes,
         } = opened;
         let sibling_prefetch = self.sibling_prefetch.as_ref();
         let ahead = sibling_prefetch.and_then(|files| files.take(key, &version.etag));
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let reader = Reader::shared(&self.reading, key, &version.etag, version.size);
-            if let Some(front) = front {
-                reader.hold_first_bytes(front);
+            if let Some(first_bytes) = first_bytes {
+                reader.hold_first_bytes(first_bytes);
             }
             reader
         })
@@ -353,7 +362,7 @@ impl FileSystem {
             OpenFile::Following { ino, .. } => self.namespace.close_following(*ino),
             OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
             OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
-                if let Some(open) = file.late().and_then(LateWriter::writer) {
+                if let Some(open) = file.deferred().and_then(DeferredWriter::writer) {
                     self.release_writer(Arc::clone(open));
                 } else if let OpenFile::Reading { ino, .. } = &*file {
                     self.namespace.close(*ino);
@@ -382,8 +391,8 @@ impl FileSystem {
 
     /// Some unused files, if there are too many inodes, and the next call's time.
     #[must_use]
-    pub fn surplus(&self) -> Surplus {
-        self.namespace.surplus()
+    pub fn eviction_batch(&self) -> EvictionBatch {
+        self.namespace.eviction_batch()
     }
 
     /// Opens a directory for reading.

@@ -1,15 +1,15 @@
 //! The file system's operations, in domain types: no FUSE message, no errno, no thread.
 
-mod attribute_change;
-mod carried;
-mod change;
-mod copying;
+mod attributes;
+mod copy_range;
+mod deferred_writer;
 mod file_system;
-mod following;
-mod late_writing;
+mod follow;
+mod names;
 mod open_directory;
+mod open_for_writing;
 mod permission;
-mod writing;
+mod write;
 
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ pub(super) const TOO_LITTLE_ROOM: Errno = Errno::ERANGE;
 
 /// The operation that failed, as the log names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(super) enum FuseOperation {
     Lookup,
     Attributes,
     Open,
@@ -96,7 +96,7 @@ pub(super) enum Step {
     SetExtendedAttribute,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for FuseOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Lookup => "lookup",
@@ -126,17 +126,17 @@ impl fmt::Display for Step {
 
 /// How loud a failure is: what an application does every day is for debugging, what an operator may
 /// have to act on is a warning.
-pub(super) fn level(step: Step, error: &FsError) -> Level {
+pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
     match error {
         // The file was replaced, or lost its name, while it was read or written. Elsewhere Linux
         // looks the name up again, and nobody notices.
         FsError::Stale(_)
-            if matches!(step, Step::Read | Step::Write | Step::Flush | Step::Sync) =>
+            if matches!(operation, FuseOperation::Read | FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync) =>
         {
             Level::WARN
         }
-        FsError::NotPermitted(_) if step == Step::TryOpen => Level::DEBUG,
-        FsError::Unsupported(_) if step == Step::SetExtendedAttribute => Level::WARN,
+        FsError::NotPermitted(_) if operation == FuseOperation::TryOpen => Level::DEBUG,
+        FsError::Unsupported(_) if operation == FuseOperation::SetExtendedAttribute => Level::WARN,
         FsError::NotFound
         | FsError::NotADirectory
         | FsError::IsADirectory
@@ -191,7 +191,7 @@ mod tests {
     #[track_caller]
     fn check(error: &FsError, expected: Errno, expected_level: Level) {
         assert_eq!(errno(error, Access::ReadOnly), expected);
-        assert_eq!(level(Step::Read, error), expected_level);
+        assert_eq!(level(FuseOperation::Read, error), expected_level);
     }
 
     #[test]
@@ -231,8 +231,8 @@ mod tests {
         check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
         assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);
-        assert_eq!(level(Step::Open, &FsError::Stale("k".into())), Level::DEBUG);
-        assert_eq!(level(Step::Write, &FsError::Stale("k".into())), Level::WARN);
+        assert_eq!(level(FuseOperation::Open, &FsError::Stale("k".into())), Level::DEBUG);
+        assert_eq!(level(FuseOperation::Write, &FsError::Stale("k".into())), Level::WARN);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::config::limits::READ_SIZE_MAX;
 
 /// Settings of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wishes {
+pub(super) struct SessionLimits {
     /// Background requests (read-ahead) the kernel may have in flight.
     pub(super) background_max: u16,
     /// Background requests from which on the kernel slows its callers down.
@@ -26,8 +26,8 @@ pub(super) struct Wishes {
     pub(super) over_io_uring: bool,
 }
 
-impl Wishes {
-    /// The wishes of a session with `options`, without rings.
+impl SessionLimits {
+    /// The limits of a session with `options`, without rings.
     pub(super) fn new(options: &SessionOptions) -> io::Result<Self> {
         let page_size = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|size| u32::try_from(size).ok());
         Ok(Self {
@@ -52,7 +52,7 @@ pub(super) enum Negotiation {
 }
 
 /// Negotiates with the kernel.
-pub(super) fn negotiate(request: &InitRequest, wishes: Wishes) -> Negotiation {
+pub(super) fn negotiate(request: &InitRequest, limits: SessionLimits) -> Negotiation {
     if request.major > InitReply::MAJOR {
         return Negotiation::AskAgain;
     }
@@ -60,7 +60,7 @@ pub(super) fn negotiate(request: &InitRequest, wishes: Wishes) -> Negotiation {
         return Negotiation::TooOld;
     }
     let mut wanted = FLAGS_WANTED;
-    if wishes.over_io_uring {
+    if limits.over_io_uring {
         wanted |= init_flags::OVER_IO_URING;
     }
     let flags = request.flags & wanted;
@@ -74,10 +74,10 @@ pub(super) fn negotiate(request: &InitRequest, wishes: Wishes) -> Negotiation {
         minor: request.minor.min(MINOR_MAX),
         readahead_max: request.readahead_max.min(READAHEAD_MAX),
         flags,
-        background_max: wishes.background_max,
-        congestion_threshold: wishes.congestion_threshold.min(wishes.background_max),
-        write_max: wishes.write_max,
-        pages_max: pages_max(wishes.page_size),
+        background_max: limits.background_max,
+        congestion_threshold: limits.congestion_threshold.min(limits.background_max),
+        write_max: limits.write_max,
+        pages_max: pages_max(limits.page_size),
     })
 }
 
@@ -149,7 +149,7 @@ pub(super) const READAHEAD_MAX: u32 = 512 << 10;
 mod tests {
     use super::*;
 
-    const WISHES: Wishes = Wishes {
+    const LIMITS: SessionLimits = SessionLimits {
         background_max: 64,
         congestion_threshold: 48,
         page_size: 4096,
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn agreed(request: &InitRequest, wishes: Wishes) -> InitReply {
-        match negotiate(request, wishes) {
+    fn agreed(request: &InitRequest, limits: SessionLimits) -> InitReply {
+        match negotiate(request, limits) {
             Negotiation::Agreed(reply) => reply,
             other => panic!("{other:?}"),
         }
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn versions() {
-        assert_eq!(negotiate(&request(8, 0, 0), WISHES), Negotiation::AskAgain);
-        assert_eq!(negotiate(&request(6, 99, 0), WISHES), Negotiation::TooOld);
+        assert_eq!(negotiate(&request(8, 0, 0), LIMITS), Negotiation::AskAgain);
+        assert_eq!(negotiate(&request(6, 99, 0), LIMITS), Negotiation::TooOld);
         assert_eq!(
-            negotiate(&request(7, MINOR_MIN - 1, 0), WISHES),
+            negotiate(&request(7, MINOR_MIN - 1, 0), LIMITS),
             Negotiation::TooOld
         );
         for (kernel, ours) in [
@@ -189,20 +189,20 @@ mod tests {
             (46, 45),
             (999, 45),
         ] {
-            assert_eq!(agreed(&request(7, kernel, 0), WISHES).minor, ours);
+            assert_eq!(agreed(&request(7, kernel, 0), LIMITS).minor, ours);
         }
     }
 
     #[test]
     fn only_offered_flags_are_used() {
-        assert_eq!(agreed(&request(7, 45, 0), WISHES).flags, 0);
+        assert_eq!(agreed(&request(7, 45, 0), LIMITS).flags, 0);
         assert_eq!(
-            agreed(&request(7, 45, u64::MAX), WISHES).flags,
+            agreed(&request(7, 45, u64::MAX), LIMITS).flags,
             FLAGS_WANTED
         );
-        let with_rings = Wishes {
+        let with_rings = SessionLimits {
             over_io_uring: true,
-            ..WISHES
+            ..LIMITS
         };
         let ring = init_flags::OVER_IO_URING;
         assert_eq!(
@@ -212,16 +212,16 @@ mod tests {
         assert_eq!(agreed(&request(7, 45, !ring), with_rings).flags & ring, 0);
         let offered = init_flags::ASYNC_READ | init_flags::INIT_EXT | 1 << 1;
         assert_eq!(
-            agreed(&request(7, 45, offered), WISHES).flags,
+            agreed(&request(7, 45, offered), LIMITS).flags,
             init_flags::ASYNC_READ
         );
         let offered = init_flags::INIT_EXT | init_flags::DIRECT_IO_ALLOW_MMAP;
-        assert_eq!(agreed(&request(7, 45, offered), WISHES).flags, offered);
+        assert_eq!(agreed(&request(7, 45, offered), LIMITS).flags, offered);
     }
 
     #[test]
     fn limits() {
-        let reply = agreed(&request(7, 45, u64::MAX), WISHES);
+        let reply = agreed(&request(7, 45, u64::MAX), LIMITS);
         assert_eq!((reply.background_max, reply.congestion_threshold), (64, 48));
         assert_eq!(
             (reply.write_max, reply.pages_max, reply.readahead_max),
@@ -229,7 +229,7 @@ mod tests {
         );
         let reply = agreed(
             &request(7, 45, 0),
-            Wishes {
+            SessionLimits {
                 background_max: 4,
                 congestion_threshold: 9,
                 page_size: 65_536,
@@ -243,7 +243,7 @@ mod tests {
             readahead_max: u32::MAX,
             ..request(7, 45, 0)
         };
-        assert_eq!(agreed(&offer, WISHES).readahead_max, READAHEAD_MAX);
+        assert_eq!(agreed(&offer, LIMITS).readahead_max, READAHEAD_MAX);
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod session_options;
 #[cfg(test)]
 mod tests;
 mod transport;
-mod visitors;
+mod allowed_users;
 mod wire;
 
 pub use connection::Connection;
@@ -33,4 +33,4 @@ pub use mounting::{
 };
 pub use session::Session;
 pub use session_options::{SessionError, SessionOptions, Transport};
-pub use visitors::Guests;
+pub use allowed_users::OtherUsers;

@@ -55,7 +55,7 @@ impl Starter {
     /// answered later.
     pub(super) fn start(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         on_signal: OnSignal,
         operation: PendingReply,
         reply: ReplyTo,
@@ -67,20 +67,20 @@ impl Starter {
                 Arc::get_mut(&mut self.spare).expect("it has just been made")
             }
         };
-        task.asker = asker;
+        task.requester = requester;
         task.on_signal = on_signal;
         *task.state.get_mut() = State::Polling {
             is_woken: false,
             cancelled: None,
         };
         self.spare
-            .poll(Work { operation, reply }, Place::SessionThread);
+            .poll(Work { operation, reply }, PollPhase::First);
     }
 }
 
 /// The request, and the thread that waits for its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     /// The number of the request.
     pub(super) unique: u64,
     /// The thread, by its number in our PID namespace; 0 if it has none there.
@@ -161,12 +161,12 @@ impl Parked {
     /// Adds a task. Returns whether it has been interrupted before.
     fn park(&self, task: &Arc<Task>) -> bool {
         let mut table = self.table.lock();
-        let replaced = table.tasks.insert(task.asker.unique, Arc::clone(task));
+        let replaced = table.tasks.insert(task.requester.unique, Arc::clone(task));
         debug_assert!(replaced.is_none(), "request numbers are unique");
         let early = table
             .early_interrupts
             .iter()
-            .position(|unique| *unique == task.asker.unique);
+            .position(|unique| *unique == task.requester.unique);
         early
             .and_then(|index| table.early_interrupts.remove(index))
             .is_some()
@@ -181,7 +181,7 @@ impl Parked {
 
 /// One operation.
 struct Task {
-    asker: Asker,
+    requester: Requester,
     on_signal: OnSignal,
     parked: Arc<Parked>,
     runtime: Handle,
@@ -208,9 +208,9 @@ struct Work {
 
 /// Where an operation is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PollPhase {
     /// For the first time: it is not in the table yet.
-    SessionThread,
+    First,
     /// After it was parked.
     Resumed,
 }
@@ -219,7 +219,7 @@ impl Task {
     fn new(parked: &Arc<Parked>, runtime: &Handle) -> Self {
         let (parked, runtime) = (Arc::clone(parked), runtime.clone());
         Self {
-            asker: Asker {
+            requester: Requester {
                 unique: 0,
                 thread: 0,
             },
@@ -239,9 +239,9 @@ impl Task {
         }
     }
 
-    /// Whether the asker's signals, the first of which came `waited` ago, are heeded.
+    /// Whether the requester's signals, the first of which came `waited` ago, are heeded.
     fn is_to_stop(&self, waited: Duration) -> bool {
-        let effect = (self.parked.effect_on)(self.asker.thread);
+        let effect = (self.parked.effect_on)(self.requester.thread);
         match (effect, &self.on_signal) {
             (Effect::End, _)
             | (Effect::Ask, OnSignal::End | OnSignal::Ask(_))
@@ -281,7 +281,7 @@ impl Task {
     }
 
     /// Polls `work`. The state is `Polling`, set by the caller.
-    fn poll(self: &Arc<Self>, mut work: Work, place: Place) {
+    fn poll(self: &Arc<Self>, mut work: Work, phase: PollPhase) {
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -290,7 +290,7 @@ impl Task {
         let reply = match outcome {
             Ok(Poll::Ready(reply)) => reply,
             Ok(Poll::Pending) => {
-                if place == Place::SessionThread && self.parked.park(self) {
+                if phase == PollPhase::First && self.parked.park(self) {
                     self.interrupt();
                 }
                 return self.suspend(work);
@@ -298,7 +298,7 @@ impl Task {
             Err(panic) => {
                 let message = panic_message(panic.as_ref());
                 tracing::error!(
-                    unique = self.asker.unique,
+                    unique = self.requester.unique,
                     message,
                     "an operation panicked, the application gets EIO"
                 );
@@ -306,8 +306,8 @@ impl Task {
             }
         };
         *self.state.lock() = State::Done;
-        if place == Place::Resumed {
-            self.parked.remove(self.asker.unique);
+        if phase == PollPhase::Resumed {
+            self.parked.remove(self.requester.unique);
         }
         work.finish(reply);
     }
@@ -325,7 +325,7 @@ impl Task {
         if let Some(errno) = cancelled {
             *state = State::Done;
             drop(state);
-            self.parked.remove(self.asker.unique);
+            self.parked.remove(self.requester.unique);
             return work.finish(Reply::Failed(errno));
         }
         *state = State::Idle {
@@ -351,7 +351,7 @@ impl Task {
                     unreachable!("it was idle, and is locked");
                 };
                 drop(state);
-                self.parked.remove(self.asker.unique);
+                self.parked.remove(self.requester.unique);
                 work.finish(Reply::Failed(errno));
             }
         }
@@ -395,7 +395,7 @@ impl Resume for Task {
         match std::mem::replace(&mut *state, polling) {
             State::Idle { work, .. } => {
                 drop(state);
-                self.poll(work, Place::Resumed);
+                self.poll(work, PollPhase::Resumed);
             }
             // Cancelled between the wake-up and now.
             other => *state = other,
@@ -410,7 +410,7 @@ impl Resume for Task {
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task")
-            .field("asker", &self.asker)
+            .field("requester", &self.requester)
             .finish_non_exhaustive()
     }
 }

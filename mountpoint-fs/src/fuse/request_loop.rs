@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
-use super::parked::{Asker, OnSignal, Parked, PendingReply, Starter, panic_message};
+use super::parked::{Requester, OnSignal, Parked, PendingReply, Starter, panic_message};
 use super::reply::{Channel, Reply, ReplyTo};
-use super::visitors::Visitors;
+use super::allowed_users::AllowedUsers;
 use super::wire::{Header, InitReply, Malformed, Request, init_flags};
 use crate::clock::Clock;
 use crate::executor;
@@ -26,7 +26,7 @@ pub(super) struct Service {
     /// Whether the mount may be changed.
     pub(super) access: Access,
     /// Who may use the mount.
-    pub(super) visitors: Visitors,
+    pub(super) allowed_users: AllowedUsers,
     /// Where operations are parked that have to wait.
     pub(super) parked: Arc<Parked>,
     /// Where operations go on that no delivering thread resumes.
@@ -38,7 +38,7 @@ impl Service {
     pub(super) fn servers(&self, agreed: &InitReply) -> impl Fn() -> RequestLoop + use<> {
         let rules = Rules {
             access: self.access,
-            visitors: self.visitors,
+            allowed_users: self.allowed_users,
             can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
         };
         let dispatcher = Dispatcher::new(Arc::clone(&self.fs), rules, &Clock::monotonic());
@@ -83,7 +83,7 @@ impl RequestLoop {
                 // Made before the dispatch, so that a panic in there is answered too.
                 let reply = wants_reply.then(|| ReplyTo::device(channel, unique));
                 let answer = self.dispatcher.dispatch(&request);
-                self.carry_out(asker(&request.header), answer, reply);
+                self.carry_out(requester(&request.header), answer, reply);
             }
             Err(malformed) => answer_malformed(channel, malformed),
         });
@@ -93,7 +93,7 @@ impl RequestLoop {
     pub(super) fn serve_parsed(&mut self, request: &Request<'_>, reply: Option<ReplyTo>) {
         guarded(|| {
             let answer = self.dispatcher.dispatch(request);
-            self.carry_out(asker(&request.header), answer, reply);
+            self.carry_out(requester(&request.header), answer, reply);
         });
     }
 
@@ -107,7 +107,7 @@ impl RequestLoop {
         guarded(|| {
             let operation = make(Arc::clone(&self.dispatcher));
             let answer = Answer::Later(operation, OnSignal::End);
-            self.carry_out(asker(header), answer, Some(reply));
+            self.carry_out(requester(header), answer, Some(reply));
         });
     }
 
@@ -116,9 +116,9 @@ impl RequestLoop {
         guarded(|| {
             let request = Request::parse(reply.message());
             let answer =
-                request.map(|request| (asker(&request.header), self.dispatcher.dispatch(&request)));
+                request.map(|request| (requester(&request.header), self.dispatcher.dispatch(&request)));
             match answer {
-                Ok((asker, answer)) => self.carry_out(asker, answer, Some(reply)),
+                Ok((requester, answer)) => self.carry_out(requester, answer, Some(reply)),
                 Err(malformed) => {
                     log_malformed(malformed);
                     reply.send(Reply::Failed(Errno::EIO));
@@ -127,11 +127,11 @@ impl RequestLoop {
         });
     }
 
-    fn carry_out(&mut self, asker: Asker, answer: Answer, reply: Option<ReplyTo>) {
+    fn carry_out(&mut self, requester: Requester, answer: Answer, reply: Option<ReplyTo>) {
         match (answer, reply) {
             (Answer::Now(answer), Some(reply)) => reply.send(answer),
             (Answer::Later(operation, on_signal), Some(reply)) => {
-                self.starter.start(asker, on_signal, operation, reply);
+                self.starter.start(requester, on_signal, operation, reply);
             }
             (Answer::Interrupt { unique }, _) => self.parked.interrupt(unique),
             (Answer::Nothing, _) | (_, None) => {}
@@ -139,8 +139,8 @@ impl RequestLoop {
     }
 }
 
-fn asker(header: &Header) -> Asker {
-    Asker {
+fn requester(header: &Header) -> Requester {
+    Requester {
         unique: header.unique,
         thread: header.pid,
     }

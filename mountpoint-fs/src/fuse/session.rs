@@ -43,7 +43,7 @@ impl Session {
             } else {
                 Access::ReadWrite
             },
-            visitors: mount.visitors(),
+            allowed_users: mount.allowed_users(),
             parked: Arc::clone(&parked),
             runtime: options.runtime.clone(),
         };

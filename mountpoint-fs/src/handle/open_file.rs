@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::late_writer::LateWriter;
+use super::deferred_writer::DeferredWriter;
 use super::open_writer::OpenWriter;
 use crate::operation::{FsError, InodeNo};
 use crate::read::Reader;
@@ -23,7 +23,7 @@ pub enum OpenFile {
         watch: Option<ReadWatch>,
         /// Set for `O_RDWR` where the file may be replaced. From its first change on it is only
         /// written.
-        late: Option<LateWriter>,
+        deferred: Option<DeferredWriter>,
     },
     /// An open for reading a file that another handle writes and has synchronised. Follows the
     /// newest stored version.
@@ -34,7 +34,7 @@ pub enum OpenFile {
         reader: Mutex<Arc<Reader>>,
     },
     /// An open for writing, unchanged so far.
-    Unchanged(LateWriter),
+    Unchanged(DeferredWriter),
     /// An open for writing, after its first change.
     Writing(Arc<OpenWriter>),
 }
@@ -48,7 +48,10 @@ impl OpenFile {
         match self {
             Self::Reading {
                 ino, reader, watch, ..
-            } if self.late().is_none_or(|late| late.writer().is_none()) => {
+            } if self
+                .deferred()
+                .is_none_or(|deferred| deferred.writer().is_none()) =>
+            {
                 Ok((*ino, reader, watch.as_ref()))
             }
             Self::Following { .. } => Err(FsError::Unsupported(
@@ -66,7 +69,7 @@ impl OpenFile {
     pub fn is_written_up_to(&self, offset: u64) -> bool {
         let open = match self {
             Self::Writing(open) => Some(open),
-            _ => self.late().and_then(LateWriter::writer),
+            _ => self.deferred().and_then(DeferredWriter::writer),
         };
         open.is_some_and(|open| {
             open.writer.failure().is_none() && open.writer.progress().size() <= offset
@@ -78,11 +81,11 @@ impl OpenFile {
         if let Self::Writing(open) = self {
             return Ok(open);
         }
-        let late = self.late().ok_or(FsError::OneWay(
+        let deferred = self.deferred().ok_or(FsError::OneWay(
             "an existing file that is opened for reading and writing without O_TRUNC is only read; with --allow-changes, or \
              --allow-overwrite alone, and without O_SYNC, it can be cut to nothing and replaced",
         ))?;
-        late.writer().ok_or_else(|| {
+        deferred.writer().ok_or_else(|| {
             let not_yet = || FsError::OneWay("nothing was written to the file yet");
             self.refusal().unwrap_or_else(not_yet)
         })
@@ -90,10 +93,10 @@ impl OpenFile {
 
     /// The deferred writer, before the first change or after it.
     #[must_use]
-    pub fn late(&self) -> Option<&LateWriter> {
+    pub fn deferred(&self) -> Option<&DeferredWriter> {
         match self {
-            Self::Unchanged(late) => Some(late),
-            Self::Reading { late, .. } => late.as_ref(),
+            Self::Unchanged(deferred) => Some(deferred),
+            Self::Reading { deferred, .. } => deferred.as_ref(),
             Self::Following { .. } | Self::Writing(_) => None,
         }
     }
@@ -101,12 +104,13 @@ impl OpenFile {
     /// The error of the first write that was refused.
     #[must_use]
     pub fn refusal(&self) -> Option<FsError> {
-        self.late().and_then(LateWriter::refusal)
+        self.deferred().and_then(DeferredWriter::refusal)
     }
 
     /// The deferred writer of a file that is unchanged so far.
     #[must_use]
-    pub fn unchanged(&self) -> Option<&LateWriter> {
-        self.late().filter(|late| late.writer().is_none())
+    pub fn unchanged(&self) -> Option<&DeferredWriter> {
+        self.deferred()
+            .filter(|deferred| deferred.writer().is_none())
     }
 }

@@ -58,7 +58,7 @@ pub trait Closing: Send + Sync {
     /// The closing process's relation to `opener`.
     fn closer(&self, opener: Opener) -> Closer;
     /// Whether the process has another descriptor for writing of the file `ino`, called `name`.
-    fn others(&self, ino: InodeNo, name: &str) -> Others;
+    fn others(&self, ino: InodeNo, name: &str) -> OtherDescriptors;
 }
 
 /// The relation of a closing process to the opener.
@@ -74,7 +74,7 @@ pub enum Closer {
 
 /// Other descriptors of the closed file in the process that closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
+pub enum OtherDescriptors {
     /// The process has another descriptor.
     Held,
     /// The process has no other descriptor.
@@ -153,7 +153,7 @@ impl OpenWriter {
             if closer == Closer::Child {
                 return false;
             }
-            if closing.others(self.ino, self.name()) == Others::Held {
+            if closing.others(self.ino, self.name()) == OtherDescriptors::Held {
                 return false;
             }
         }

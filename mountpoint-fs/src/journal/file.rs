@@ -243,9 +243,9 @@ fn has_name(file: &File, path: &Path) -> bool {
 }
 
 /// The result of examining another process's journal.
-pub(super) enum Look {
+pub(super) enum JournalReport {
     /// The journal's process has ended and left these entries.
-    Left(Left),
+    Leftovers(Leftovers),
     /// The journal may belong to a live process on the host of this name.
     Elsewhere(String),
     /// The journal's process lives, or the journal is about another bucket.
@@ -253,14 +253,14 @@ pub(super) enum Look {
 }
 
 /// The entries of a process that has ended. The file is locked.
-pub(super) struct Left {
+pub(super) struct Leftovers {
     pub(super) uploads: Vec<Upload>,
     pub(super) renames: Vec<Renaming>,
     /// The file, locked as long as this value lives.
     pub(super) file: File,
 }
 
-impl Look {
+impl JournalReport {
     /// Examines the file at `path`.
     pub(super) fn at(path: &Path, place: &JournalDirectory) -> io::Result<Self> {
         // NFS grants an exclusive lock only on a file that is open for writing.
@@ -289,7 +289,7 @@ impl Look {
             None => return Ok(Self::Nothing),
         }
         if place.can_trust(&file, read.header.as_ref()) {
-            return Ok(Self::Left(Left {
+            return Ok(Self::Leftovers(Leftovers {
                 uploads: read.uploads,
                 renames: read.renames,
                 file,

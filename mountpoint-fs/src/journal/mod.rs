@@ -29,9 +29,9 @@ use mountpoint_client::{ErrorKind, ObjectClient};
 use nix::unistd::AccessFlags;
 use tokio::sync::Notify;
 
-use self::file::{JournalDirectory, JournalFile, Left, Look};
+use self::file::{JournalDirectory, JournalFile, JournalReport, Leftovers};
 use self::line::{Line, Renaming, millis};
-use self::state::{Errand, JournalState, Thread, Work};
+use self::state::{JournalState, JournalTask, Thread, Work};
 use crate::config::limits::{
     JOURNAL_END_MAX, JOURNAL_HOSTS_NAMED_MAX, JOURNAL_WAIT_MAX, READER_IDLE,
 };
@@ -225,7 +225,7 @@ impl Journal {
             return 0;
         }
         let (tell, told) = oneshot::channel();
-        self.0.ask(Errand::TakeOver(now, tell));
+        self.0.ask(JournalTask::TakeOver(now, tell));
         let uploads = told.await.unwrap_or_default();
         let mut aborted = 0;
         for upload in &uploads {
@@ -239,7 +239,7 @@ impl Journal {
             }
             self.ended(upload);
         }
-        self.0.ask(Errand::TidyUp);
+        self.0.ask(JournalTask::TidyUp);
         aborted
     }
 }
@@ -281,11 +281,11 @@ impl Shared {
         Some(change)
     }
 
-    /// Queues an errand for the thread.
-    fn ask(&self, errand: Errand) {
+    /// Queues a task for the thread.
+    fn ask(&self, task: JournalTask) {
         let Some(place) = &self.place else { return };
         let mut state = self.state.lock();
-        state.errands.push_back(errand);
+        state.tasks.push_back(task);
         let has_thread = state.thread != Thread::None;
         drop(state);
         self.get_written(place, has_thread);
@@ -359,7 +359,7 @@ impl Shared {
         }
     }
 
-    /// Works until no line and no errand is left.
+    /// Works until no line and no task is left.
     fn work_off(&self, place: &JournalDirectory) {
         loop {
             let mut file = self.file.lock();
@@ -368,12 +368,12 @@ impl Shared {
             };
             match work {
                 Work::Write => drop(self.write(place, &mut file)),
-                Work::Errand(Errand::TakeOver(now, tell)) => {
+                Work::Task(JournalTask::TakeOver(now, tell)) => {
                     let uploads = self.take_over_all(place, &mut file, now);
                     // The caller may be gone: then this journal names the uploads.
                     tell.send(uploads).ok();
                 }
-                Work::Errand(Errand::TidyUp) => {
+                Work::Task(JournalTask::TidyUp) => {
                     if self.state.lock().is_empty() {
                         file.remove();
                         file.file = None;
@@ -444,12 +444,12 @@ impl Shared {
         }
         let (mut uploads, mut others) = (Vec::new(), Vec::new());
         for path in place.files() {
-            match Look::at(&path, place) {
-                Ok(Look::Left(left)) => {
+            match JournalReport::at(&path, place) {
+                Ok(JournalReport::Leftovers(left)) => {
                     uploads.extend(self.take_over(&path, left, (place, file), now));
                 }
-                Ok(Look::Elsewhere(host)) => others.push((host, path)),
-                Ok(Look::Nothing) => {}
+                Ok(JournalReport::Elsewhere(host)) => others.push((host, path)),
+                Ok(JournalReport::Nothing) => {}
                 // The file belongs to another user, or another mount has taken it since it was
                 // listed.
                 Err(error)
@@ -475,11 +475,11 @@ impl Shared {
     fn take_over(
         &self,
         path: &Path,
-        left: Left,
+        left: Leftovers,
         (place, file): (&JournalDirectory, &mut JournalFile),
         now: SystemTime,
     ) -> Vec<Upload> {
-        let Left {
+        let Leftovers {
             uploads,
             mut renames,
             file: theirs,

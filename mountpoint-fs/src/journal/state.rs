@@ -23,7 +23,7 @@ pub(super) enum Thread {
 
 /// Work besides writing lines.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum JournalTask {
     /// Take over entries of ended processes at this time; send their uploads.
     TakeOver(SystemTime, oneshot::Sender<Vec<Upload>>),
     /// Remove the file if no entry is open.
@@ -33,7 +33,7 @@ pub(super) enum Errand {
 /// The next work of the thread.
 pub(super) enum Work {
     Write,
-    Errand(Errand),
+    Task(JournalTask),
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ pub(super) struct JournalState {
     settled: u64,
     /// Callers that wait, each with the number of its change.
     pub(super) waiters: Vec<(u64, oneshot::Sender<()>)>,
-    pub(super) errands: VecDeque<Errand>,
+    pub(super) tasks: VecDeque<JournalTask>,
     pub(super) thread: Thread,
     /// A write takes too long to be waited for.
     pub(super) is_stuck: bool,
@@ -125,14 +125,14 @@ impl JournalState {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        self.settled < self.made || !self.errands.is_empty()
+        self.settled < self.made || !self.tasks.is_empty()
     }
 
     pub(super) fn next_work(&mut self) -> Option<Work> {
         if self.settled < self.made {
             return Some(Work::Write);
         }
-        self.errands.pop_front().map(Work::Errand)
+        self.tasks.pop_front().map(Work::Task)
     }
 
     /// The lines to write, and the number of their last change. The flag asks for all open entries

@@ -596,7 +596,7 @@ fn the_lock_of_a_journal_is_taken_with_leave_to_write() {
     let path = path_of(&journal);
     killed(journal);
     let place = JournalDirectory::new(directory.path(), "b");
-    let Ok(Look::Left(left)) = Look::at(&path, &place) else {
+    let Ok(JournalReport::Leftovers(left)) = JournalReport::at(&path, &place) else {
         panic!("the process of the journal has ended");
     };
     let flags = nix::fcntl::fcntl(&left.file, nix::fcntl::FcntlArg::F_GETFL).unwrap();

@@ -11,7 +11,7 @@ use super::process::daemon::{Reporter, Side, daemonise};
 use super::process::notify::Notifier;
 use super::process::pid_file::PidFile;
 use super::start_log::log_start;
-use super::target::Wishes;
+use super::target::MountingFlags;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
 use crate::cli::{CliArgs, Invocation, man_page};
 use crate::config::limits;
@@ -53,14 +53,14 @@ pub fn run(
 
 fn start(args: &CliArgs) -> Result<ExitCode, String> {
     let environment = Environment::read()?;
-    let wishes = Wishes {
+    let flags = MountingFlags {
         auto_unmount: args.mount.auto_unmount,
         allow_root: args.mount.allow_root,
         allow_other: args.mount.allow_other,
     };
     // This comes first, while every open descriptor must have been passed to this process.
     let target =
-        MountTarget::resolve(&args.directory, wishes).map_err(|error| error.to_string())?;
+        MountTarget::resolve(&args.directory, flags).map_err(|error| error.to_string())?;
     let config = MountConfig::resolve(args, &environment)?;
     for warning in &config.warnings {
         tell(&format!("warning: {warning}"));

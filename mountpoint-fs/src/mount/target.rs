@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::StartError;
-use crate::fuse::{Guests, Mount, check_mount_point, inherit};
+use crate::fuse::{OtherUsers, Mount, check_mount_point, inherit};
 
 /// The source of the kernel's requests.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub enum MountTarget {
 
 /// Options of the command line that only the mounting process can fulfil.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct MountingFlags {
     pub(super) auto_unmount: bool,
     pub(super) allow_root: bool,
     pub(super) allow_other: bool,
@@ -29,16 +29,16 @@ impl MountTarget {
     ///
     /// # Errors
     /// With a text for the user.
-    pub(super) fn resolve(path: &Path, wishes: Wishes) -> Result<Self, StartError> {
+    pub(super) fn resolve(path: &Path, flags: MountingFlags) -> Result<Self, StartError> {
         let Some(number) = descriptor(path) else {
             return Ok(Self::Directory(path.to_owned()));
         };
-        if wishes.auto_unmount {
+        if flags.auto_unmount {
             return Err(StartError::new(format!(
                 "--auto-unmount cannot be used with /dev/fd/{number}: the process that mounted must unmount; leave the flag out"
             )));
         }
-        inherit(number, Guests::new(wishes.allow_root, wishes.allow_other))
+        inherit(number, OtherUsers::new(flags.allow_root, flags.allow_other))
             .map(Self::Passed)
             .map_err(|error| StartError::new(error.to_string()))
     }
@@ -86,13 +86,13 @@ mod tests {
 
     #[test]
     fn what_only_who_mounts_can_do_is_refused() {
-        let refusal = |wishes| {
-            MountTarget::resolve(Path::new("/dev/fd/1000000"), wishes)
+        let refusal = |flags| {
+            MountTarget::resolve(Path::new("/dev/fd/1000000"), flags)
                 .unwrap_err()
                 .to_string()
         };
-        let none = Wishes::default();
-        let auto_unmount = Wishes {
+        let none = MountingFlags::default();
+        let auto_unmount = MountingFlags {
             auto_unmount: true,
             ..none
         };

@@ -15,7 +15,7 @@ use super::completion_tags::Completed;
 use super::conditions::{Conditional, Conditions};
 use super::fault::{COPY, Doubt, failed, may_be_own, seen, tell_own};
 use super::fetch::fetch;
-use super::lost_upload::{Abandoned, Wanted, abandon, became};
+use super::lost_upload::{Abandoned, IntendedObject, abandon, became};
 use super::parallel::in_parallel;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
@@ -199,7 +199,7 @@ impl Mutator {
                 let Some(doubt) = doubt else {
                     return Err(error);
                 };
-                let wanted = Wanted {
+                let wanted = IntendedObject {
                     size,
                     parts: &made_of,
                     old: old.as_ref(),

@@ -49,7 +49,7 @@ pub(crate) async fn abandon(
 
 /// The object that an upload was to become.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct IntendedObject<'a> {
     /// Its size in bytes.
     pub(crate) size: u64,
     /// Its parts.
@@ -75,7 +75,7 @@ enum Verdict {
 pub(crate) async fn became(
     client: &dyn ObjectClient,
     (upload, abandoned): (&Upload, &Abandoned),
-    wanted: Wanted<'_>,
+    wanted: IntendedObject<'_>,
     error: &ClientError,
 ) -> Result<Option<ETag>, ClientError> {
     // A refusal is believed unless the contrary is proven.
@@ -101,7 +101,7 @@ pub(crate) async fn became(
     }
 }
 
-impl Wanted<'_> {
+impl IntendedObject<'_> {
     /// Whether the object is the intended one.
     ///
     /// If the upload is gone, an object that fits is the intended one: no other client knows the
@@ -192,7 +192,7 @@ mod tests {
             };
             let old = old.map(ETag::from_header);
             let is = |doubt| {
-                let wanted = Wanted {
+                let wanted = IntendedObject {
                     size: 10,
                     parts: &[part(1, ONE), part(2, TWO)],
                     old: old.as_ref(),

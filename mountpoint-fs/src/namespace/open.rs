@@ -22,7 +22,7 @@ pub struct OpenVersion {
     /// Whether it is the newest.
     pub proof: Proof,
     /// Its first bytes, if they came along when it was looked up.
-    pub front: Option<Bytes>,
+    pub first_bytes: Option<Bytes>,
 }
 
 /// How a file was opened for reading.

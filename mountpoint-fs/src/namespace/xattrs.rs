@@ -121,7 +121,7 @@ impl RecentDetails {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use mountpoint_client::types::{ETag, KeptChecksum, ObjectHeaders, ObjectInfo};
+    use mountpoint_client::types::{ETag, ObjectHeaders, ObjectInfo, StoredChecksum};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
             },
             headers: ObjectHeaders::default(),
             version_id: None,
-            checksum: KeptChecksum::None,
+            checksum: StoredChecksum::None,
             whole: None,
         }
     }

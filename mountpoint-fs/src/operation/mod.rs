@@ -16,8 +16,8 @@ pub use progress::Progress;
 pub use purpose::{Looking, Purpose};
 pub use stop::Stop;
 pub use types::{
-    AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail, FileKind,
-    HandleNo, InodeNo, OpenOptions, Opened, ReadData, RenameMode, SetMode, Slices, StaleName,
-    StatFs, Surplus, TimeChange, WriteOptions,
+    AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail, EvictionBatch,
+    FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData, RenameMode, SetMode, Slices,
+    StaleName, StatFs, TimeChange, WriteOptions,
 };
 pub use xattrs::ExtendedAttributes;

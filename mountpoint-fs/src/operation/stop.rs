@@ -11,10 +11,10 @@ use super::FsError;
 ///
 /// The operation checks it wherever it can stop safely.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<Wish>);
+pub struct Stop(Arc<StopState>);
 
 #[derive(Debug, Default)]
-struct Wish {
+struct StopState {
     is_asked: AtomicBool,
     asked: Notify,
 }

@@ -258,7 +258,7 @@ pub struct StaleName {
 
 /// Names of unused files, while the table has too many inodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Surplus {
+pub struct EvictionBatch {
     /// The names that the kernel should forget: a few of many.
     pub names: Vec<StaleName>,
     /// The pause before the next batch, once the kernel was told these.

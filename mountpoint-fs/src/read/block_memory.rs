@@ -19,7 +19,7 @@ use crate::config::limits::{
     POOL_IDLE_SHARE, READER_IDLE, READER_QUIET, SHARE_BEHIND_MAX, SHARE_BEHIND_SHARE,
     SHARE_USED_SHARE,
 };
-use crate::memory::{Budget, Reservation, Shortage};
+use crate::memory::{Budget, Deficit, Reservation};
 use crate::sync::Mutex;
 
 /// An open file that holds blocks between its reads. Called with no lock held.
@@ -126,7 +126,7 @@ impl BlockMemory {
     /// read ahead of an active stream stay: the share of read-ahead leaves room for every demand
     /// that is no larger than the rest.
     pub(super) fn make_room(&self) {
-        let Some(Shortage { bytes, largest }) = self.budget.shortage() else {
+        let Some(Deficit { bytes, largest }) = self.budget.deficit() else {
             return;
         };
         let mut freed = self.reclaim(READER_QUIET, bytes);

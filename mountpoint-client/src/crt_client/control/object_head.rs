@@ -11,8 +11,8 @@ use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::http_time;
 use crate::types::{
-    Checksum, ChecksumAlgorithm, KeptChecksum, Key, KmsEncryption, ObjectDetails, ObjectHeaders,
-    ObjectInfo,
+    Checksum, ChecksumAlgorithm, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
+    StoredChecksum,
 };
 use crate::{ClientError, Pending};
 
@@ -116,15 +116,15 @@ fn object_details(
 ) -> Result<ObjectDetails, Fault> {
     Ok(ObjectDetails {
         info: sized_info(operation, key, head)?,
-        checksum: kept_checksum(head),
+        checksum: stored_checksum(head),
         whole: whole_checksum(head),
-        headers: carried(head),
+        headers: object_headers(head),
         version_id: owned(head, "x-amz-version-id"),
     })
 }
 
 /// The headers and the metadata of an object.
-fn carried(head: &ResponseHead) -> ObjectHeaders {
+fn object_headers(head: &ResponseHead) -> ObjectHeaders {
     let metadata = head.headers.iter().filter_map(|(name, value)| {
         let (start, name) = name.split_at_checked(METADATA.len())?;
         let is_metadata = start.eq_ignore_ascii_case(METADATA) && !name.is_empty();
@@ -157,16 +157,16 @@ fn kms_encryption(head: &ResponseHead) -> Option<KmsEncryption> {
     })
 }
 
-fn kept_checksum(head: &ResponseHead) -> KeptChecksum {
+fn stored_checksum(head: &ResponseHead) -> StoredChecksum {
     let has = |algorithm| head.header(algorithm).is_some();
     if has("x-amz-checksum-crc32c") {
-        KeptChecksum::Of(ChecksumAlgorithm::Crc32c)
+        StoredChecksum::Of(ChecksumAlgorithm::Crc32c)
     } else if has("x-amz-checksum-crc64nvme") {
-        KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme)
+        StoredChecksum::Of(ChecksumAlgorithm::Crc64Nvme)
     } else if OTHER_CHECKSUMS.into_iter().any(has) {
-        KeptChecksum::Other
+        StoredChecksum::Other
     } else {
-        KeptChecksum::None
+        StoredChecksum::None
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(found.version_id.as_deref(), Some("v1"));
         assert_eq!(found.headers.content_type.as_deref(), Some("text/plain"));
         assert_eq!(found.headers.cache_control, None);
-        let crc64 = KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme);
+        let crc64 = StoredChecksum::Of(ChecksumAlgorithm::Crc64Nvme);
         assert_eq!(found.checksum, crc64);
         assert_eq!(found.whole, Some(Checksum::Crc64Nvme(0)));
         let of_parts = ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=-2");

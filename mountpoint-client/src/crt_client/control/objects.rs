@@ -152,7 +152,7 @@ fn delete_list(operation: &Operation, objects: &[(Key, Option<ETag>)]) -> Result
     })
 }
 
-/// Those of the `objects` that are still there. An object that was missing counts as deleted.
+/// The `objects` that a deletion left. An object that was missing counts as deleted.
 ///
 /// An error that names none of them, as where a server spells a key in another way, may be of any:
 /// then nothing is said to be deleted.
@@ -298,7 +298,7 @@ const DELETE_MANY_MAX: usize = 1000;
 mod tests {
     use super::*;
 
-    /// What is still there after an answer with these errors, of `a`, `b` and `c`.
+    /// The keys among `a`, `b` and `c` that an answer with these errors leaves.
     fn failures(errors: &[(Option<&str>, Option<&str>)]) -> Vec<(String, ErrorKind)> {
         let error = |(key, code): &(Option<&str>, Option<&str>)| {
             aws_sdk_s3::types::Error::builder()

@@ -27,7 +27,7 @@ struct State {
 
 /// A read-ahead that waits for its turn.
 pub(in crate::crt_client) trait Queued: Send + Sync {
-    /// The read-ahead may begin. Gives the ticket back if nothing of it is wanted any more.
+    /// Begins the read-ahead. Gives the ticket back if no reader wants its bytes by now.
     fn begin(self: Arc<Self>, ticket: Ticket) -> Option<Ticket>;
 }
 

@@ -1,6 +1,6 @@
 //! The attempts of one request: what each failure means for the next.
 //!
-//! Asks the retry policy, which is pure, and tells the pace, the breaker and the log of outages
+//! Asks the retry policy, which is pure, and tells the pacing, the breaker and the log of outages
 //! what happened.
 
 use std::sync::atomic::Ordering;
@@ -159,7 +159,7 @@ impl Attempts {
             since = *self.conflict_since.get_or_insert_with(Instant::now);
         }
         if fault.error.kind == ErrorKind::Throttled {
-            core.pace.lock().throttled(core.started.elapsed());
+            core.pacing.lock().throttled(core.started.elapsed());
         }
         if let Some(wait) = self.with_other_keys(core, fault) {
             return Some(wait);

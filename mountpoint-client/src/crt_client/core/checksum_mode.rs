@@ -43,7 +43,7 @@ pub(in crate::crt_client) enum Asking {
     #[default]
     No,
     Yes,
-    /// Not any more: an attempt that asked for it was refused.
+    /// No longer: the server refused an attempt that asked for a checksum.
     Refused,
 }
 

@@ -1,7 +1,7 @@
 //! What all requests of a client share: where they go, who signs them, how they are retried.
 //!
 //! Invariant: every request, whichever path it takes, is retried by [`Attempts`] and paced by one
-//! [`Pace`].
+//! [`Pacing`].
 
 mod admission;
 mod attempts;
@@ -37,7 +37,7 @@ use super::request_headers::RequestHeaders;
 use super::sessions::Sessions;
 use crate::credentials::CredentialsCache;
 use crate::endpoint::Endpoint;
-use crate::retry::{Pace, RetryPolicy};
+use crate::retry::{Pacing, RetryPolicy};
 use crate::types::Key;
 use crate::{ClientError, ErrorKind};
 
@@ -74,7 +74,7 @@ pub(super) struct Core {
     pub(super) runtime: Handle,
     pub(super) started: Instant,
     /// Held for a few instructions; no other lock is taken under it.
-    pub(super) pace: Mutex<Pace>,
+    pub(super) pacing: Mutex<Pacing>,
     /// Held for a few instructions; no other lock is taken under it.
     pub(super) suspicion: Mutex<Suspicion>,
     pub(super) outage: Arc<Watch>,
@@ -148,13 +148,13 @@ impl Core {
     }
 
     /// Wait of a request that is ready now, because the server said to slow down.
-    pub(super) fn pace(&self) -> Duration {
-        self.pace.lock().start(self.started.elapsed())
+    pub(super) fn pacing(&self) -> Duration {
+        self.pacing.lock().start(self.started.elapsed())
     }
 
     /// Whether the server has said of late to slow down.
     pub(super) fn is_throttled(&self) -> bool {
-        self.pace.lock().is_throttled()
+        self.pacing.lock().is_throttled()
     }
 
     /// Why no request is sent now, if none is: S3 answers nothing.
@@ -168,7 +168,7 @@ impl Core {
     fn succeeded(&self) {
         self.breaker.answered();
         self.was_reached.store(true, Ordering::Relaxed);
-        self.pace.lock().succeeded();
+        self.pacing.lock().succeeded();
     }
 
     /// A request has failed since `since`, the last time with `error`, and is sent again or still

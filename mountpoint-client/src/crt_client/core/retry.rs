@@ -24,7 +24,7 @@ where
         ..core.policy
     });
     loop {
-        let wait = core.pace();
+        let wait = core.pacing();
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }

@@ -133,7 +133,7 @@ impl Drop for Troubled {
 }
 
 /// Failures for so long are more than a connection that broke or a server that was busy for a
-/// moment: whoever waits for the file has noticed by now.
+/// moment: an application that waits for the file has noticed by now.
 pub(in crate::crt_client) const NOTICED_AFTER: Duration = Duration::from_secs(2);
 /// A request with little to do has its answer within a second or so; one that has none yet is as
 /// good as failed.

@@ -16,10 +16,14 @@ use crate::crt_client::control::exchange::{self, Exchange};
 use crate::crt_client::control::object_head::{head, object_info};
 use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation};
-use crate::types::{Front, Key, ObjectInfo};
+use crate::types::{FirstBytes, Key, ObjectInfo};
 use crate::{ClientError, ErrorKind, Pending};
 
-pub(in crate::crt_client) fn front(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
+pub(in crate::crt_client) fn first_bytes(
+    core: &Arc<Core>,
+    key: &Key,
+    len_max: u32,
+) -> Pending<FirstBytes> {
     assert!(len_max > 0, "at least one byte is asked for");
     let got = get(core, key, len_max);
     let (core, key) = (Arc::clone(core), key.clone());
@@ -29,7 +33,7 @@ pub(in crate::crt_client) fn front(core: &Arc<Core>, key: &Key, len_max: u32) ->
             Err(error) if error.status == Some(RANGE_NOT_SATISFIABLE) => {
                 let info = head(&core, &key).await?;
                 if info.size == 0 {
-                    return Ok(Front {
+                    return Ok(FirstBytes {
                         info,
                         bytes: Bytes::new(),
                     });
@@ -42,7 +46,7 @@ pub(in crate::crt_client) fn front(core: &Arc<Core>, key: &Key, len_max: u32) ->
     })
 }
 
-fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
+fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<FirstBytes> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     reading(core, async move {
         let core = core_of_task;
@@ -56,7 +60,7 @@ async fn get_with(
     key: &Key,
     len_max: u32,
     checksum_mode: Option<(String, String)>,
-) -> Result<Front, ClientError> {
+) -> Result<FirstBytes, ClientError> {
     let operation = core.on_key("GetObject", key);
     let mut headers = core.headers_of("GetObject");
     headers.push(("Range".to_owned(), format!("bytes=0-{}", len_max - 1)));
@@ -89,7 +93,7 @@ async fn get_with(
             return Err(super::operation::corrupt(&operation, &what, nth));
         }
         let bytes = Bytes::from(answer.body);
-        Ok(Front { info, bytes })
+        Ok(FirstBytes { info, bytes })
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }

@@ -108,13 +108,13 @@ impl GetOperation {
         }));
     }
 
-    /// Sends the next attempt as soon as the pace allows, if S3 answers at all.
+    /// Sends the next attempt as soon as the pacing allows, if S3 answers at all.
     fn send(self: &Arc<Self>) {
         if let Some(refusal) = self.refusal() {
             self.end_soon(refusal);
             return;
         }
-        match self.core.pace() {
+        match self.core.pacing() {
             Duration::ZERO => self.launch(),
             wait => self.launch_after(wait),
         }

@@ -93,8 +93,8 @@ const KNOWN: [(&str, Crc); 3] = [
     ("x-amz-checksum-crc32", Crc::Crc32),
 ];
 
-/// Longest answer whose bytes are shown only when all have come: 11 ms at 90 MB/s. What is read
-/// whole is no longer.
+/// Longest answer whose bytes are shown only when all have come: 11 ms at 90 MB/s. Files that are
+/// read whole are no longer.
 const CHECKED_MAX: u64 = 1 << 20;
 
 #[cfg(test)]

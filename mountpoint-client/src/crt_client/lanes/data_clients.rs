@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 
 use super::idle::Keeper;
 use crate::crt_client::options::{CONTROL_IN_FLIGHT_MAX, GBPS_PER_CONNECTION, PATIENT_STALL};
-use crate::network::{Interfaces, Lane as Place};
+use crate::network::{Interfaces, Lane as InterfaceLane};
 use crate::{ClientError, ErrorKind};
 
 /// All data clients. At least one.
 #[derive(Debug)]
 pub(in crate::crt_client) struct DataClients {
     interfaces: Arc<Interfaces>,
-    /// In the order of [`Place::index`].
+    /// In the order of [`InterfaceLane::index`].
     each: Vec<Arc<Clients>>,
 }
 
@@ -32,19 +32,19 @@ struct Clients {
     runtime: Runtime,
     reads: Client,
     /// For uploads and for what stalled.
-    patient: Late,
+    patient: LazyClient,
     /// For requests without data, a connection for each that may be in flight.
-    control: Late,
+    control: LazyClient,
     keeper: Arc<Keeper>,
 }
 
 /// A client that is made when it is first needed, since some mounts never do.
 #[derive(Debug)]
-struct Late {
+struct LazyClient {
     options: ClientOptions,
     client: OnceLock<Client>,
     /// Held while it is made, so that many requests at once make one. No other lock is held then.
-    making: Mutex<()>,
+    creation: Mutex<()>,
 }
 
 impl DataClients {
@@ -73,8 +73,8 @@ impl DataClients {
             Ok(Arc::new(Clients {
                 runtime: runtime.clone(),
                 reads,
-                patient: Late::new(patient),
-                control: Late::new(control),
+                patient: LazyClient::new(patient),
+                control: LazyClient::new(control),
                 keeper: Arc::clone(&keeper),
             }))
         };
@@ -90,15 +90,18 @@ impl DataClients {
     /// A place for a request of `bytes`, on another interface than `avoided` if there is a good
     /// one.
     pub(in crate::crt_client) fn lane(&self, bytes: u64, avoided: Option<usize>) -> Lane {
-        let place = self.interfaces.lane(bytes, avoided);
-        let clients = Arc::clone(&self.each[place.index()]);
-        Lane { place, clients }
+        let on_interface = self.interfaces.lane(bytes, avoided);
+        let clients = Arc::clone(&self.each[on_interface.index()]);
+        Lane {
+            on_interface,
+            clients,
+        }
     }
 }
 
 impl Clients {
-    fn late(&self, late: &Late) -> Client {
-        let client = late.get(&self.runtime).unwrap_or_else(|error| {
+    fn lazy(&self, lazy: &LazyClient) -> Client {
+        let client = lazy.get(&self.runtime).unwrap_or_else(|error| {
             tracing::warn!("cannot start another client, using the impatient one: {error}");
             self.reads.clone()
         });
@@ -107,12 +110,12 @@ impl Clients {
     }
 }
 
-impl Late {
+impl LazyClient {
     fn new(options: ClientOptions) -> Self {
         Self {
             options,
             client: OnceLock::new(),
-            making: Mutex::new(()),
+            creation: Mutex::new(()),
         }
     }
 
@@ -121,7 +124,7 @@ impl Late {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }
-        let _making = self.making.lock();
+        let _creation = self.creation.lock();
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }
@@ -133,7 +136,7 @@ impl Late {
 /// A request's place on an interface, given back on drop.
 #[derive(Debug)]
 pub(in crate::crt_client) struct Lane {
-    place: Place,
+    on_interface: InterfaceLane,
     clients: Arc<Clients>,
 }
 
@@ -146,12 +149,12 @@ impl Lane {
 
     /// The client that gives the server time, for data. To be called with no lock held.
     pub(in crate::crt_client) fn patient(&self) -> Client {
-        self.clients.late(&self.clients.patient)
+        self.clients.lazy(&self.clients.patient)
     }
 
     /// The client of control requests. To be called with no lock held.
     pub(in crate::crt_client) fn control(&self) -> Client {
-        self.clients.late(&self.clients.control)
+        self.clients.lazy(&self.clients.control)
     }
 
     /// The answer to a request; `None` if the interface dies before it comes.
@@ -159,29 +162,29 @@ impl Lane {
         &self,
         answer: &mut (impl Future<Output = T> + Unpin),
     ) -> Option<T> {
-        self.place.unless_dead(answer).await
+        self.on_interface.unless_dead(answer).await
     }
 
     /// The interface that the request is on.
     pub(in crate::crt_client) fn interface(&self) -> usize {
-        self.place.index()
+        self.on_interface.index()
     }
 
     /// The request ended, with this failure or well. Returns the interface that the next attempt is
     /// to avoid.
     pub(in crate::crt_client) fn ended(&self, failure: Option<&Failure>) -> Option<usize> {
         let Some(failure) = failure else {
-            self.place.succeeded();
+            self.on_interface.succeeded();
             return None;
         };
         match failure.error.kind() {
-            CrtErrorKind::Response | CrtErrorKind::Refused => self.place.succeeded(),
+            CrtErrorKind::Response | CrtErrorKind::Refused => self.on_interface.succeeded(),
             CrtErrorKind::Connect
             | CrtErrorKind::Tls
             | CrtErrorKind::Timeout
             | CrtErrorKind::Connection => {
-                self.place.failed();
-                return Some(self.place.index());
+                self.on_interface.failed();
+                return Some(self.on_interface.index());
             }
             CrtErrorKind::Cancelled
             | CrtErrorKind::Dns

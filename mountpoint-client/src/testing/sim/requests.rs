@@ -9,7 +9,7 @@ use mountpoint_crt_sys::block::BlockFill;
 use crate::object_client::Pending;
 use crate::types::{
     AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
-    ETag, Front, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
+    ETag, FirstBytes, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
     ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
@@ -39,11 +39,11 @@ impl ObjectClient for SimClient {
         self.submit(record, move |store| store.head(&key))
     }
 
-    fn front(&self, key: &Key, len_max: u32) -> Pending<Front> {
+    fn first_bytes(&self, key: &Key, len_max: u32) -> Pending<FirstBytes> {
         let key = key.clone();
         let record = RequestRecord::new(Operation::GetObject, key.as_str())
             .with_range(0..u64::from(len_max));
-        self.submit(record, move |store| store.front(&key, len_max))
+        self.submit(record, move |store| store.first_bytes(&key, len_max))
     }
 
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {

@@ -165,8 +165,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// `connect`, `head`, `get`, `put`, `bucket`, `all`, `large`, `elsewhere`, `source`, `region` or `debug`;
-    /// the answer to it.
+    /// The child's answer to `command`: `connect`, `head`, `get`, `put`, `bucket`, `all`, `large`,
+    /// `elsewhere`, `source`, `region` or `debug`.
     pub(crate) fn say(&mut self, command: &str) -> String {
         writeln!(self.commands, "{command}").unwrap();
         for line in self.answers.by_ref() {

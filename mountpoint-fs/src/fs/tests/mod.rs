@@ -17,7 +17,7 @@ use mountpoint_client::testing::sim::{Operation, RequestLog, SimOptions, Time};
 use super::FileSystem;
 use crate::clock::Clock;
 use crate::config::{CopyLimits, FsConfig, NamesConfig, WriteConfig};
-use crate::handle::{Closer, Closing, Opener, Others};
+use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
     RenameMode, Stop, WriteOptions,
@@ -30,26 +30,26 @@ const READ: OpenOptions = OpenOptions {
 };
 
 /// The process that closes a file, as set by a test.
-struct Closes(Closer, Others);
+struct Closes(Closer, OtherDescriptors);
 
 impl Closing for Closes {
     fn closer(&self, _: Opener) -> Closer {
         self.0
     }
 
-    fn others(&self, _: InodeNo, _: &str) -> Others {
+    fn others(&self, _: InodeNo, _: &str) -> OtherDescriptors {
         self.1
     }
 }
 
 /// The opener closes its last descriptor.
-const OPENER: Closes = Closes(Closer::Opener, Others::None);
+const OPENER: Closes = Closes(Closer::Opener, OtherDescriptors::None);
 /// The opener duplicates its descriptor, and closes the first one.
-const MOVES: Closes = Closes(Closer::Opener, Others::Held);
+const MOVES: Closes = Closes(Closer::Opener, OtherDescriptors::Held);
 /// The test hides whether the opener duplicates or closes its descriptor.
-const UNSEEN: Closes = Closes(Closer::Opener, Others::Unknown);
+const UNSEEN: Closes = Closes(Closer::Opener, OtherDescriptors::Unknown);
 /// A child of the opener ends.
-const CHILD: Closes = Closes(Closer::Child, Others::None);
+const CHILD: Closes = Closes(Closer::Child, OtherDescriptors::None);
 
 /// A mounted bucket whose time and requests the test controls.
 struct Mount {

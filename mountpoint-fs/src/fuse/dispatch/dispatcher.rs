@@ -12,12 +12,12 @@ use super::refusal::{Refusal, unsupported};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::fuse::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno};
+use crate::fuse::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, FuseOperation, TOO_LITTLE_ROOM, errno};
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
-use crate::fuse::visitors::Visitors;
+use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::operation::{
     Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened,
@@ -41,7 +41,7 @@ pub(in crate::fuse) struct Rules {
     /// Whether the mount may be changed.
     pub(in crate::fuse) access: Access,
     /// Who may use the mount.
-    pub(in crate::fuse) visitors: Visitors,
+    pub(in crate::fuse) allowed_users: AllowedUsers,
     /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6).
     /// Where it cannot, only files opened with `O_DIRECT` are read that way: more programs use
     /// `mmap` than it seems.
@@ -144,12 +144,12 @@ impl Dispatcher {
             let asks = matches!(operation, Operation::GetAttributes);
             asks && ino != InodeNo::ROOT && self.fs.is_open(ino)
         };
-        self.rules.visitors.refuses(header.uid, operation) && !is_of_open_handle()
+        self.rules.allowed_users.refuses(header.uid, operation) && !is_of_open_handle()
     }
 
     /// The reply that tells `attributes`.
     pub(super) fn attributes(&self, attributes: Attributes) -> Reply {
-        Reply::Attributes(self.rules.visitors.shown(attributes))
+        Reply::Attributes(self.rules.allowed_users.shown(attributes))
     }
 
     /// Operations that may have to wait.
@@ -161,7 +161,7 @@ impl Dispatcher {
             Operation::Lookup { name } => this.lookup(ino, name.to_owned(), LookingThread(pid)),
             Operation::GetAttributes => Box::pin(async move {
                 let result = this.fs.attributes(ino).await;
-                this.reply(Step::Attributes, ino, result, |attributes| {
+                this.reply(FuseOperation::Attributes, ino, result, |attributes| {
                     this.attributes(attributes)
                 })
             }),
@@ -181,8 +181,8 @@ impl Dispatcher {
                     // What `touch` does before it sets the times. If the times are refused, the log
                     // says so.
                     let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
-                    let step = if is_try { Step::TryOpen } else { Step::Open };
-                    this.opened(step, ino, options, result)
+                    let operation = if is_try { FuseOperation::TryOpen } else { FuseOperation::Open };
+                    this.opened(operation, ino, options, result)
                 })
             }
             Operation::Read {
@@ -195,24 +195,24 @@ impl Dispatcher {
                     .fs
                     .read(HandleNo(handle), offset, size, fills_cache)
                     .await;
-                this.reply(Step::Read, ino, result, Reply::Data)
+                this.reply(FuseOperation::Read, ino, result, Reply::Data)
             }),
             Operation::ExtendedAttribute { name, size } => {
                 this.extended_attribute(ino, name.to_owned(), size)
             }
             Operation::ExtendedAttributes { size } => Box::pin(async move {
                 let names = this.fs.extended_attributes(ino).await;
-                this.reply(Step::ExtendedAttribute, ino, names, |names| {
+                this.reply(FuseOperation::ExtendedAttribute, ino, names, |names| {
                     sized(&names, size)
                 })
             }),
             Operation::ReadLink => Box::pin(async move {
                 let result = this.fs.read_link(ino).await;
-                this.reply(Step::ReadLink, ino, result, Reply::Data)
+                this.reply(FuseOperation::ReadLink, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
-                this.reply(Step::OpenDirectory, ino, result, |handle| {
+                this.reply(FuseOperation::OpenDirectory, ino, result, |handle| {
                     Reply::OpenedDirectory(handle)
                 })
             }),
@@ -245,7 +245,7 @@ impl Dispatcher {
         Box::pin(async move {
             let read = self.fs.read_directory(handle, offset, plus, &mut sink);
             let result = read.await;
-            self.reply(Step::ReadDirectory, ino, result, |()| encode(sink))
+            self.reply(FuseOperation::ReadDirectory, ino, result, |()| encode(sink))
         })
     }
 
@@ -263,7 +263,7 @@ impl Dispatcher {
                 Box::pin(async move {
                     let options = new_file(flags, mode);
                     let result = this.fs.create(ino, &name, options, opener(pid));
-                    this.reply(Step::Create, (ino, &*name), result, |(entry, opened)| {
+                    this.reply(FuseOperation::Create, (ino, &*name), result, |(entry, opened)| {
                         Reply::Created(entry, opened)
                     })
                 })
@@ -278,7 +278,7 @@ impl Dispatcher {
                             "S3 has no pipes, sockets or devices",
                         ))
                     };
-                    this.reply(Step::Create, (ino, &*name), result, |entry| {
+                    this.reply(FuseOperation::Create, (ino, &*name), result, |entry| {
                         Reply::Entry(entry)
                     })
                 })
@@ -286,11 +286,11 @@ impl Dispatcher {
             Operation::Flush { handle } => Box::pin(async move {
                 let closing = ClosingThread(pid);
                 let result = this.fs.flush(HandleNo(handle), &closing).await;
-                this.reply(Step::Flush, ino, result, |()| Reply::Done)
+                this.reply(FuseOperation::Flush, ino, result, |()| Reply::Done)
             }),
             Operation::Sync { handle } => Box::pin(async move {
                 let result = this.fs.sync(HandleNo(handle)).await;
-                this.reply(Step::Sync, ino, result, |()| Reply::Done)
+                this.reply(FuseOperation::Sync, ino, result, |()| Reply::Done)
             }),
             _ => return None,
         })
@@ -306,7 +306,7 @@ impl Dispatcher {
                     return Reply::Absence(negative_ttl);
                 }
             }
-            self.reply(Step::Lookup, (ino, &*name), result, |entry| {
+            self.reply(FuseOperation::Lookup, (ino, &*name), result, |entry| {
                 Reply::Entry(entry)
             })
         })
@@ -321,7 +321,7 @@ impl Dispatcher {
     ) -> PendingReply {
         Box::pin(async move {
             let result = self.fs.extended_attribute(ino, &name).await;
-            self.reply(Step::ExtendedAttribute, ino, result, |value| {
+            self.reply(FuseOperation::ExtendedAttribute, ino, result, |value| {
                 value.map_or(Reply::Failed(NO_ATTRIBUTE), |value| sized(&value, size))
             })
         })
@@ -339,7 +339,7 @@ impl Dispatcher {
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
         let done = move |()| Reply::Written(len);
         if let Some(result) = self.fs.write_now(handle, offset, data) {
-            return Answer::Now(self.reply(Step::Write, ino, result, done));
+            return Answer::Now(self.reply(FuseOperation::Write, ino, result, done));
         }
         let (this, held) = (Arc::clone(self), self.fs.hold(data));
         let pending = async move {
@@ -348,7 +348,7 @@ impl Dispatcher {
                 .fs
                 .write_in_order(handle, offset, held.bytes(), &goes_on);
             let result = written.await;
-            this.reply(Step::Write, ino, result, done)
+            this.reply(FuseOperation::Write, ino, result, done)
         };
         Answer::Later(Box::pin(pending), OnSignal::End)
     }
@@ -356,12 +356,12 @@ impl Dispatcher {
     /// The reply to an OPEN.
     fn opened(
         &self,
-        step: Step,
+        operation: FuseOperation,
         ino: InodeNo,
         options: OpenOptions,
         result: Result<Opened, FsError>,
     ) -> Reply {
-        self.reply(step, ino, result, |mut opened| {
+        self.reply(operation, ino, result, |mut opened| {
             let must_bypass = options.write || options.direct || opened.grows;
             opened.direct_io &= must_bypass || self.rules.can_map_direct;
             Reply::Opened(opened)
@@ -393,14 +393,14 @@ impl Dispatcher {
 
     pub(super) fn reply<'a, T>(
         &self,
-        step: Step,
+        operation: FuseOperation,
         what: impl Into<Subject<'a>>,
         result: Result<T, FsError>,
         encode: impl FnOnce(T) -> Reply,
     ) -> Reply {
         match result {
             Ok(value) => encode(value),
-            Err(error) => self.failures.failed(step, what.into(), &error),
+            Err(error) => self.failures.failed(operation, what.into(), &error),
         }
     }
 }
@@ -447,7 +447,7 @@ mod tests {
             let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
             let rules = Rules {
                 access: Access::ReadWrite,
-                visitors: Visitors::All,
+                allowed_users: AllowedUsers::All,
                 can_map_direct,
             };
             let dispatcher = Dispatcher::new(fs, rules, &Clock::manual());
@@ -462,7 +462,7 @@ mod tests {
                 direct,
                 ..OpenOptions::default()
             };
-            let reply = dispatcher.opened(Step::Open, InodeNo(2), options, Ok(opened));
+            let reply = dispatcher.opened(FuseOperation::Open, InodeNo(2), options, Ok(opened));
             let Reply::Opened(found) = reply else {
                 panic!("{reply:?}")
             };

@@ -10,8 +10,8 @@ use tracing::Level;
 use super::refusal::Refusal;
 use crate::clock::Clock;
 use crate::fs::FileSystem;
-use crate::fuse::errno::{Access, Step, errno, level};
-use crate::fuse::log::{LogLimit, ToldFailures};
+use crate::fuse::errno::{Access, FuseOperation, errno, level};
+use crate::fuse::log::{LogLimit, LoggedFailures};
 use crate::fuse::reply::Reply;
 use crate::operation::{FsError, InodeNo};
 
@@ -43,8 +43,8 @@ pub(super) struct FailureLog {
     fs: Arc<FileSystem>,
     access: Access,
     refusals: LogLimit<&'static str>,
-    failures: LogLimit<(Step, i32, &'static str)>,
-    told: ToldFailures,
+    failures: LogLimit<(FuseOperation, i32, &'static str)>,
+    logged: LoggedFailures,
 }
 
 impl FailureLog {
@@ -54,13 +54,13 @@ impl FailureLog {
             access,
             refusals: LogLimit::new(clock.clone()),
             failures: LogLimit::new(clock.clone()),
-            told: ToldFailures::default(),
+            logged: LoggedFailures::default(),
         }
     }
 
     /// A handle of `ino` was released: its next failure is news.
     pub(super) fn released(&self, ino: InodeNo) {
-        self.told.released(ino);
+        self.logged.released(ino);
     }
 
     /// Refuses; the log tells each reason, within a limit.
@@ -78,17 +78,17 @@ impl FailureLog {
     }
 
     /// The reply to an operation that failed with `error`, which the log tells if it is news.
-    pub(super) fn failed(&self, step: Step, what: Subject<'_>, error: &FsError) -> Reply {
+    pub(super) fn failed(&self, operation: FuseOperation, what: Subject<'_>, error: &FsError) -> Reply {
         let errno = errno(error, self.access);
-        let is_warning = level(step, error) == Level::WARN;
-        if is_warning && self.told.is_news(step, what.ino, &error.to_string()) {
-            let kind = (step, errno as i32, flag_in(error));
+        let is_warning = level(operation, error) == Level::WARN;
+        if is_warning && self.logged.is_news(operation, what.ino, &error.to_string()) {
+            let kind = (operation, errno as i32, flag_in(error));
             if let Some(suppressed) = self.failures.admit(kind) {
                 let key = self.key_text(what);
-                tracing::warn!(key, %errno, suppressed, "{step} failed: {error}");
+                tracing::warn!(key, %errno, suppressed, "{operation} failed: {error}");
             }
         } else {
-            tracing::debug!(inode = what.ino.0, name = ?what.name, %errno, "{step} failed: {error}");
+            tracing::debug!(inode = what.ino.0, name = ?what.name, %errno, "{operation} failed: {error}");
         }
         Reply::Failed(errno)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::dispatcher::{Answer, Dispatcher};
 use super::refusal::Refusal;
-use crate::fuse::errno::{NO_SUCH_ATTRIBUTES, Step};
+use crate::fuse::errno::{NO_SUCH_ATTRIBUTES, FuseOperation};
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::opener;
 use crate::fuse::reply::Reply;
@@ -29,14 +29,14 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.unlink(ino, &name).await;
-                    this.reply(Step::Unlink, (ino, &*name), result, |()| Reply::Done)
+                    this.reply(FuseOperation::Unlink, (ino, &*name), result, |()| Reply::Done)
                 })
             }
             Mutation::RemoveDirectory { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.remove_directory(ino, &name).await;
-                    this.reply(Step::RemoveDirectory, (ino, &*name), result, |()| {
+                    this.reply(FuseOperation::RemoveDirectory, (ino, &*name), result, |()| {
                         Reply::Done
                     })
                 })
@@ -48,7 +48,7 @@ impl Dispatcher {
                 );
                 Box::pin(async move {
                     let result = this.fs.make_directory(ino, &name, mode).await;
-                    this.reply(Step::MakeDirectory, (ino, &*name), result, |entry| {
+                    this.reply(FuseOperation::MakeDirectory, (ino, &*name), result, |entry| {
                         Reply::Entry(entry)
                     })
                 })
@@ -72,7 +72,7 @@ impl Dispatcher {
             }
             Mutation::SetAttributes(change) => Box::pin(async move {
                 let result = this.fs.set_attributes(ino, change).await;
-                this.reply(Step::SetAttributes, ino, result, |attributes| {
+                this.reply(FuseOperation::SetAttributes, ino, result, |attributes| {
                     this.attributes(attributes)
                 })
             }),
@@ -80,7 +80,7 @@ impl Dispatcher {
                 let (name, target) = (name.to_owned(), target.to_owned());
                 Box::pin(async move {
                     let result = this.fs.symbolic_link(ino, &name, &target).await;
-                    this.reply(Step::SymbolicLink, (ino, &*name), result, |entry| {
+                    this.reply(FuseOperation::SymbolicLink, (ino, &*name), result, |entry| {
                         Reply::Entry(entry)
                     })
                 })
@@ -99,7 +99,7 @@ impl Dispatcher {
             }
             Mutation::Allocate(AllocateRequest { handle, end, .. }) => Box::pin(async move {
                 let result = this.fs.allocate(HandleNo(handle), end).await;
-                this.reply(Step::Allocate, ino, result, |()| Reply::Done)
+                this.reply(FuseOperation::Allocate, ino, result, |()| Reply::Done)
             }),
             Mutation::SetExtendedAttribute { name, value, flags } => {
                 let (name, value) = (name.to_owned(), value.0.to_owned());
@@ -111,14 +111,14 @@ impl Dispatcher {
                 Box::pin(async move {
                     let set = this.fs.set_extended_attribute(ino, &name, &value, mode);
                     let result = set.await;
-                    this.reply(Step::SetExtendedAttribute, ino, result, |()| Reply::Done)
+                    this.reply(FuseOperation::SetExtendedAttribute, ino, result, |()| Reply::Done)
                 })
             }
             Mutation::RemoveExtendedAttribute { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.remove_extended_attribute(ino, &name).await;
-                    this.reply(Step::SetExtendedAttribute, ino, result, |()| Reply::Done)
+                    this.reply(FuseOperation::SetExtendedAttribute, ino, result, |()| Reply::Done)
                 })
             }
             Mutation::CopyRange(request) => this.copy_range(ino, request),
@@ -137,7 +137,7 @@ impl Dispatcher {
         };
         Box::pin(async move {
             let result = self.fs.copy_range(from, to, len).await;
-            self.reply(Step::CopyRange, ino, result, |copied| {
+            self.reply(FuseOperation::CopyRange, ino, result, |copied| {
                 if request.is_wide {
                     Reply::Copied(copied)
                 } else {
@@ -161,7 +161,7 @@ impl Dispatcher {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
             let renaming = self.fs.rename_for(from, to, mode, &stop, process);
             let result = renaming.await;
-            self.reply(Step::Rename, from, result, |()| Reply::Done)
+            self.reply(FuseOperation::Rename, from, result, |()| Reply::Done)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! What keeps the log short where programs repeat what fails.
 
 mod log_limit;
-mod told_failures;
+mod logged_failures;
 
 pub(super) use log_limit::LogLimit;
-pub(super) use told_failures::ToldFailures;
+pub(super) use logged_failures::LoggedFailures;

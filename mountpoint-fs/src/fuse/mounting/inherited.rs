@@ -14,14 +14,14 @@ use super::fuse_device::is_fuse_device;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
-use crate::fuse::visitors::{Guests, Visitors};
+use crate::fuse::allowed_users::{OtherUsers, AllowedUsers};
 
 /// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is
 /// for this process's user and for `guests`, as if the kernel had been told so.
 ///
 /// # Errors
 /// When it is not open, or no FUSE device.
-pub fn inherit(number: RawFd, guests: Guests) -> Result<Mount, MountError> {
+pub fn inherit(number: RawFd, others: OtherUsers) -> Result<Mount, MountError> {
     if number <= STANDARD_STREAM_LAST {
         return Err(MountError::NotAPassedDevice(number));
     }
@@ -35,14 +35,14 @@ pub fn inherit(number: RawFd, guests: Guests) -> Result<Mount, MountError> {
         .try_clone()
         .map_err(|_| MountError::NotPassed(number))?;
     let owner = geteuid().as_raw();
-    let visitors = match guests {
-        Guests::Everybody => Visitors::All,
-        Guests::Root => Visitors::OwnerAndRoot(owner),
+    let allowed_users = match others {
+        OtherUsers::Everybody => AllowedUsers::All,
+        OtherUsers::Root => AllowedUsers::OwnerAndRoot(owner),
         // The user that it was mounted for may be another one than this process's.
-        Guests::Nobody if is_closed_by_kernel(&device) => Visitors::All,
-        Guests::Nobody => Visitors::Owner(owner),
+        OtherUsers::Nobody if is_closed_by_kernel(&device) => AllowedUsers::All,
+        OtherUsers::Nobody => AllowedUsers::Owner(owner),
     };
-    Ok(Mount::from_device(device, visitors))
+    Ok(Mount::from_device(device, allowed_users))
 }
 
 /// Whether the kernel itself lets nobody in but the user that it was mounted for; `false` if that
@@ -72,31 +72,31 @@ mod tests {
     #[test]
     fn only_a_fuse_device_is_taken_over() {
         assert!(matches!(
-            inherit(1_000_000, Guests::Nobody),
+            inherit(1_000_000, OtherUsers::Nobody),
             Err(MountError::NotPassed(_))
         ));
         assert!(matches!(
-            inherit(-1, Guests::Nobody),
+            inherit(-1, OtherUsers::Nobody),
             Err(MountError::NotAPassedDevice(_))
         ));
         assert!(matches!(
-            inherit(2, Guests::Nobody),
+            inherit(2, OtherUsers::Nobody),
             Err(MountError::NotAPassedDevice(2))
         ));
         let other = File::open("/dev/null").unwrap().into_raw_fd();
         assert!(matches!(
-            inherit(other, Guests::Nobody),
+            inherit(other, OtherUsers::Nobody),
             Err(MountError::NotAPassedDevice(_))
         ));
         let owner = geteuid().as_raw();
-        for (guests, visitors) in [
-            (Guests::Nobody, Visitors::Owner(owner)),
-            (Guests::Root, Visitors::OwnerAndRoot(owner)),
-            (Guests::Everybody, Visitors::All),
+        for (others, allowed_users) in [
+            (OtherUsers::Nobody, AllowedUsers::Owner(owner)),
+            (OtherUsers::Root, AllowedUsers::OwnerAndRoot(owner)),
+            (OtherUsers::Everybody, AllowedUsers::All),
         ] {
             let device = File::options().read(true).write(true).open("/dev/fuse");
-            let mount = inherit(device.unwrap().into_raw_fd(), guests).unwrap();
-            assert_eq!(mount.visitors(), visitors);
+            let mount = inherit(device.unwrap().into_raw_fd(), others).unwrap();
+            assert_eq!(mount.allowed_users(), allowed_users);
             assert!(!mount.is_mounted());
         }
     }

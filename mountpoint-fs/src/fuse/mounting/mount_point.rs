@@ -27,7 +27,7 @@ use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_options::{MOUNT_TYPE, MountOptions};
 use super::unmount_watchdog::UnmountWatchdog;
 use crate::config::limits::MOUNT_LOOK;
-use crate::fuse::visitors::Visitors;
+use crate::fuse::allowed_users::AllowedUsers;
 
 /// Mounts on `directory`. Nothing is served yet: programs that look at it wait.
 pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountError> {
@@ -39,9 +39,9 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
             "the mount point is not empty: what lies there is hidden until it is unmounted"
         );
     }
-    let visitors = match options.allow_root {
-        true => Visitors::OwnerAndRoot(geteuid().as_raw()),
-        false => Visitors::All,
+    let allowed_users = match options.allow_root {
+        true => AllowedUsers::OwnerAndRoot(geteuid().as_raw()),
+        false => AllowedUsers::All,
     };
     let (device, helper) = if geteuid().is_root() && !options.auto_unmount {
         (mount_as_root(&directory, options)?, None)
@@ -64,15 +64,15 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
         .flatten()
         .map(|mount| mount.number);
     tracing::debug!(?directory, ?number, "mounted");
-    let place = Place {
+    let mounted = MountedDirectory {
         directory,
         number,
         _helper: helper,
     };
     Ok(Mount {
         device,
-        visitors,
-        place: Some(place),
+        allowed_users,
+        mounted: Some(mounted),
     })
 }
 
@@ -128,13 +128,13 @@ fn watchdog(directory: &Path) -> Result<UnmountWatchdog, MountError> {
 #[derive(Debug)]
 pub struct Mount {
     device: OwnedFd,
-    visitors: Visitors,
+    allowed_users: AllowedUsers,
     /// `None` if somebody else mounted it and will unmount it.
-    place: Option<Place>,
+    mounted: Option<MountedDirectory>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct MountedDirectory {
     directory: PathBuf,
     /// `None` if the mount is not visible in this process's mount table.
     number: Option<DeviceNumber>,
@@ -150,27 +150,27 @@ enum Helper {
 
 impl Mount {
     /// A mount that somebody else made.
-    pub(in crate::fuse) fn from_device(device: OwnedFd, visitors: Visitors) -> Self {
+    pub(in crate::fuse) fn from_device(device: OwnedFd, allowed_users: AllowedUsers) -> Self {
         Self {
             device,
-            visitors,
-            place: None,
+            allowed_users,
+            mounted: None,
         }
     }
 
     /// Whether somebody else made it, and will unmount it.
     #[must_use]
     pub fn is_passed(&self) -> bool {
-        self.place.is_none()
+        self.mounted.is_none()
     }
 
     /// Whether the directory still shows this mount. False for a mount that somebody else made.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
-        let is_this = |place: &Place| {
-            place.shows_number() && (self.is_connected() || place.shows_what_is_dead())
+        let is_this = |mounted: &MountedDirectory| {
+            mounted.shows_number() && (self.is_connected() || mounted.shows_what_is_dead())
         };
-        self.place.as_ref().is_some_and(is_this)
+        self.mounted.as_ref().is_some_and(is_this)
     }
 
     /// Whether the kernel has not ended the connection. While it has not, nothing else gets this
@@ -189,8 +189,8 @@ impl Mount {
     /// # Errors
     /// `Unsupported` for a mount that somebody else made; otherwise what the system said.
     pub fn unmount(&self, lazy: bool) -> io::Result<()> {
-        match &self.place {
-            Some(place) if self.is_mounted() => place.unmount(lazy),
+        match &self.mounted {
+            Some(mounted) if self.is_mounted() => mounted.unmount(lazy),
             Some(_) => Ok(()),
             None => {
                 let message = "the mount belongs to the process that passed the FUSE device";
@@ -203,35 +203,35 @@ impl Mount {
         self.device.as_fd()
     }
 
-    pub(in crate::fuse) fn visitors(&self) -> Visitors {
-        self.visitors
+    pub(in crate::fuse) fn allowed_users(&self) -> AllowedUsers {
+        self.allowed_users
     }
 
     /// Which paths lead into it; `None` if this process does not see it.
     #[must_use]
     pub fn coverage(&self) -> Option<Coverage> {
-        match &self.place {
-            Some(place) => place.number.map(Coverage::of),
+        match &self.mounted {
+            Some(mounted) => mounted.number.map(Coverage::of),
             None => Some(Coverage::of_device(&self.device)),
         }
     }
 
     pub(in crate::fuse) fn device_number(&self) -> Option<DeviceNumber> {
-        self.place.as_ref().and_then(|place| place.number)
+        self.mounted.as_ref().and_then(|mounted| mounted.number)
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Some(place) = self.place.as_ref().filter(|_| self.is_mounted())
-            && let Err(error) = place.unmount(true)
+        if let Some(mounted) = self.mounted.as_ref().filter(|_| self.is_mounted())
+            && let Err(error) = mounted.unmount(true)
         {
-            tracing::warn!(directory = ?place.directory, %error, "the mount could not be removed");
+            tracing::warn!(directory = ?mounted.directory, %error, "the mount could not be removed");
         }
     }
 }
 
-impl Place {
+impl MountedDirectory {
     fn shows_number(&self) -> bool {
         match (self.number, MountInfo::at(&self.directory)) {
             (Some(number), Ok(shown)) => shown.is_some_and(|mount| mount.number == number),

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::config::limits::DESCRIPTORS_SEEN_MAX;
-use crate::handle::{Closer, Closing, Opener, Others};
+use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
 
 /// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is out of
@@ -23,8 +23,8 @@ impl Closing for ClosingThread {
         if closer == 0 || process == 0 {
             return Closer::Opener;
         }
-        let life = Life::of(process);
-        let is_alive = life.is_some_and(|life| life.started == opener.started && !life.has_ended);
+        let stat = ProcessStat::of(process);
+        let is_alive = stat.is_some_and(|stat| stat.started == opener.started && !stat.has_ended);
         if !is_alive {
             return Closer::Heir;
         }
@@ -40,30 +40,30 @@ impl Closing for ClosingThread {
     /// The descriptor that is closed is not among them any more. One of another mount's file with
     /// the same number and name is taken for one of this file: the file is then stored when its
     /// last descriptor is closed.
-    fn others(&self, ino: InodeNo, name: &str) -> Others {
+    fn others(&self, ino: InodeNo, name: &str) -> OtherDescriptors {
         if self.0 == 0 {
-            return Others::Unknown;
+            return OtherDescriptors::Unknown;
         }
         let process = format!("/proc/{}", self.0);
         let descriptors = match fs::read_dir(format!("{process}/fdinfo")) {
             Ok(descriptors) => descriptors,
             // It is gone, with all it had.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Others::None,
-            Err(_) => return Others::Unknown,
+            Err(error) if error.kind() == ErrorKind::NotFound => return OtherDescriptors::None,
+            Err(_) => return OtherDescriptors::Unknown,
         };
         for (seen, descriptor) in descriptors.enumerate() {
             let Ok(descriptor) = descriptor else {
-                return Others::Unknown;
+                return OtherDescriptors::Unknown;
             };
             if seen == DESCRIPTORS_SEEN_MAX {
-                return Others::Unknown;
+                return OtherDescriptors::Unknown;
             }
             // It may have been closed meanwhile.
             let Ok(info) = fs::read_to_string(descriptor.path()) else {
                 continue;
             };
-            let Some(info) = Info::parse(&info) else {
-                return Others::Unknown;
+            let Some(info) = DescriptorInfo::parse(&info) else {
+                return OtherDescriptors::Unknown;
             };
             let number = descriptor.file_name();
             let is_named = || {
@@ -71,10 +71,10 @@ impl Closing for ClosingThread {
                 path.is_ok_and(|path| path.file_name().is_some_and(|it| it == name))
             };
             if info.is_writable && info.ino == ino && is_named() {
-                return Others::Held;
+                return OtherDescriptors::Held;
             }
         }
-        Others::None
+        OtherDescriptors::None
     }
 }
 
@@ -85,7 +85,7 @@ pub(in crate::fuse) fn opener(thread: u32) -> Opener {
     }
     let process = text(&format!("/proc/{thread}/status")).and_then(|text| process_of(&text));
     let known = process.and_then(|process| {
-        let started = Life::of(process)?.started;
+        let started = ProcessStat::of(process)?.started;
         Some(Opener { process, started })
     });
     known.unwrap_or(Opener::UNSEEN)
@@ -106,14 +106,14 @@ fn text(path: &str) -> Option<String> {
 
 /// What the kernel tells of a process.
 #[derive(Debug, PartialEq, Eq)]
-struct Life {
+struct ProcessStat {
     /// In ticks since the boot.
     started: u64,
     /// It is only still there because nobody has asked how it ended.
     has_ended: bool,
 }
 
-impl Life {
+impl ProcessStat {
     /// `None` if there is no process of that number.
     fn of(process: u32) -> Option<Self> {
         // The first thread's: the process's own is added up from all of its threads.
@@ -137,12 +137,12 @@ impl Life {
 
 /// What the kernel tells of a descriptor.
 #[derive(Debug, PartialEq, Eq)]
-struct Info {
+struct DescriptorInfo {
     is_writable: bool,
     ino: InodeNo,
 }
 
-impl Info {
+impl DescriptorInfo {
     /// `None` from a kernel that does not tell the inode (before Linux 5.14).
     fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn what_the_kernel_tells_is_read() {
         let info = |ino, is_writable| {
-            Some(Info {
+            Some(DescriptorInfo {
                 is_writable,
                 ino: InodeNo(ino),
             })
@@ -188,34 +188,34 @@ mod tests {
             ("flags:\tx\nino:\t8\n", None),
             ("", None),
         ] {
-            assert_eq!(Info::parse(text), expected, "{text:?}");
+            assert_eq!(DescriptorInfo::parse(text), expected, "{text:?}");
         }
     }
 
     #[test]
     fn what_the_kernel_tells_of_a_process_is_read() {
-        let life = |started, has_ended| Some(Life { started, has_ended });
+        let stat = |started, has_ended| Some(ProcessStat { started, has_ended });
         for (text, expected) in [
             (
                 "7 (cat) R 1 7 7 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 1 0 3036995 3133440 412",
-                life(3_036_995, false),
+                stat(3_036_995, false),
             ),
             (
                 "7 (a) Z 1 (b) S 1 7 7 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 3 0 99 3133440",
-                life(99, false),
+                stat(99, false),
             ),
             (
                 "7 (cat) Z 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 99 0",
-                life(99, true),
+                stat(99, true),
             ),
             (
                 "7 (cat) Z 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 2 0 99 0",
-                life(99, false),
+                stat(99, false),
             ),
             ("7 (cat) R 1 7 7 0 -1 4194304 0", None),
             ("", None),
         ] {
-            assert_eq!(Life::parse(text), expected, "{text:?}");
+            assert_eq!(ProcessStat::parse(text), expected, "{text:?}");
         }
         assert_eq!(process_of("Name:\tcat\nTgid:\t12\nPid:\t14\n"), Some(12));
         assert_eq!(process_of("Name:\tcat\n"), None);
@@ -264,14 +264,14 @@ mod tests {
         let file = File::create(&path).unwrap();
         let ino = InodeNo(file.metadata().unwrap().ino());
         let me = ClosingThread(std::process::id());
-        assert_eq!(me.others(ino, "file"), Others::Held);
-        assert_eq!(me.others(ino, "another"), Others::None);
+        assert_eq!(me.others(ino, "file"), OtherDescriptors::Held);
+        assert_eq!(me.others(ino, "another"), OtherDescriptors::None);
         drop(file);
         let reader = File::open(&path).unwrap();
-        assert_eq!(me.others(ino, "file"), Others::None);
+        assert_eq!(me.others(ino, "file"), OtherDescriptors::None);
         drop(reader);
-        assert_eq!(ClosingThread(0).others(ino, "file"), Others::Unknown);
+        assert_eq!(ClosingThread(0).others(ino, "file"), OtherDescriptors::Unknown);
         // Larger than any number of a process.
-        assert_eq!(ClosingThread(1 << 30).others(ino, "file"), Others::None);
+        assert_eq!(ClosingThread(1 << 30).others(ino, "file"), OtherDescriptors::None);
     }
 }

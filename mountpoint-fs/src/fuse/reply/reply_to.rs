@@ -18,12 +18,12 @@ use super::reply::Reply;
 pub(in crate::fuse) struct ReplyTo {
     unique: u64,
     /// `None` once it has been answered.
-    way: Option<Way>,
+    route: Option<Route>,
 }
 
 /// How a reply travels.
 #[derive(Debug)]
-enum Way {
+enum Route {
     Device(Arc<Channel>),
     Ring(Slot, Arc<Outbox>),
     Fuser(FuserReply),
@@ -34,7 +34,7 @@ impl ReplyTo {
     pub(in crate::fuse) fn device(channel: &Arc<Channel>, unique: u64) -> Self {
         Self {
             unique,
-            way: Some(Way::Device(Arc::clone(channel))),
+            route: Some(Route::Device(Arc::clone(channel))),
         }
     }
 
@@ -42,7 +42,7 @@ impl ReplyTo {
     pub(in crate::fuse) fn ring(slot: Slot, outbox: &Arc<Outbox>) -> Self {
         Self {
             unique: slot.unique(),
-            way: Some(Way::Ring(slot, Arc::clone(outbox))),
+            route: Some(Route::Ring(slot, Arc::clone(outbox))),
         }
     }
 
@@ -50,15 +50,15 @@ impl ReplyTo {
     pub(in crate::fuse) fn fuser(unique: u64, reply: FuserReply) -> Self {
         Self {
             unique,
-            way: Some(Way::Fuser(reply)),
+            route: Some(Route::Fuser(reply)),
         }
     }
 
     /// The request, if it came through a ring.
     pub(in crate::fuse) fn message(&self) -> &[u8] {
-        match &self.way {
-            Some(Way::Ring(slot, _)) => slot.message(),
-            Some(Way::Device(_) | Way::Fuser(_)) | None => &[],
+        match &self.route {
+            Some(Route::Ring(slot, _)) => slot.message(),
+            Some(Route::Device(_) | Route::Fuser(_)) | None => &[],
         }
     }
 
@@ -68,11 +68,11 @@ impl ReplyTo {
     }
 
     fn answer(&mut self, reply: Reply) {
-        match self.way.take() {
+        match self.route.take() {
             None => {}
-            Some(Way::Device(channel)) => write(&channel, self.unique, &reply),
-            Some(Way::Ring(slot, outbox)) => outbox.send(slot, self.unique, reply),
-            Some(Way::Fuser(to)) => to.send(self.unique, reply),
+            Some(Route::Device(channel)) => write(&channel, self.unique, &reply),
+            Some(Route::Ring(slot, outbox)) => outbox.send(slot, self.unique, reply),
+            Some(Route::Fuser(to)) => to.send(self.unique, reply),
         }
     }
 }

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use tokio::runtime::Runtime;
 
 use crate::executor;
-use crate::fuse::parked::{Asker, OnSignal, Parked, PendingReply, Starter};
+use crate::fuse::parked::{Requester, OnSignal, Parked, PendingReply, Starter};
 use crate::fuse::proc::Effect;
 use crate::fuse::reply::{Channel, Reply, ReplyTo};
 use crate::fuse::tests::kernel::Kernel;
@@ -75,8 +75,8 @@ impl Harness {
         operation: PendingReply,
     ) {
         let reply = ReplyTo::device(&self.channel, unique);
-        let asker = Asker { unique, thread };
-        self.starter.start(asker, on_signal, operation, reply);
+        let requester = Requester { unique, thread };
+        self.starter.start(requester, on_signal, operation, reply);
     }
 
     /// The next reply, as (unique, errno).

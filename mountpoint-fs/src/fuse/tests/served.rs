@@ -10,7 +10,7 @@ use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
 use crate::config::{FsConfig, WriteConfig};
 use crate::fs::FileSystem;
-use crate::fuse::visitors::Visitors;
+use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::{Mount, Session, SessionOptions, Transport};
 
 pub(super) const LOOKUP: u32 = 1;
@@ -40,7 +40,7 @@ pub(super) const SIZE: u64 = 16 << 20;
 
 /// A mount that somebody else made, and that everybody may use.
 pub(super) fn open_to_all(device: std::os::fd::OwnedFd) -> Mount {
-    Mount::from_device(device, Visitors::All)
+    Mount::from_device(device, AllowedUsers::All)
 }
 
 /// A session that serves, and the kernel it serves.

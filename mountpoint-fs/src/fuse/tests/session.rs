@@ -15,7 +15,7 @@ use super::served::{
     Served, UNLINK, c_string, check_both, file_system, names, open_to_all, read_in, release_in,
     served_by, session_options, u32_at, u64_at, words,
 };
-use crate::fuse::visitors::Visitors;
+use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::{Mount, Session, SessionError, SessionOptions, Transport};
 
 #[test]
@@ -233,14 +233,14 @@ fn check_end_of_connection(mut served: Served) {
 #[test]
 fn a_mount_is_for_those_that_it_is_meant_for() {
     let denied = libc::EACCES;
-    let (with_root, alone) = (Visitors::OwnerAndRoot(1000), Visitors::Owner(1000));
-    check_visitors(with_root, [(0, 0), (1000, 0), (1001, denied)]);
-    check_visitors(alone, [(0, denied), (1000, 0), (1001, denied)]);
-    check_visitors(Visitors::All, [(0, 0), (1000, 0), (1001, 0)]);
+    let (with_root, alone) = (AllowedUsers::OwnerAndRoot(1000), AllowedUsers::Owner(1000));
+    check_allowed_users(with_root, [(0, 0), (1000, 0), (1001, denied)]);
+    check_allowed_users(alone, [(0, denied), (1000, 0), (1001, denied)]);
+    check_allowed_users(AllowedUsers::All, [(0, 0), (1000, 0), (1001, 0)]);
 }
 
-fn check_visitors(visitors: Visitors, users: [(u32, i32); 3]) {
-    let mount = |device| Mount::from_device(device, visitors);
+fn check_allowed_users(allowed_users: AllowedUsers, users: [(u32, i32); 3]) {
+    let mount = |device| Mount::from_device(device, allowed_users);
     let served = Served::with(Time::Immediate, |_| (), mount);
     served.client.put_object("f", "x");
     for (uid, errno) in users {
@@ -258,7 +258,7 @@ fn check_visitors(visitors: Visitors, users: [(u32, i32); 3]) {
             assert_eq!(
                 served.kernel.answered().errno,
                 errno,
-                "{visitors:?}: opcode {opcode} of user {uid}"
+                "{allowed_users:?}: opcode {opcode} of user {uid}"
             );
         }
         // What is open may be used and closed, whoever inherited it.

@@ -13,7 +13,7 @@ use mountpoint_crt_sys::fuse_device;
 use super::handshake::shake_hands;
 use super::notices;
 use super::uring::{Rings, Started};
-use crate::fuse::init::Wishes;
+use crate::fuse::init::SessionLimits;
 use crate::fuse::reply::{Channel, Outbox};
 use crate::fuse::request_loop::{RequestLoop, Service};
 use crate::fuse::session_options::{SessionError, SessionOptions, Transport};
@@ -28,8 +28,8 @@ pub(super) fn start(
     let channel = Arc::new(Channel::new(device)?);
     let mut buffer = vec![0; buffer_len(options.write_max)];
     let prepare = |init: &InitRequest| prepare_rings(&channel, init, options);
-    let wishes = Wishes::new(options)?;
-    let (agreed, rings) = shake_hands(&channel, &mut buffer, wishes, prepare)?;
+    let limits = SessionLimits::new(options)?;
+    let (agreed, rings) = shake_hands(&channel, &mut buffer, limits, prepare)?;
     let notified = Arc::downgrade(&channel);
     notices::start(&service.fs, move |name| {
         let channel = notified.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::uring::Rings;
-use crate::fuse::init::{self, Negotiation, Wishes};
+use crate::fuse::init::{self, Negotiation, SessionLimits};
 use crate::fuse::reply::{Channel, Reply, ReplyTo};
 use crate::fuse::request_loop::answer_malformed;
 use crate::fuse::session_options::SessionError;
@@ -18,7 +18,7 @@ use crate::fuse::wire::{InitReply, InitRequest, Operation, Request};
 pub(super) fn shake_hands(
     channel: &Arc<Channel>,
     buffer: &mut [u8],
-    wishes: Wishes,
+    limits: SessionLimits,
     prepare: impl Fn(&InitRequest) -> Option<Rings>,
 ) -> Result<(InitReply, Option<Rings>), SessionError> {
     loop {
@@ -36,11 +36,11 @@ pub(super) fn shake_hands(
             continue;
         };
         let rings = prepare(&init);
-        let wishes = Wishes {
+        let limits = SessionLimits {
             over_io_uring: rings.is_some(),
-            ..wishes
+            ..limits
         };
-        match init::negotiate(&init, wishes) {
+        match init::negotiate(&init, limits) {
             Negotiation::Agreed(agreed) => {
                 log_agreed(&init, &agreed);
                 reply.send(Reply::Agreed(agreed));

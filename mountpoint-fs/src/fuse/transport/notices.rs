@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use crate::config::limits::SURPLUS_PERIOD;
+use crate::config::limits::EVICTION_PERIOD;
 use crate::fs::FileSystem;
 use crate::operation::StaleName;
 
@@ -36,7 +36,7 @@ fn run(
     stale: &Receiver<StaleName>,
     tell: impl Fn(&StaleName) -> io::Result<()>,
 ) {
-    let mut pause = SURPLUS_PERIOD;
+    let mut pause = EVICTION_PERIOD;
     loop {
         let received = stale.recv_timeout(pause);
         let Some(fs) = fs.upgrade() else { return };
@@ -44,9 +44,9 @@ fn run(
             Ok(name) if fs.is_still_stale(&name) => vec![name],
             Ok(_) => Vec::new(),
             Err(RecvTimeoutError::Timeout) => {
-                let surplus = fs.surplus();
-                pause = surplus.pause;
-                surplus.names
+                let batch = fs.eviction_batch();
+                pause = batch.pause;
+                batch.names
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };

@@ -47,7 +47,7 @@ enum Class {
 
 /// The memory that waiting requests and existing memory beyond the limit lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortage {
+pub struct Deficit {
     /// Bytes to give back before all requests are served and the limit holds.
     pub bytes: u64,
     /// Bytes of the largest waiting request; 0 if none waits.
@@ -145,15 +145,15 @@ impl Budget {
         self.state.lock().peak
     }
 
-    /// The shortage; `None` if no request waits and the limit holds.
+    /// The deficit; `None` if no request waits and the limit holds.
     #[must_use]
-    pub fn shortage(&self) -> Option<Shortage> {
+    pub fn deficit(&self) -> Option<Deficit> {
         let state = self.state.lock();
         let wanted = state.queue.iter().map(|waiter| waiter.bytes);
         let bytes = (state.used + wanted.clone().sum::<u64>()).saturating_sub(self.limit);
         let is_short = bytes > 0 || !state.queue.is_empty();
         let largest = wanted.max().unwrap_or(0);
-        is_short.then_some(Shortage { bytes, largest })
+        is_short.then_some(Deficit { bytes, largest })
     }
 
     /// Reserves `bytes` for a read at once, or returns `None`.

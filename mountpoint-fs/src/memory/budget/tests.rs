@@ -30,8 +30,8 @@ fn demand_is_served_in_order_and_read_ahead_never_overtakes() {
     );
     assert!(budget.try_reserve(1, Purpose::ReadAhead).is_none());
     assert_eq!(
-        budget.shortage(),
-        Some(Shortage {
+        budget.deficit(),
+        Some(Deficit {
             bytes: 20,
             largest: 50
         })
@@ -39,7 +39,7 @@ fn demand_is_served_in_order_and_read_ahead_never_overtakes() {
     drop(held);
     assert_eq!(first.now_or_never().unwrap().bytes(), 50);
     assert_eq!(second.now_or_never().unwrap().bytes(), 10);
-    assert_eq!((budget.used(), budget.shortage()), (0, None));
+    assert_eq!((budget.used(), budget.deficit()), (0, None));
 }
 
 #[test]
@@ -63,19 +63,19 @@ fn pending_writes_beyond_the_limit_are_lacked_whether_or_not_anybody_waits() {
     const MIB: u64 = 1 << 20;
     let budget = Budget::new(128 * MIB);
     let reads = budget.try_reserve(90 * MIB, Purpose::ReadAhead).unwrap();
-    assert_eq!(budget.shortage(), None);
+    assert_eq!(budget.deficit(), None);
     let pending = budget.pending(50 * MIB);
     let lacked = |bytes, largest| {
         let (bytes, largest) = (bytes * MIB, largest * MIB);
-        Some(Shortage { bytes, largest })
+        Some(Deficit { bytes, largest })
     };
-    assert_eq!(budget.shortage(), lacked(12, 0));
+    assert_eq!(budget.deficit(), lacked(12, 0));
     let mut first = budget.reserve(40 * MIB);
     assert!((&mut first).now_or_never().is_none());
-    assert_eq!(budget.shortage(), lacked(52, 40));
+    assert_eq!(budget.deficit(), lacked(52, 40));
     drop(reads);
     assert_eq!(first.now_or_never().unwrap().bytes(), 40 * MIB);
-    assert_eq!(budget.shortage(), None);
+    assert_eq!(budget.deficit(), None);
     drop(pending);
 }
 

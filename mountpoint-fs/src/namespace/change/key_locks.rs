@@ -114,16 +114,16 @@ impl<'a> AtRest<'a> {
 
     /// [`FsError::Busy`] if `key`, or a directory that it is in, is being taken away.
     pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
-        let takes = |motion: &&KeyLock| {
-            motion.what != Moving::Change && motion.keys.iter().any(|taken| is_within(key, taken))
+        let takes = |lock: &&KeyLock| {
+            lock.what != Moving::Change && lock.keys.iter().any(|taken| is_within(key, taken))
         };
         let taken = self.state.locks.iter().find(takes);
-        taken.map_or(Ok(()), |motion| Err(motion.refuse(key)))
+        taken.map_or(Ok(()), |lock| Err(lock.refuse(key)))
     }
 
     /// Whether nothing below the directory `key` is in motion.
     pub(in crate::namespace) fn is_still_below(&self, key: &Key) -> bool {
-        let mut keys = self.state.locks.iter().flat_map(|motion| &motion.keys);
+        let mut keys = self.state.locks.iter().flat_map(|lock| &lock.keys);
         !keys.any(|moving| moving != key && is_within(moving, key))
     }
 }

@@ -40,7 +40,7 @@ pub struct NameChange<'a> {
     known: Option<(InodeNo, Found)>,
     /// Ends after the names were told of the change, or later if it is taken; a rename has its own,
     /// of both names.
-    motion: Option<KeyLockGuard<'a>>,
+    lock: Option<KeyLockGuard<'a>>,
     is_open: bool,
 }
 
@@ -80,9 +80,9 @@ impl Namespace {
         at_rest: AtRest<'a>,
     ) -> Result<NameChange<'a>, FsError> {
         let place = self.place_of(name)?;
-        let motion = at_rest.begin(vec![place.key.clone()], what)?;
-        let motion = motion.expect("only a rename waits");
-        self.change_at(place, Some(motion))
+        let lock = at_rest.begin(vec![place.key.clone()], what)?;
+        let lock = lock.expect("only a rename waits");
+        self.change_at(place, Some(lock))
     }
 
     /// Two names that a rename is about to take away. It waits for what is being changed or removed
@@ -134,7 +134,7 @@ impl Namespace {
     }
 
     /// The name `name` in `directory`, to be changed by who holds it in motion.
-    pub fn change_in_motion(
+    pub fn change_locked(
         &self,
         directory: InodeNo,
         name: &OsStr,
@@ -145,7 +145,7 @@ impl Namespace {
     fn change_at<'a>(
         &'a self,
         place: Place,
-        motion: Option<KeyLockGuard<'a>>,
+        lock: Option<KeyLockGuard<'a>>,
     ) -> Result<NameChange<'a>, FsError> {
         let known = match self.table.child(place.directory, &place.name) {
             Some(ino) => {
@@ -161,13 +161,13 @@ impl Namespace {
             namespace: self,
             place,
             known,
-            motion,
+            lock,
             is_open: true,
         })
     }
 
     /// The object of `ino` says this of itself, or will when it is stored.
-    pub fn carries(&self, ino: InodeNo, posix: PosixAttributes) {
+    pub fn set_posix(&self, ino: InodeNo, posix: PosixAttributes) {
         self.table.set_posix(ino, Some(posix));
     }
 
@@ -369,7 +369,7 @@ impl<'a> NameChange<'a> {
         let (ino, _) = self.file()?;
         self.settle();
         self.namespace.table.replace(ino, &version, self.unseen())?;
-        Ok(self.motion.take())
+        Ok(self.lock.take())
     }
 
     /// The name is another object's now, or the object that marks the directory says something
@@ -381,7 +381,7 @@ impl<'a> NameChange<'a> {
         if let Some((ino, _)) = &self.known {
             self.namespace.table.invalidate(*ino);
         }
-        self.motion.take()
+        self.lock.take()
     }
 
     /// When the server says that a new version was written is not known yet: the next who asks is

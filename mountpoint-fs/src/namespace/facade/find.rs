@@ -42,7 +42,7 @@ impl Namespace {
                 let found = probe::find(&client, &clock, &prefix, &key, probe, spend);
                 let described = was_file.then(|| client.head_details(&key));
                 let (seen, described) = probe::together(&clock, found, described).await?;
-                if seen.front_failed {
+                if seen.first_bytes_failed {
                     first_bytes.failed(clock.now().into());
                 }
                 hidden.looked_up(&key, &seen.without_etag);
@@ -75,7 +75,7 @@ impl Namespace {
                     asked,
                     heard: seen.heard,
                     fresh_until: Some(fresh_until),
-                    front: seen.front,
+                    first_bytes: seen.first_bytes,
                 })
             }
         };

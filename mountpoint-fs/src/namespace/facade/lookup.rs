@@ -123,7 +123,7 @@ impl Namespace {
             asked,
             heard,
             fresh_until,
-            front,
+            first_bytes,
         } = answer;
         let Some(found) = found else {
             return self.absent(parent, &prefix, name, Absence::asked(asked));
@@ -134,7 +134,7 @@ impl Namespace {
         };
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);
-        if let (Some(bytes), Found::File(version)) = (front, &found) {
+        if let (Some(bytes), Found::File(version)) = (first_bytes, &found) {
             let until = (self.clock.now() + FRONT_AGE_MAX).into();
             self.first_bytes
                 .keep(admitted.ino, &version.etag, &bytes, until);

@@ -36,7 +36,7 @@ use crate::namespace::resolve::{
     Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, SingleFlight, Subtree,
 };
 use crate::namespace::version::Found;
-use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName, Surplus};
+use crate::operation::{Attributes, Entry, EvictionBatch, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
 
 mod absence;
@@ -171,8 +171,8 @@ impl Namespace {
 
     /// Some of the files that nobody uses, if there are too many inodes, and when to ask again.
     #[must_use]
-    pub fn surplus(&self) -> Surplus {
-        self.table.surplus(self.config.inodes_max)
+    pub fn eviction_batch(&self) -> EvictionBatch {
+        self.table.eviction_batch(self.config.inodes_max)
     }
 
     /// Whether many inodes were dropped since this was last true: their memory is worth a trim.

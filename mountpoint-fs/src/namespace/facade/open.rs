@@ -66,10 +66,10 @@ impl Namespace {
                 "{key} is archived; restore it to read it"
             )));
         }
-        let front = self.first_bytes.take(ino, &version.etag, is_fresh);
+        let first_bytes = self.first_bytes.take(ino, &version.etag, is_fresh);
         Ok(OpenVersion {
             key,
-            front: front.filter(|_| proof == Proof::Known),
+            first_bytes: first_bytes.filter(|_| proof == Proof::Known),
             version,
             proof,
         })

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::sharded_table::Place;
-use crate::config::limits::{INODES_PER_SECOND_MAX, SURPLUS_PAUSE_MIN, SURPLUS_PERIOD};
+use crate::config::limits::{EVICTION_PAUSE_MIN, EVICTION_PERIOD, INODES_PER_SECOND_MAX};
 
 /// How far the search is.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(in crate::namespace) struct Eviction {
 impl Eviction {
     /// By how many inodes there are too many: an eighth of `max` more than that, so that it is
     /// worth beginning.
-    pub(super) fn surplus(&mut self, len: usize, max: usize) -> usize {
+    pub(super) fn excess(&mut self, len: usize, max: usize) -> usize {
         let enough = max - max / 8;
         self.is_on = len > if self.is_on { enough } else { max };
         if self.is_on { len - enough } else { 0 }
@@ -45,7 +45,7 @@ impl Eviction {
         if was_of_use {
             Duration::ZERO
         } else {
-            SURPLUS_PERIOD
+            EVICTION_PERIOD
         }
     }
 }
@@ -54,12 +54,12 @@ impl Eviction {
 pub(super) fn pause(len: usize, max: usize) -> Duration {
     let room = max.saturating_sub(len);
     let until_full = room.saturating_mul(1000) / INODES_PER_SECOND_MAX;
-    Duration::from_millis(until_full as u64).clamp(SURPLUS_PAUSE_MIN, SURPLUS_PERIOD)
+    Duration::from_millis(until_full as u64).clamp(EVICTION_PAUSE_MIN, EVICTION_PERIOD)
 }
 
-/// How many of `idle` files to name if there are `surplus` of `len` inodes too many: twice the
+/// How many of `idle` files to name if there are `excess` of `len` inodes too many: twice the
 /// share that would do if all were idle, and a quarter at least, so that a round finds enough.
-pub(super) fn quota(idle: usize, surplus: usize, len: usize) -> usize {
-    let share = (idle * 2).saturating_mul(surplus).div_ceil(len.max(1));
-    share.max(idle.div_ceil(4)).min(idle).min(surplus)
+pub(super) fn quota(idle: usize, excess: usize, len: usize) -> usize {
+    let share = (idle * 2).saturating_mul(excess).div_ceil(len.max(1));
+    share.max(idle.div_ceil(4)).min(idle).min(excess)
 }

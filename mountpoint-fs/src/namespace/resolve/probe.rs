@@ -13,13 +13,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{Either, join, select};
-use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetails, ObjectInfo};
+use mountpoint_client::types::{
+    FirstBytes, Key, ListOutput, ListRequest, ObjectDetails, ObjectInfo,
+};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::prefix_listing::{Below, Subtree, Verdict};
 use super::strategy::NameProbe;
 use crate::clock::Clock;
-use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
+use crate::config::limits::{FIRST_BYTES_LEN, LOOKUP_KEYS};
 use crate::namespace::listing::without_etag;
 use crate::namespace::names;
 use crate::namespace::version::{Found, Version};
@@ -41,7 +43,7 @@ pub(in crate::namespace) struct Answer {
     /// for others' sake.
     pub(in crate::namespace) fresh_until: Option<Duration>,
     /// The first bytes of the file, if they came along.
-    pub(in crate::namespace) front: Option<Bytes>,
+    pub(in crate::namespace) first_bytes: Option<Bytes>,
 }
 
 /// What is called so, and the names that were seen on the way.
@@ -52,9 +54,9 @@ pub(in crate::namespace) struct Seen {
     pub(in crate::namespace) without_etag: Vec<String>,
     pub(in crate::namespace) below: Vec<Below>,
     /// The first bytes of the file, if they came along.
-    pub(in crate::namespace) front: Option<Bytes>,
+    pub(in crate::namespace) first_bytes: Option<Bytes>,
     /// Whether they were asked for and could not be had.
-    pub(in crate::namespace) front_failed: bool,
+    pub(in crate::namespace) first_bytes_failed: bool,
     /// When the first of the answers came that this rests on.
     pub(in crate::namespace) heard: Duration,
     /// When the answer came that has the version of the file.
@@ -87,32 +89,35 @@ pub(in crate::namespace) async fn find(
                 let seen = object(client, clock, directory, key).await?;
                 return Ok(seen.heard_at(heard));
             }
-            let front = client.front(key, FRONT_LEN).await;
-            let front_heard = clock.now();
-            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
+            let bytes = client.first_bytes(key, FIRST_BYTES_LEN).await;
+            let bytes_heard = clock.now();
+            let seen = first_bytes_of(client, clock, directory, key, bytes, bytes_heard).await?;
             Ok(seen.heard_at(heard))
         }
         NameProbe::FirstBytes => {
-            let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
-            let (heard, front_heard, front) = match select(listing, front).await {
-                Either::Left((listed, front)) => {
+            let (listing, bytes) = (
+                client.list(keys_from(&own)),
+                client.first_bytes(key, FIRST_BYTES_LEN),
+            );
+            let (heard, bytes_heard, bytes) = match select(listing, bytes).await {
+                Either::Left((listed, bytes)) => {
                     let heard = clock.now();
                     if let Some(seen) = directory_of(&listed?, &own, is_ordered, heard) {
                         return Ok(seen);
                     }
-                    let front = front.await;
-                    (heard, clock.now(), front)
+                    let bytes = bytes.await;
+                    (heard, clock.now(), bytes)
                 }
-                Either::Right((front, listing)) => {
+                Either::Right((bytes, listing)) => {
                     let heard = clock.now();
                     let listed = listing.await?;
                     if let Some(seen) = directory_of(&listed, &own, is_ordered, clock.now()) {
                         return Ok(seen);
                     }
-                    (heard, heard, front)
+                    (heard, heard, bytes)
                 }
             };
-            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
+            let seen = first_bytes_of(client, clock, directory, key, bytes, bytes_heard).await?;
             Ok(seen.heard_at(heard))
         }
         NameProbe::ByName if is_ordered => {
@@ -169,19 +174,19 @@ async fn object(
 
 /// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is
 /// archived, or may be listed only) it is listed.
-async fn front_of(
+async fn first_bytes_of(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
     directory: &str,
     key: &Key,
-    front: Result<Front, ClientError>,
+    first_bytes: Result<FirstBytes, ClientError>,
     heard: Duration,
 ) -> Result<Seen, FsError> {
-    match front {
-        Ok(Front { info, bytes }) => {
+    match first_bytes {
+        Ok(FirstBytes { info, bytes }) => {
             let found = Some(Found::File(Version::from(&info)));
             Ok(Seen {
-                front: Some(bytes),
+                first_bytes: Some(bytes),
                 ..Seen::only(found, heard)
             })
         }
@@ -189,7 +194,7 @@ async fn front_of(
         Err(_) => {
             let seen = object(client, clock, directory, key).await?;
             Ok(Seen {
-                front_failed: true,
+                first_bytes_failed: true,
                 ..seen
             })
         }
@@ -338,8 +343,8 @@ impl Seen {
             found,
             without_etag: Vec::new(),
             below: Vec::new(),
-            front: None,
-            front_failed: false,
+            first_bytes: None,
+            first_bytes_failed: false,
             heard,
             version_heard: heard,
         }

@@ -15,7 +15,7 @@ use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::write::memory::buffers::least;
 use crate::write::send::permission::Proof;
-use crate::write::send::proof::try_storing;
+use crate::write::send::permission_probe::probe_permission;
 
 impl Writer {
     /// The next bytes of the object that the file begins with.
@@ -274,7 +274,7 @@ impl Writer {
                 }
                 Proof::Own(own) => {
                     let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
-                    try_storing(context, key, self.headers(), own.clone());
+                    probe_permission(context, key, self.headers(), own.clone());
                     own.wait().await
                 }
             };

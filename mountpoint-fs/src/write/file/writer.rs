@@ -165,7 +165,7 @@ impl Writer {
     pub(in crate::write) fn fail(&self, state: &mut FileState, error: &FsError) {
         self.failure.set(error);
         self.reordering.release_all();
-        // Others may wait for the memory.
+        // OtherDescriptors may wait for the memory.
         state.buffer = Buffer::Empty;
         if let Some(upload) = state.sink.take_upload() {
             self.abort(upload);

@@ -18,7 +18,7 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
-use crate::mutate::lost_upload::{self, Wanted};
+use crate::mutate::lost_upload::{self, IntendedObject};
 use crate::write::background::SharedOutcome;
 use crate::write::checksum::{RunningChecksum, algorithm_of, joined};
 use crate::write::types::Stored;
@@ -59,7 +59,7 @@ fn settled(
 }
 
 /// The object at `key`, if it has these bytes at the offset, and before them those that were there.
-/// Others may have appended to it since: then it is larger.
+/// OtherDescriptors may have appended to it since: then it is larger.
 ///
 /// The same bytes at the same place may be another's, in an object that begins otherwise: `whole`
 /// is the checksum of the bytes before them. Without it, nobody knows whose bytes they are.
@@ -224,7 +224,7 @@ fn is_replaced(error: &ClientError) -> bool {
 pub(in crate::write) async fn of_complete(
     client: &dyn ObjectClient,
     upload: &OpenUpload,
-    wanted: Wanted<'_>,
+    wanted: IntendedObject<'_>,
     error: &ClientError,
 ) -> Result<Option<Stored>, ClientError> {
     let abandoned = lost_upload::abandon(client, upload, true).await;
@@ -400,7 +400,7 @@ mod tests {
             begun.now_or_never().unwrap().unwrap()
         };
         let ask_for = |upload: &OpenUpload, (size, parts): (u64, &[Part]), old: Option<&ETag>| {
-            let wanted = Wanted {
+            let wanted = IntendedObject {
                 size,
                 parts,
                 old,

@@ -101,7 +101,7 @@ impl ServerFeatures {
 
     /// Whether it is to be tried now if the server keeps conditions of whole objects: by one at a
     /// time, and only if that is not known.
-    pub(in crate::write) fn begin_proof(&self) -> bool {
+    pub(in crate::write) fn begin_probe(&self) -> bool {
         let is_lacking = self.lacks_conditions.load(Ordering::Relaxed);
         let is_known = self.keeps_conditions(Storing::Whole) || is_lacking;
         !is_known && !self.is_tried.swap(true, Ordering::Relaxed)
@@ -200,10 +200,10 @@ mod tests {
     fn conditions_are_tried_once_unless_it_is_known() {
         let features = ServerFeatures::default();
         assert!(!features.keeps_conditions(Storing::Whole));
-        assert!(features.begin_proof());
-        assert!(!features.begin_proof());
+        assert!(features.begin_probe());
+        assert!(!features.begin_probe());
         features.leave_unproven();
-        assert!(features.begin_proof());
+        assert!(features.begin_probe());
         let features = ServerFeatures::default();
         let refusal = ClientError::new(ErrorKind::PreconditionFailed, "412");
         features.refused(Storing::Whole, &uses(PutCondition::None, true), &refusal);
@@ -219,13 +219,13 @@ mod tests {
             &refusal,
         );
         assert!(features.keeps_conditions(Storing::InParts));
-        assert!(!features.begin_proof());
+        assert!(!features.begin_probe());
         let features = ServerFeatures::default();
         features.learn(
             &uses(PutCondition::Absent, false),
             &uses(PutCondition::None, false),
         );
-        assert!(!features.begin_proof());
+        assert!(!features.begin_probe());
         assert!(!features.keeps_conditions(Storing::Whole));
     }
 

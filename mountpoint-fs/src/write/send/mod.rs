@@ -16,5 +16,5 @@ pub(super) mod optimistic_create;
 pub(super) mod part_sizes;
 pub(super) mod parts_in_flight;
 pub(super) mod permission;
-pub(super) mod proof;
+pub(super) mod permission_probe;
 pub(super) mod put;

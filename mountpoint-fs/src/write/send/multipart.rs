@@ -21,7 +21,7 @@ use super::features::{Storing, Uses};
 use super::optimistic_create::ask_first;
 use crate::mutate::completion_tags::Completed;
 use crate::mutate::fault::Doubt;
-use crate::mutate::lost_upload::Wanted;
+use crate::mutate::lost_upload::IntendedObject;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
@@ -48,13 +48,13 @@ enum Source {
     Object(CopiedRange),
 }
 
-/// The one that is told of a part that failed.
+/// The party that handles the failure of a part.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// The file: it has failed, and the upload is aborted.
+enum FailureOwner {
+    /// The file fails, and the upload is aborted.
     File,
-    /// The caller, which waits for the part and decides what its failure means.
-    Waiting,
+    /// The caller waits for the part and decides what its failure means.
+    Caller,
 }
 
 /// An upload that S3 knows.
@@ -131,12 +131,12 @@ impl Upload {
 
     /// Sends the next part.
     pub(in crate::write) fn put(self: &Arc<Self>, body: Bytes, checksum: Option<Checksum>) {
-        self.add(Source::Bytes(body, checksum), Told::File);
+        self.add(Source::Bytes(body, checksum), FailureOwner::File);
     }
 
     /// Has S3 copy a range of an object into the next part.
     pub(in crate::write) fn copy(self: &Arc<Self>, source: CopiedRange) {
-        self.add(Source::Object(source), Told::File);
+        self.add(Source::Object(source), FailureOwner::File);
     }
 
     /// As [`Self::copy`], for a caller that waits for the outcome. The upload is not completed
@@ -145,10 +145,10 @@ impl Upload {
         self: &Arc<Self>,
         source: CopiedRange,
     ) -> SharedOutcome<Result<Part, FsError>> {
-        self.add(Source::Object(source), Told::Waiting)
+        self.add(Source::Object(source), FailureOwner::Caller)
     }
 
-    fn add(self: &Arc<Self>, source: Source, told: Told) -> SharedOutcome<Result<Part, FsError>> {
+    fn add(self: &Arc<Self>, source: Source, failure_owner: FailureOwner) -> SharedOutcome<Result<Part, FsError>> {
         let settled = SharedOutcome::new();
         let number = {
             let mut parts = self.parts.lock();
@@ -167,7 +167,7 @@ impl Upload {
         background::run(async move {
             let sent = this.send(number, source).await;
             drop(in_flight);
-            let failed = sent.as_ref().err().filter(|_| told == Told::File).cloned();
+            let failed = sent.as_ref().err().filter(|_| failure_owner == FailureOwner::File).cloned();
             if let Some(error) = &failed {
                 this.context.permission.failed(&this.key, error);
                 this.failure.set(error);
@@ -273,7 +273,7 @@ impl Upload {
                         features.refused(Storing::InParts, &uses, &error);
                         if let Some(doubt) = self.doubt(&error) {
                             let client = &*self.context.client;
-                            let wanted = Wanted {
+                            let wanted = IntendedObject {
                                 size,
                                 parts: &parts,
                                 old: old.as_ref(),

@@ -80,7 +80,7 @@ pub(in crate::write) async fn put_unasked(
     let stored = put(context, key, body, checksum, condition, headers).await?;
     // An empty file may be meant for another program to fill.
     let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
-    if !is_suitable || !context.features.begin_proof() {
+    if !is_suitable || !context.features.begin_probe() {
         return Ok(stored);
     }
     let uses = context.features.reduce(Uses {

@@ -23,9 +23,9 @@ pub(super) const MIB: usize = 1 << 20;
 
 /// What a writer told of itself.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<Vec<String>>);
+pub(super) struct EventLog(Mutex<Vec<String>>);
 
-impl WriteObserver for Told {
+impl WriteObserver for EventLog {
     fn resumed(&self) -> Result<(), FsError> {
         self.0.lock().push("resumed".to_owned());
         Ok(())
@@ -49,7 +49,7 @@ pub(super) struct Bench {
     pub(super) context: Arc<WriteContext>,
     pub(super) budget: Arc<Budget>,
     pub(super) clock: Clock,
-    told: Arc<Told>,
+    told: Arc<EventLog>,
 }
 
 impl Bench {

@@ -7,7 +7,7 @@ use super::super::{Bucket, Capability, Case, Failure};
 use super::put::{crc32c, crc64nvme};
 use crate::testing::sim::pattern_bytes;
 use crate::types::{
-    AppendRequest, Checksum, ChecksumAlgorithm, ETag, KeptChecksum, PutOutput, PutRequest,
+    AppendRequest, Checksum, ChecksumAlgorithm, ETag, PutOutput, PutRequest, StoredChecksum,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -131,7 +131,7 @@ fn append_right_checksum(bucket: &Bucket) -> Result<(), Failure> {
         bucket.holds("object", b"one two")?;
         let key = bucket.key("object")?;
         let kept = bucket.wait(bucket.client.head_details(&key))?.checksum;
-        same("checksum", kept, KeptChecksum::Of(algorithm))?;
+        same("checksum", kept, StoredChecksum::Of(algorithm))?;
     }
     Ok(())
 }

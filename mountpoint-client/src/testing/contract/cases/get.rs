@@ -32,8 +32,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("get_beyond_the_end", get_beyond_the_end),
     Case::new("get_across_the_end", get_across_the_end),
     Case::new("get_of_empty_object", get_of_empty_object),
-    Case::new("front_of_objects", front_of_objects),
-    Case::new("front_of_missing_key", front_of_missing_key),
+    Case::new("first_bytes_of_objects", first_bytes_of_objects),
+    Case::new("first_bytes_of_missing_key", first_bytes_of_missing_key),
     Case::new("get_32_in_parallel", get_32_in_parallel),
     Case::new("get_same_range_twice_at_once", get_same_range_twice_at_once),
     Case::new("get_handle_dropped", get_handle_dropped),
@@ -67,7 +67,7 @@ fn get_tells_etag_and_size(bucket: &Bucket) -> Result<(), Failure> {
     )
 }
 
-fn front_of_objects(bucket: &Bucket) -> Result<(), Failure> {
+fn first_bytes_of_objects(bucket: &Bucket) -> Result<(), Failure> {
     for (size, len_max) in [
         (0, 1),
         (1, 1),
@@ -78,19 +78,20 @@ fn front_of_objects(bucket: &Bucket) -> Result<(), Failure> {
     ] {
         let bytes = pattern_bytes(1, 0..size);
         bucket.put("object", bytes.clone())?;
-        let front = bucket.wait(bucket.client.front(&bucket.key("object")?, len_max))?;
-        same("info", &front.info, &bucket.head("object")??)?;
+        let first_bytes =
+            bucket.wait(bucket.client.first_bytes(&bucket.key("object")?, len_max))?;
+        same("info", &first_bytes.info, &bucket.head("object")??)?;
         let len = bytes
             .len()
             .min(usize::try_from(len_max).unwrap_or(usize::MAX));
-        same_bytes(&front.bytes, &bytes[..len])?;
+        same_bytes(&first_bytes.bytes, &bytes[..len])?;
     }
     Ok(())
 }
 
-fn front_of_missing_key(bucket: &Bucket) -> Result<(), Failure> {
-    let front = bucket.wait(bucket.client.front(&bucket.key("object")?, 10));
-    refused(front, &[ErrorKind::NotFound])
+fn first_bytes_of_missing_key(bucket: &Bucket) -> Result<(), Failure> {
+    let first_bytes = bucket.wait(bucket.client.first_bytes(&bucket.key("object")?, 10));
+    refused(first_bytes, &[ErrorKind::NotFound])
 }
 
 fn get_with_right_etag(bucket: &Bucket) -> Result<(), Failure> {

@@ -43,7 +43,7 @@ impl Store {
         claims.length = input.content_length;
         let is_given = !claims.checksums.is_empty();
         let conditions = write_conditions!(input, quirks);
-        let kept = bucket.kept_checksum(&input.key);
+        let kept = bucket.stored_checksum(&input.key);
         if !is_given {
             claims.algorithm = kept.as_ref().map(|kept| kept.algorithm);
         }
@@ -84,7 +84,7 @@ impl Store {
 }
 
 impl Bucket {
-    fn kept_checksum(&self, key: &str) -> Option<Checksum> {
+    fn stored_checksum(&self, key: &str) -> Option<Checksum> {
         let objects = self.objects.read();
         objects.get(key)?.extra.as_ref()?.checksum.clone()
     }

@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use crate::types::{
     AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
-    ETag, Front, GetOutput, KeptChecksum, Key, ObjectDetails, ObjectHeaders, ObjectInfo,
-    PutCondition, PutOutput, PutRequest,
+    ETag, FirstBytes, GetOutput, Key, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
+    PutOutput, PutRequest, StoredChecksum,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -86,7 +86,7 @@ impl Store {
             last_modified: time_of_write(self.writes),
             headers,
             restored: false,
-            checksum: KeptChecksum::None,
+            checksum: StoredChecksum::None,
         });
         PutOutput { etag }
     }
@@ -128,12 +128,12 @@ impl Store {
         Ok(object.head())
     }
 
-    pub(crate) fn front(&self, key: &Key, len_max: u32) -> Result<Front, ClientError> {
+    pub(crate) fn first_bytes(&self, key: &Key, len_max: u32) -> Result<FirstBytes, ClientError> {
         let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
         check_readable(object)?;
         let info = object.head();
         let content = object.content.slice(0..info.size.min(u64::from(len_max)));
-        Ok(Front {
+        Ok(FirstBytes {
             info,
             bytes: content.to_vec().into(),
         })
@@ -147,8 +147,8 @@ impl Store {
             version_id: None,
             checksum: object.checksum,
             whole: match object.checksum {
-                KeptChecksum::Of(algorithm) => Some(checksum_of(algorithm, &object.content)),
-                KeptChecksum::None | KeptChecksum::Other => None,
+                StoredChecksum::Of(algorithm) => Some(checksum_of(algorithm, &object.content)),
+                StoredChecksum::None | StoredChecksum::Other => None,
             },
         })
     }
@@ -198,7 +198,7 @@ impl Store {
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
         }
         let given = kept(request.checksum);
-        if given != KeptChecksum::None && given != object.checksum {
+        if given != StoredChecksum::None && given != object.checksum {
             let what = "Checksum Type mismatch";
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
         }
@@ -211,7 +211,7 @@ impl Store {
         Ok(output)
     }
 
-    fn keep_checksum(&mut self, key: &Key, checksum: KeptChecksum) {
+    fn keep_checksum(&mut self, key: &Key, checksum: StoredChecksum) {
         let object = self.objects.get_mut(key.as_str().as_bytes());
         Arc::make_mut(object.expect("it was just written")).checksum = checksum;
     }
@@ -327,11 +327,11 @@ impl Store {
 }
 
 /// The checksum that an object keeps that was put with `checksum`.
-fn kept(checksum: Option<Checksum>) -> KeptChecksum {
+fn kept(checksum: Option<Checksum>) -> StoredChecksum {
     match checksum {
-        None => KeptChecksum::None,
-        Some(Checksum::Crc32c(_)) => KeptChecksum::Of(ChecksumAlgorithm::Crc32c),
-        Some(Checksum::Crc64Nvme(_)) => KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme),
+        None => StoredChecksum::None,
+        Some(Checksum::Crc32c(_)) => StoredChecksum::Of(ChecksumAlgorithm::Crc32c),
+        Some(Checksum::Crc64Nvme(_)) => StoredChecksum::Of(ChecksumAlgorithm::Crc64Nvme),
     }
 }
 

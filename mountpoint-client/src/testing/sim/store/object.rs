@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::types::{ETag, KeptChecksum, Key, ObjectHeaders, ObjectInfo};
+use crate::types::{ETag, Key, ObjectHeaders, ObjectInfo, StoredChecksum};
 
 use super::content::Content;
 
@@ -23,7 +23,7 @@ pub struct SimObject {
     /// Whether an archived object has a restored copy.
     pub restored: bool,
     /// Checksum that the object was put with: appended bytes must have one of this kind.
-    pub checksum: KeptChecksum,
+    pub checksum: StoredChecksum,
 }
 
 impl SimObject {
@@ -37,7 +37,7 @@ impl SimObject {
             last_modified: time_of_write(0),
             headers: ObjectHeaders::default(),
             restored: false,
-            checksum: KeptChecksum::None,
+            checksum: StoredChecksum::None,
         }
     }
 

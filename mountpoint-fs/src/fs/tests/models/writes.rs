@@ -33,7 +33,7 @@ enum Step {
     /// `ftruncate` to nothing of a file that is unchanged since its open.
     Cut(usize),
     Sync(usize),
-    Close(usize, Closer, Others),
+    Close(usize, Closer, OtherDescriptors),
     Release(usize),
     Read(usize),
     Unlink(usize),
@@ -646,7 +646,7 @@ impl Model {
         self.check("a store");
     }
 
-    fn close(&mut self, index: usize, closer: Closer, others: Others) {
+    fn close(&mut self, index: usize, closer: Closer, others: OtherDescriptors) {
         let Some(index) = self.handle_of(index) else {
             return;
         };
@@ -654,7 +654,8 @@ impl Model {
         let open = &self.open[index];
         let closing = Closes(closer, others);
         let outcome = now(self.mount.fs.flush(open.handle, &closing));
-        let is_untouched = !open.was_written && (closer == Closer::Child || others == Others::Held);
+        let is_untouched =
+            !open.was_written && (closer == Closer::Child || others == OtherDescriptors::Held);
         let may_not_store = closer == Closer::Child || is_untouched;
         if may_not_store && outcome.is_ok() && self.actual() == before {
             return self.check("a close that stores nothing");
@@ -791,7 +792,11 @@ fn step() -> impl Strategy<Value = Step> {
     let handle = any::<usize>;
     let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Exclusive]);
     let closer = prop::sample::select(vec![Closer::Opener, Closer::Child, Closer::Heir]);
-    let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
+    let others = prop::sample::select(vec![
+        OtherDescriptors::Held,
+        OtherDescriptors::None,
+        OtherDescriptors::Unknown,
+    ]);
     use Trouble::*;
     let any_of = prop::sample::select::<Trouble>;
     let all = [

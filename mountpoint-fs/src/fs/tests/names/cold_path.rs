@@ -7,7 +7,7 @@ use mountpoint_client::types::ListRequest;
 use mountpoint_client::{ErrorKind, ObjectClient};
 
 use super::*;
-use crate::config::limits::{FRONT_FAILED_AGE, FRONT_LEN, LOOKUP_KEYS};
+use crate::config::limits::{FIRST_BYTES_LEN, FRONT_FAILED_AGE, LOOKUP_KEYS};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -71,7 +71,7 @@ impl Steps {
         let ino = self.stat(path).unwrap();
         let opened = self.run(fs.open(ino, READ)).unwrap();
         let data = self
-            .run(fs.read(opened.handle, 0, FRONT_LEN, true))
+            .run(fs.read(opened.handle, 0, FIRST_BYTES_LEN, true))
             .unwrap();
         fs.release(opened.handle);
         let (steps, requests) = self.counts();

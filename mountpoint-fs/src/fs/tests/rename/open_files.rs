@@ -83,7 +83,7 @@ fn a_process_does_not_rename_what_another_writes() {
     }
 }
 
-/// It would be stored under the old name.
+/// A close would store these bytes under the old name.
 #[test]
 fn what_is_written_behind_such_a_rename_is_refused() {
     let mount = writable(&[]);
@@ -203,7 +203,7 @@ fn a_crash_before_the_copy_leaves_the_whole_file() {
     assert_eq!(content(&next, "a").unwrap(), BYTES);
 }
 
-/// What was begun goes on: the close waits for it.
+/// The store that was begun continues: the close waits for it.
 #[test]
 fn a_signal_while_it_is_stored_ends_the_rename() {
     let mount = manual(&[], all_changes());

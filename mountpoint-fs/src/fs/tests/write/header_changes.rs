@@ -90,17 +90,17 @@ impl Way {
 #[test]
 fn a_copy_onto_itself_is_told_of_alike_whoever_asks_for_it() {
     #[derive(Clone, Copy, Debug)]
-    enum Told {
+    enum Expected {
         Done,
         Stale,
         Denied,
     }
     for (fault, told) in [
-        (Fault::Fail(ErrorKind::NotFound), Told::Stale),
-        (Fault::Fail(ErrorKind::PreconditionFailed), Told::Stale),
-        (Fault::Fail(ErrorKind::Unsupported), Told::Done),
-        (Fault::Fail(ErrorKind::Denied), Told::Denied),
-        (Fault::Repeat, Told::Done),
+        (Fault::Fail(ErrorKind::NotFound), Expected::Stale),
+        (Fault::Fail(ErrorKind::PreconditionFailed), Expected::Stale),
+        (Fault::Fail(ErrorKind::Unsupported), Expected::Done),
+        (Fault::Fail(ErrorKind::Denied), Expected::Denied),
+        (Fault::Repeat, Expected::Done),
     ] {
         for way in WAYS {
             let mount = way.mount();
@@ -113,9 +113,9 @@ fn a_copy_onto_itself_is_told_of_alike_whoever_asks_for_it() {
             let outcome = way.run(&mount);
             let case = format!("{way:?} {fault:?} {outcome:?}");
             match told {
-                Told::Done => assert!(outcome.is_ok(), "{case}"),
-                Told::Stale => assert!(matches!(outcome, Err(FsError::Stale(_))), "{case}"),
-                Told::Denied => assert!(matches!(outcome, Err(FsError::Denied(_))), "{case}"),
+                Expected::Done => assert!(outcome.is_ok(), "{case}"),
+                Expected::Stale => assert!(matches!(outcome, Err(FsError::Stale(_))), "{case}"),
+                Expected::Denied => assert!(matches!(outcome, Err(FsError::Denied(_))), "{case}"),
             }
             let uploads = now(mountpoint_client::ObjectClient::list_uploads(
                 &*mount.bucket,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use fuser::{FileHandle, INodeNo};
 
-use crate::fuse::init::Wishes;
+use crate::fuse::init::SessionLimits;
 use crate::fuse::reply::{DirectoryReply, FuserReply, Reply, ReplyTo, SharedDirectory};
 use crate::fuse::request_loop::{RequestLoop, Service};
 use crate::fuse::wire::{Header, InitReply, Mutation, Operation, Request};
@@ -16,7 +16,7 @@ use crate::sync::Mutex;
 /// What the library calls.
 pub(super) struct Bridge {
     service: Service,
-    pub(super) wishes: Wishes,
+    pub(super) limits: SessionLimits,
     /// Set when kernel and file system have agreed, which comes before anything else.
     loops: OnceLock<Loops>,
 }
@@ -29,10 +29,10 @@ struct Loops {
 }
 
 impl Bridge {
-    pub(super) fn new(service: Service, wishes: Wishes) -> Self {
+    pub(super) fn new(service: Service, limits: SessionLimits) -> Self {
         Self {
             service,
-            wishes,
+            limits,
             loops: OnceLock::new(),
         }
     }
@@ -48,34 +48,34 @@ impl Bridge {
     /// Serves `operation` on `ino`.
     pub(super) fn serve(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         operation: Operation<'_>,
         reply: FuserReply,
     ) {
-        self.serve_request(asker, ino, operation, Some(reply));
+        self.serve_request(requester, ino, operation, Some(reply));
     }
 
     /// Serves a change of names or attributes.
     pub(super) fn mutate(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         mutation: Mutation<'_>,
         reply: FuserReply,
     ) {
-        self.serve(asker, ino, Operation::Mutate(mutation), reply);
+        self.serve(requester, ino, Operation::Mutate(mutation), reply);
     }
 
     /// Serves a request, with a reply where somebody waits.
     pub(super) fn serve_request(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         operation: Operation<'_>,
         reply: Option<FuserReply>,
     ) {
-        let header = header(asker, ino, reply.is_some());
+        let header = header(requester, ino, reply.is_some());
         let reply = reply.map(|reply| ReplyTo::fuser(header.unique, reply));
         let request = Request { header, operation };
         self.with_loop(|serving| serving.serve_parsed(&request, reply));
@@ -84,12 +84,12 @@ impl Bridge {
     /// Lists a directory into the library's own reply, whose size it does not tell.
     pub(super) fn list(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         place: (FileHandle, u64),
         reply: DirectoryReply,
     ) {
-        let header = header(asker, ino, true);
+        let header = header(requester, ino, true);
         let plus = matches!(reply, DirectoryReply::Entries(_));
         let (sink, place) = (SharedDirectory::new(reply), (HandleNo(place.0.0), place.1));
         let reply = FuserReply::Directory(sink.clone());
@@ -110,12 +110,12 @@ impl Bridge {
     }
 }
 
-fn header(asker: &fuser::Request, ino: INodeNo, wants_reply: bool) -> Header {
+fn header(requester: &fuser::Request, ino: INodeNo, wants_reply: bool) -> Header {
     Header {
-        unique: asker.unique().0,
+        unique: requester.unique().0,
         node: ino.0,
-        uid: asker.uid(),
-        pid: asker.pid(),
+        uid: requester.uid(),
+        pid: requester.pid(),
         wants_reply,
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use fuser::{InitFlags, KernelConfig};
 
-use crate::fuse::init::{Negotiation, READAHEAD_MAX, Wishes, negotiate};
+use crate::fuse::init::{Negotiation, READAHEAD_MAX, SessionLimits, negotiate};
 use crate::fuse::session_options::SessionError;
 use crate::fuse::transport::handshake::log_agreed;
 use crate::fuse::wire::{InitReply, InitRequest, init_flags};
@@ -13,7 +13,7 @@ use crate::fuse::wire::{InitReply, InitRequest, init_flags};
 ///
 /// The library speaks its own minor version, always asks for asynchronous reads and large writes,
 /// and lets requests be as large as `max_write`.
-pub(super) fn agree(config: &mut KernelConfig, wishes: Wishes) -> io::Result<InitReply> {
+pub(super) fn agree(config: &mut KernelConfig, limits: SessionLimits) -> io::Result<InitReply> {
     let version = config.kernel_abi();
     let offer = InitRequest {
         major: version.0,
@@ -21,7 +21,7 @@ pub(super) fn agree(config: &mut KernelConfig, wishes: Wishes) -> io::Result<Ini
         readahead_max: READAHEAD_MAX,
         flags: config.capabilities().bits() | init_flags::INIT_EXT,
     };
-    let agreed = match negotiate(&offer, wishes) {
+    let agreed = match negotiate(&offer, limits) {
         Negotiation::Agreed(agreed) => InitReply {
             minor: MINOR,
             ..agreed

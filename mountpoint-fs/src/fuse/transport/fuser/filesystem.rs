@@ -25,33 +25,33 @@ use crate::fuse::wire::{
 
 impl Filesystem for Bridge {
     fn init(&mut self, _: &fuser::Request, config: &mut KernelConfig) -> io::Result<()> {
-        self.begin(&agree(config, self.wishes)?);
+        self.begin(&agree(config, self.limits)?);
         Ok(())
     }
 
-    fn lookup(&self, asker: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let reply = FuserReply::Entry(reply);
-        self.serve(asker, parent, Operation::Lookup { name }, reply);
+        self.serve(requester, parent, Operation::Lookup { name }, reply);
     }
 
-    fn forget(&self, asker: &fuser::Request, ino: INodeNo, count: u64) {
-        self.serve_request(asker, ino, Operation::Forget { count }, None);
+    fn forget(&self, requester: &fuser::Request, ino: INodeNo, count: u64) {
+        self.serve_request(requester, ino, Operation::Forget { count }, None);
     }
 
     fn getattr(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         _: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
         let reply = FuserReply::Attributes(reply);
-        self.serve(asker, ino, Operation::GetAttributes, reply);
+        self.serve(requester, ino, Operation::GetAttributes, reply);
     }
 
     fn setattr(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -75,16 +75,16 @@ impl Filesystem for Bridge {
         };
         let change = attribute_change(&numbers, (atime, mtime), handle);
         let reply = FuserReply::Attributes(reply);
-        self.mutate(asker, ino, Mutation::SetAttributes(change), reply);
+        self.mutate(requester, ino, Mutation::SetAttributes(change), reply);
     }
 
-    fn readlink(&self, asker: &fuser::Request, ino: INodeNo, reply: ReplyData) {
-        self.serve(asker, ino, Operation::ReadLink, FuserReply::Data(reply));
+    fn readlink(&self, requester: &fuser::Request, ino: INodeNo, reply: ReplyData) {
+        self.serve(requester, ino, Operation::ReadLink, FuserReply::Data(reply));
     }
 
     fn mknod(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -93,12 +93,12 @@ impl Filesystem for Bridge {
         reply: ReplyEntry,
     ) {
         let reply = FuserReply::Entry(reply);
-        self.serve(asker, parent, Operation::MakeNode { name, mode }, reply);
+        self.serve(requester, parent, Operation::MakeNode { name, mode }, reply);
     }
 
     fn mkdir(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -106,22 +106,22 @@ impl Filesystem for Bridge {
         reply: ReplyEntry,
     ) {
         let reply = FuserReply::Entry(reply);
-        self.mutate(asker, parent, Mutation::MakeDirectory { name, mode }, reply);
+        self.mutate(requester, parent, Mutation::MakeDirectory { name, mode }, reply);
     }
 
-    fn unlink(&self, asker: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let reply = FuserReply::Empty(reply);
-        self.mutate(asker, parent, Mutation::Unlink { name }, reply);
+        self.mutate(requester, parent, Mutation::Unlink { name }, reply);
     }
 
-    fn rmdir(&self, asker: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let reply = FuserReply::Empty(reply);
-        self.mutate(asker, parent, Mutation::RemoveDirectory { name }, reply);
+        self.mutate(requester, parent, Mutation::RemoveDirectory { name }, reply);
     }
 
     fn symlink(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         target: &Path,
@@ -130,7 +130,7 @@ impl Filesystem for Bridge {
         let target = target.as_os_str();
         let reply = FuserReply::Entry(reply);
         self.mutate(
-            asker,
+            requester,
             parent,
             Mutation::SymbolicLink { name, target },
             reply,
@@ -139,7 +139,7 @@ impl Filesystem for Bridge {
 
     fn rename(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         new_directory: INodeNo,
@@ -153,30 +153,30 @@ impl Filesystem for Bridge {
             new_name,
             mode: rename_mode(flags),
         };
-        self.mutate(asker, parent, rename, FuserReply::Empty(reply));
+        self.mutate(requester, parent, rename, FuserReply::Empty(reply));
     }
 
     fn link(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         _: INodeNo,
         parent: INodeNo,
         name: &OsStr,
         reply: ReplyEntry,
     ) {
         let reply = FuserReply::Entry(reply);
-        self.mutate(asker, parent, Mutation::HardLink { name }, reply);
+        self.mutate(requester, parent, Mutation::HardLink { name }, reply);
     }
 
-    fn open(&self, asker: &fuser::Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, requester: &fuser::Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = flags.0.cast_unsigned();
         let reply = FuserReply::Open(reply);
-        self.serve(asker, ino, Operation::Open { flags }, reply);
+        self.serve(requester, ino, Operation::Open { flags }, reply);
     }
 
     fn create(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -189,12 +189,12 @@ impl Filesystem for Bridge {
             flags: flags.cast_unsigned(),
             mode,
         };
-        self.serve(asker, parent, create, FuserReply::Create(reply));
+        self.serve(requester, parent, create, FuserReply::Create(reply));
     }
 
     fn read(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -210,12 +210,12 @@ impl Filesystem for Bridge {
             // Only reads that bypass the page cache name the owner of a lock.
             fills_cache: owner.is_none(),
         };
-        self.serve(asker, ino, read, FuserReply::Data(reply));
+        self.serve(requester, ino, read, FuserReply::Data(reply));
     }
 
     fn write(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -230,24 +230,24 @@ impl Filesystem for Bridge {
             offset,
             data: Content(data),
         };
-        self.serve(asker, ino, write, FuserReply::Write(reply));
+        self.serve(requester, ino, write, FuserReply::Write(reply));
     }
 
     fn flush(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
         let flush = Operation::Flush { handle: handle.0 };
-        self.serve(asker, ino, flush, FuserReply::Empty(reply));
+        self.serve(requester, ino, flush, FuserReply::Empty(reply));
     }
 
     fn release(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
@@ -256,81 +256,81 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         let release = Operation::Release { handle: handle.0 };
-        self.serve(asker, ino, release, FuserReply::Empty(reply));
+        self.serve(requester, ino, release, FuserReply::Empty(reply));
     }
 
     fn fsync(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: bool,
         reply: ReplyEmpty,
     ) {
         let sync = Operation::Sync { handle: handle.0 };
-        self.serve(asker, ino, sync, FuserReply::Empty(reply));
+        self.serve(requester, ino, sync, FuserReply::Empty(reply));
     }
 
-    fn opendir(&self, asker: &fuser::Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, requester: &fuser::Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let reply = FuserReply::Open(reply);
-        self.serve(asker, ino, Operation::OpenDirectory, reply);
+        self.serve(requester, ino, Operation::OpenDirectory, reply);
     }
 
     fn readdir(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
         let reply = DirectoryReply::Names(reply);
-        self.list(asker, ino, (handle, offset), reply);
+        self.list(requester, ino, (handle, offset), reply);
     }
 
     fn readdirplus(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
         let reply = DirectoryReply::Entries(reply);
-        self.list(asker, ino, (handle, offset), reply);
+        self.list(requester, ino, (handle, offset), reply);
     }
 
     fn releasedir(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
         let release = Operation::ReleaseDirectory { handle: handle.0 };
-        self.serve(asker, ino, release, FuserReply::Empty(reply));
+        self.serve(requester, ino, release, FuserReply::Empty(reply));
     }
 
     fn fsyncdir(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         _: FileHandle,
         _: bool,
         reply: ReplyEmpty,
     ) {
         let reply = FuserReply::Empty(reply);
-        self.serve(asker, ino, Operation::SyncDirectory, reply);
+        self.serve(requester, ino, Operation::SyncDirectory, reply);
     }
 
-    fn statfs(&self, asker: &fuser::Request, ino: INodeNo, reply: ReplyStatfs) {
-        self.serve(asker, ino, Operation::StatFs, FuserReply::StatFs(reply));
+    fn statfs(&self, requester: &fuser::Request, ino: INodeNo, reply: ReplyStatfs) {
+        self.serve(requester, ino, Operation::StatFs, FuserReply::StatFs(reply));
     }
 
     fn setxattr(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -343,34 +343,34 @@ impl Filesystem for Bridge {
             value: Content(value),
             flags: flags.cast_unsigned(),
         };
-        self.mutate(asker, ino, set, FuserReply::Empty(reply));
+        self.mutate(requester, ino, set, FuserReply::Empty(reply));
     }
 
     fn getxattr(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         name: &OsStr,
         size: u32,
         reply: ReplyXattr,
     ) {
         let get = Operation::ExtendedAttribute { name, size };
-        self.serve(asker, ino, get, FuserReply::ExtendedAttribute(reply));
+        self.serve(requester, ino, get, FuserReply::ExtendedAttribute(reply));
     }
 
-    fn listxattr(&self, asker: &fuser::Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, requester: &fuser::Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let list = Operation::ExtendedAttributes { size };
-        self.serve(asker, ino, list, FuserReply::ExtendedAttribute(reply));
+        self.serve(requester, ino, list, FuserReply::ExtendedAttribute(reply));
     }
 
-    fn removexattr(&self, asker: &fuser::Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, requester: &fuser::Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let remove = Mutation::RemoveExtendedAttribute { name };
-        self.mutate(asker, ino, remove, FuserReply::Empty(reply));
+        self.mutate(requester, ino, remove, FuserReply::Empty(reply));
     }
 
     fn ioctl(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
@@ -380,12 +380,12 @@ impl Filesystem for Bridge {
         reply: ReplyIoctl,
     ) {
         let ioctl = Operation::Unsupported(Unsupported::Ioctl);
-        self.serve(asker, ino, ioctl, FuserReply::Ioctl(reply));
+        self.serve(requester, ino, ioctl, FuserReply::Ioctl(reply));
     }
 
     fn fallocate(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -400,7 +400,7 @@ impl Filesystem for Bridge {
             mode: mode.cast_unsigned(),
         };
         self.mutate(
-            asker,
+            requester,
             ino,
             Mutation::Allocate(allocate),
             FuserReply::Empty(reply),
@@ -409,7 +409,7 @@ impl Filesystem for Bridge {
 
     fn copy_file_range(
         &self,
-        asker: &fuser::Request,
+        requester: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -430,7 +430,7 @@ impl Filesystem for Bridge {
             is_wide: false,
         };
         self.mutate(
-            asker,
+            requester,
             ino,
             Mutation::CopyRange(copy),
             FuserReply::Write(reply),

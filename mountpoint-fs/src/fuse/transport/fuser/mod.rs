@@ -21,7 +21,7 @@ use mountpoint_crt_sys::fuse_device;
 
 use self::bridge::Bridge;
 use super::notices;
-use crate::fuse::init::Wishes;
+use crate::fuse::init::SessionLimits;
 use crate::fuse::reply::Channel;
 use crate::fuse::request_loop::Service;
 use crate::fuse::session_options::{SessionError, SessionOptions};
@@ -37,7 +37,7 @@ pub(super) fn start(
     config.n_threads = Some(options.threads);
     config.clone_fd = options.clone_descriptors && can_be_cloned(&device);
     let fs = Arc::clone(&service.fs);
-    let bridge = Bridge::new(service, Wishes::new(options)?);
+    let bridge = Bridge::new(service, SessionLimits::new(options)?);
     // Who may use the mount is checked with each request, as for the other transports.
     let session = fuser::Session::from_fd(bridge, device, SessionACL::All, config);
     let session = session.map_err(|error| match error.kind() {

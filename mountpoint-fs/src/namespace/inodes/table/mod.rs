@@ -17,7 +17,7 @@ use crate::sync::Mutex;
 
 mod changes;
 mod entries;
-mod surplus;
+mod evict;
 mod writers;
 
 use entries::Table;
@@ -25,7 +25,7 @@ pub(in crate::namespace) use entries::{Admitted, View};
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held
 /// for a few hash look-ups (a path's length of them to build a key) and at most for
-/// `limits::SURPLUS_LOOK` of them or for a shard of entries to be moved, and nothing foreign is
+/// `limits::EVICTION_LOOK` of them or for a shard of entries to be moved, and nothing foreign is
 /// called under it.
 #[derive(Debug)]
 pub(in crate::namespace) struct InodeTable {

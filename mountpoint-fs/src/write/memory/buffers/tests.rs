@@ -358,7 +358,7 @@ fn a_writer_that_is_served_has_what_came_back() {
         assert!(polled.is_pending());
         end();
         assert_eq!(*seen.1.lock(), Some(used - ((free - 1) << 20)));
-        assert_eq!(bench.budget.shortage(), None);
+        assert_eq!(bench.budget.deficit(), None);
         let grant = waiting.now_or_never().flatten();
         grants.push(grant.expect("it was served"));
     }

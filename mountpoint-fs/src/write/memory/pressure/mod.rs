@@ -66,13 +66,13 @@ pub(in crate::write) struct MemoryPressure {
     /// One of `holding` is to send its buffer.
     send_first: Notify,
     /// Progress when it was looked at last. A leaf.
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<LastProgress>>,
     /// Open files. A leaf.
     writers: Mutex<Writers>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LastProgress {
     moves: u64,
     since: Duration,
 }
@@ -248,7 +248,7 @@ impl MemoryPressure {
         let moves = self.moves.load(Ordering::Relaxed);
         let waited = {
             let mut seen = self.seen.lock();
-            let start = Seen { moves, since: now };
+            let start = LastProgress { moves, since: now };
             let last = seen.get_or_insert(start);
             if is_moving || moves - last.moves >= MEMORY_PROGRESS_MIN {
                 *last = start;

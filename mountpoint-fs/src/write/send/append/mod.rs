@@ -49,7 +49,7 @@ pub(in crate::write) struct AppendUpload {
 }
 
 /// The object that a part is appended to.
-struct Before {
+struct AppendBase {
     stored: Stored,
     /// As [`AppendUpload::whole`].
     whole: Option<Checksum>,
@@ -133,7 +133,7 @@ impl AppendUpload {
             };
             let outcome = match before {
                 Ok(stored) => {
-                    let before = stored.map(|stored| Before { stored, whole });
+                    let before = stored.map(|stored| AppendBase { stored, whole });
                     part.send((before, offset), body, checksum).await
                 }
                 Err(error) => {
@@ -203,7 +203,7 @@ fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
 impl AppendedPart {
     async fn send(
         &self,
-        (before, offset): (Option<Before>, u64),
+        (before, offset): (Option<AppendBase>, u64),
         body: Bytes,
         checksum: Option<Checksum>,
     ) -> Result<Stored, FsError> {
@@ -231,7 +231,7 @@ impl AppendedPart {
 async fn append(
     context: &SendContext,
     key: &Key,
-    Before { stored, whole }: Before,
+    AppendBase { stored, whole }: AppendBase,
     body: Bytes,
     checksum: Option<Checksum>,
 ) -> Result<Stored, FsError> {

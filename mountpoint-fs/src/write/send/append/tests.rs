@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimObject, Time, When};
-use mountpoint_client::types::{Checksum, ChecksumAlgorithm, KeptChecksum};
+use mountpoint_client::types::{Checksum, ChecksumAlgorithm, StoredChecksum};
 
 use crate::operation::FsError;
 use crate::write::checksum::RunningChecksum;
@@ -66,7 +66,7 @@ fn each_full_part_is_appended_and_the_rest_at_the_end() {
         let object = bench.client.object("key").unwrap();
         assert!(object.content.to_vec() == pattern(len), "{len}");
         assert_eq!(object.etag, stored.etag);
-        let kept = KeptChecksum::Of(ChecksumAlgorithm::Crc32c);
+        let kept = StoredChecksum::Of(ChecksumAlgorithm::Crc32c);
         assert_eq!(
             object.checksum, kept,
             "{len}: its parts went with checksums"

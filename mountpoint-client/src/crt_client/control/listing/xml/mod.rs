@@ -277,7 +277,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What is wrong at this place, which at the end of the answer is that it ends.
+    /// The error at this place. At the end of the answer the error is that the answer ends.
     fn bad(&self, what: &str) -> Unreadable {
         if self.reader.buffer_position() >= self.len {
             Unreadable::Cut

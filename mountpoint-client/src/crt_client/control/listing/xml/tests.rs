@@ -113,7 +113,7 @@ fn text_is_read_as_xml_writes_it() {
     }
 }
 
-/// What is between the first tag and the last of a page without names.
+/// Checks a page without names that has `inside` between its first tag and its last.
 #[track_caller]
 fn check_page(inside: &str, expected: Result<SentPage<'_>, &str>) {
     let body = format!("{OPEN}{inside}{CLOSE}");
@@ -351,7 +351,7 @@ proptest! {
         drop(read(&bytes));
     }
 
-    /// The same near a real listing: some bytes of it replaced, some taken out.
+    /// A real listing with some bytes replaced and some taken out.
     #[test]
     fn a_damaged_listing_is_survived(
         damage in proptest::collection::vec((0..LISTING.len(), any::<u8>()), 1..8),

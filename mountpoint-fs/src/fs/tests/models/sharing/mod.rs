@@ -27,7 +27,7 @@ enum Step {
     Misplaced(usize),
     Cut(usize),
     Sync(usize),
-    Close(usize, Closer, Others),
+    Close(usize, Closer, OtherDescriptors),
     Release(usize),
     Read(usize, usize),
     /// Opens for reading, and stays open.
@@ -82,7 +82,11 @@ fn step() -> impl Strategy<Value = Step> {
         Closer::Child,
         Closer::Heir,
     ]);
-    let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
+    let others = prop::sample::select(vec![
+        OtherDescriptors::Held,
+        OtherDescriptors::None,
+        OtherDescriptors::Unknown,
+    ]);
     let operations = prop::sample::select(vec![
         Operation::PutObject,
         Operation::PutObject,
@@ -160,7 +164,11 @@ fn cutting_step() -> impl Strategy<Value = Step> {
     let any_of = any::<usize>;
     let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Both]);
     let closer = prop::sample::select(vec![Closer::Opener, Closer::Child, Closer::Heir]);
-    let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
+    let others = prop::sample::select(vec![
+        OtherDescriptors::Held,
+        OtherDescriptors::None,
+        OtherDescriptors::Unknown,
+    ]);
     prop_oneof![
         7 => (mount(), name(), how).prop_map(|(mount, name, how)| Step::Open(mount, name, how)),
         8 => (any_of(), 1..9_usize).prop_map(|(index, len)| Step::Write(index, Len::Small(len))),

@@ -493,7 +493,7 @@ impl Model {
         self.stored(index, &before, outcome);
     }
 
-    fn close(&mut self, index: usize, closer: Closer, others: Others) {
+    fn close(&mut self, index: usize, closer: Closer, others: OtherDescriptors) {
         let Some(index) = self.index(index) else {
             return;
         };
@@ -505,7 +505,7 @@ impl Model {
             return;
         }
         let is_untouched =
-            !before.was_written && (closer == Closer::Child || others == Others::Held);
+            !before.was_written && (closer == Closer::Child || others == OtherDescriptors::Held);
         let may_not_store = closer == Closer::Child || is_untouched;
         if !may_not_store || outcome.is_err() {
             self.stored(index, &before, outcome);

@@ -13,7 +13,7 @@ use crate::write::failure::failed;
 
 /// Tries whether an object `key` that carries `headers` may be stored, and settles `outcome`.
 /// Goes on if nobody waits.
-pub(in crate::write) fn try_storing(
+pub(in crate::write) fn probe_permission(
     context: Arc<SendContext>,
     key: Key,
     headers: ObjectHeaders,
@@ -37,7 +37,7 @@ pub(in crate::write) fn try_storing(
         // Before the file is stored: a server that ends an upload by its key would take the
         // object for a part of it.
         if let Some(upload) = upload {
-            end_proof(&context, &upload).await;
+            end_probe(&context, &upload).await;
         }
         outcome.settle(proven);
         drop(pending);
@@ -54,13 +54,13 @@ async fn try_to_store(
         Err(error) => return (None, Err(error)),
     };
     context.journal.begun(&upload).await;
-    let body = Bytes::from_static(PROOF_BODY);
+    let body = Bytes::from_static(PROBE_BODY);
     let sent = context.client.put_part(&upload, PartNumber(1), body, None);
     let sent = sent.await.map(drop);
     (Some(upload), sent)
 }
 
-async fn end_proof(context: &SendContext, upload: &Upload) {
+async fn end_probe(context: &SendContext, upload: &Upload) {
     match context.client.abort_upload(upload).await {
         Ok(()) => context.journal.ended(upload),
         Err(error) if error.kind == ErrorKind::NoSuchUpload => context.journal.ended(upload),
@@ -72,4 +72,4 @@ async fn end_proof(context: &SendContext, upload: &Upload) {
 }
 
 /// What is sent to be refused or thrown away. Not empty: some servers take no empty part.
-const PROOF_BODY: &[u8] = b"\0";
+const PROBE_BODY: &[u8] = b"\0";

@@ -7,7 +7,7 @@ use mountpoint_client::types::ETag;
 
 use super::*;
 use crate::config::limits::{
-    INODES_MAX_LEAST, INODES_PER_SECOND_MAX, SURPLUS_PAUSE_MIN, SURPLUS_PERIOD,
+    EVICTION_PAUSE_MIN, EVICTION_PERIOD, INODES_MAX_LEAST, INODES_PER_SECOND_MAX,
 };
 use crate::namespace::inodes::inode::{Moment, Observed};
 use crate::namespace::inodes::writing::Writing;
@@ -70,8 +70,8 @@ fn sweep(
 ) -> (Vec<String>, Duration) {
     let mut all = Vec::new();
     loop {
-        let Surplus { names, pause } = table.surplus(max);
-        assert!(names.len() <= SURPLUS_LOOK, "{} in one call", names.len());
+        let EvictionBatch { names, pause } = table.eviction_batch(max);
+        assert!(names.len() <= EVICTION_LOOK, "{} in one call", names.len());
         for StaleName { directory, name } in names {
             let ino = table.child(directory, &name).expect("it means a file");
             if forgets(&name) {
@@ -121,7 +121,7 @@ fn each_call_looks_at_few_and_all_calls_together_bring_them_down() {
     assert_eq!(table.len(), max - max / 8);
     assert_eq!(names.len() + table.len(), 20_000);
     // It goes on until they are few, and then begins only when there are too many.
-    assert_eq!(pause, SURPLUS_PAUSE_MIN);
+    assert_eq!(pause, EVICTION_PAUSE_MIN);
     admit(&table, "a", &Found::File(version()), 0);
     assert!(sweep(&table, max, |_| true).0.is_empty());
     admit(&table, "b", &Found::File(version()), 0);
@@ -144,10 +144,10 @@ fn what_is_valid_for_the_shortest_time_goes_first() {
 fn what_the_kernel_does_not_forget_is_not_named_again_and_again() {
     let table = files(5_000);
     let (names, pause) = sweep(&table, 100, |_| false);
-    assert_eq!((names.len(), pause), (5_000, SURPLUS_PERIOD));
+    assert_eq!((names.len(), pause), (5_000, EVICTION_PERIOD));
     // A second later it may be otherwise.
     let (names, pause) = sweep(&table, 100, |name| name.ends_with('7'));
-    assert_eq!((names.len(), pause), (5_000, SURPLUS_PERIOD));
+    assert_eq!((names.len(), pause), (5_000, EVICTION_PERIOD));
     let (names, _) = sweep(&table, 100, |_| true);
     assert_eq!((names.len(), table.len()), (4_412, 88));
 }
@@ -172,7 +172,7 @@ fn there_are_never_many_too_many_before_it_is_looked() {
 
 #[test]
 fn how_many_of_those_that_were_met_are_named() {
-    for (idle, surplus, len, expected) in [
+    for (idle, excess, len, expected) in [
         (0, 100, 1000, 0),
         (100, 0, 1000, 0),
         (100, 125, 1000, 25),
@@ -181,7 +181,7 @@ fn how_many_of_those_that_were_met_are_named() {
         (100, 7, 1000, 7),
         (1, 1, 1_000_000, 1),
     ] {
-        let quota = quota(idle, surplus, len);
-        assert_eq!(quota, expected, "{idle} idle, {surplus} of {len} too many");
+        let quota = quota(idle, excess, len);
+        assert_eq!(quota, expected, "{idle} idle, {excess} of {len} too many");
     }
 }

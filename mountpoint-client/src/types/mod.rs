@@ -1,163 +1,17 @@
 //! The values that go in and out of an [`ObjectClient`](crate::ObjectClient).
 //!
-//! Plain data: parsed once at the edge, so that what holds one of these types need not check it
-//! again.
+//! Plain data: parsed once at the edge, so that no later code need check it again.
 
-use std::fmt;
+mod etag;
+mod key;
+
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use md5::{Digest as _, Md5};
 
-/// A whole object key: UTF-8, 1 to 1024 bytes, cheap to clone.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Arc<str>);
-
-impl Key {
-    /// Longest key that S3 stores, in bytes of UTF-8 (S3 user guide, "Naming Amazon S3 objects").
-    pub const LEN_MAX: usize = 1024;
-
-    /// Ends the key of an object that a server lists without an ETag: it cannot be read, because
-    /// nothing tells its versions apart, and no file has a name with a NUL.
-    pub const NO_ETAG: &str = "\0no ETag";
-
-    /// The key `text`, or `None` if S3 could not store it (empty, or longer than [`Key::LEN_MAX`]).
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        (!text.is_empty() && text.len() <= Self::LEN_MAX).then(|| Self(Arc::from(text)))
-    }
-
-    /// The key as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The defect of an object that a listing names by this key, which the server does not know.
-    ///
-    /// The object has no ETag ([`Key::NO_ETAG`]), or its key is not UTF-8, where a NUL and two
-    /// hexadecimal digits stand for a byte.
-    #[must_use]
-    pub fn why_made_up(&self) -> Option<&'static str> {
-        let is_byte = |text: &str| match text.as_bytes() {
-            [high, low, ..] => {
-                matches!(high, b'8' | b'9' | b'a'..=b'f')
-                    && matches!(low, b'0'..=b'9' | b'a'..=b'f')
-            }
-            _ => false,
-        };
-        if self.0.ends_with(Self::NO_ETAG) {
-            Some("no ETag at the server")
-        } else if self.0.split('\0').skip(1).any(is_byte) {
-            Some("a name that is not UTF-8")
-        } else {
-            None
-        }
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// S3's tag of one version of an object, byte for byte as the server sent it, quotes included.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ETag(Arc<str>);
-
-impl ETag {
-    /// Takes the header's value as it is.
-    #[must_use]
-    pub fn from_header(value: &str) -> Self {
-        Self(Arc::from(value))
-    }
-
-    /// The value for an `If-Match` header.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// This ETag in quotes, which some servers leave out of listings and want in a condition.
-    #[must_use]
-    pub fn quoted(&self) -> Self {
-        if self.0.ends_with('"') {
-            self.clone()
-        } else {
-            Self::from_header(&format!("\"{}\"", self.0))
-        }
-    }
-
-    /// Whether both name the same version: quotes are ignored, because some servers leave them out
-    /// of XML listings and put them into headers.
-    #[must_use]
-    pub fn matches(&self, other: &Self) -> bool {
-        self.0.trim_matches('"') == other.0.trim_matches('"')
-    }
-
-    /// Of how many parts the object was made, where the ETag says it as Amazon S3's do: `…-N`.
-    #[must_use]
-    pub fn parts(&self) -> Option<usize> {
-        let (digest, count) = self.0.trim_matches('"').split_once('-')?;
-        let is_digest = digest.len() == 32 && digest.bytes().all(|b| b.is_ascii_hexdigit());
-        count.parse().ok().filter(|_| is_digest)
-    }
-
-    /// The tag of the object that an upload makes of parts with these tags, where it is as Amazon
-    /// S3 makes it: the MD5 of their digests, and how many there are. `None` if one of them is no
-    /// digest. An object that has it has the bytes of these parts.
-    #[must_use]
-    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
-        Self::both_of_parts(parts).map(|(tag, _)| tag)
-    }
-
-    /// Whether it is the tag of an object that an upload makes of parts with these tags. An object
-    /// that has it has the bytes of these parts. Garage's is the MD5 of their digests as they are
-    /// written, not of their bytes.
-    #[must_use]
-    pub fn is_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a Self>) -> bool {
-        Self::both_of_parts(parts)
-            .is_some_and(|(tag, of_text)| self.matches(&tag) || self.matches(&of_text))
-    }
-
-    /// Made of the digests' bytes, and of their text.
-    fn both_of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<(Self, Self)> {
-        let (mut all, mut text, mut count) = (Md5::new(), Md5::new(), 0_u32);
-        for part in parts {
-            let digits = part.0.trim_matches('"').as_bytes();
-            if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
-                return None;
-            }
-            text.update(digits);
-            for pair in digits.chunks(2) {
-                let pair = std::str::from_utf8(pair).ok()?;
-                all.update([u8::from_str_radix(pair, 16).ok()?]);
-            }
-            count += 1;
-        }
-        let tag = |of: Md5| {
-            let digest = of.finalize();
-            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            Self(Arc::from(format!("\"{hex}-{count}\"")))
-        };
-        (count > 0).then(|| (tag(all), tag(text)))
-    }
-}
-
-impl fmt::Debug for ETag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub use etag::ETag;
+pub use key::Key;
 
 /// How urgent a GET is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +71,7 @@ pub struct ObjectInfo {
 
 /// The first bytes of an object, and what S3 says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Front {
+pub struct FirstBytes {
     /// The object, of the version that the bytes are from.
     pub info: ObjectInfo,
     /// Its first bytes: all that were asked for, or all there are.
@@ -234,7 +88,7 @@ pub struct ObjectDetails {
     /// Its version; `None` in a bucket without versions.
     pub version_id: Option<String>,
     /// Its checksum, which is asked for only where bytes can be appended.
-    pub checksum: KeptChecksum,
+    pub checksum: StoredChecksum,
     /// The checksum, if it covers all bytes of the object in order.
     pub whole: Option<Checksum>,
 }
@@ -259,7 +113,7 @@ impl ObjectDetails {
 
 /// Of which kind the checksum is that S3 keeps of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeptChecksum {
+pub enum StoredChecksum {
     /// None, or the server does not say.
     #[default]
     None,
@@ -448,10 +302,10 @@ pub struct CopySource {
 /// Headers and metadata of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyHeaders {
-    /// Those of the source. S3 does not take the storage class, the encryption and the
-    /// redirection from the source: they are taken from these, and nothing else.
+    /// The headers of the source. S3 does not copy the storage class, the encryption and the
+    /// redirection: the request takes only these three from the given headers.
     Same(ObjectHeaders),
-    /// These, and nothing of what its source carries. An object may so be copied onto itself.
+    /// New headers, and none of the source. An object may so be copied onto itself.
     New(ObjectHeaders),
 }
 
@@ -460,45 +314,4 @@ pub enum CopyHeaders {
 pub struct BucketInfo {
     /// `x-amz-bucket-region`, where the server sends it.
     pub region: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tag_of_an_upload_is_made_of_those_of_its_parts() {
-        let empty = "d41d8cd98f00b204e9800998ecf8427e";
-        let (ones, letters) = ("1".repeat(32), "a".repeat(32));
-        for (parts, expected) in [
-            (&[empty][..], Some("\"59adb24ef3cdbe0297f05b395827453f-1\"")),
-            (
-                &[&ones, &letters],
-                Some("\"b47542bcb0437fd2841d0460324c5d05-2\""),
-            ),
-            (&[&ones, "something else"], None),
-            (&[&"g".repeat(32)], None),
-            (&[&"é".repeat(16)], None),
-            (&[&"+1".repeat(16)], None),
-            (&[], None),
-        ] {
-            for quote in ["", "\""] {
-                let tags: Vec<_> = parts
-                    .iter()
-                    .map(|part| ETag::from_header(&format!("{quote}{part}{quote}")))
-                    .collect();
-                let made = ETag::of_parts(&tags);
-                assert_eq!(made.as_ref().map(ETag::as_str), expected, "{parts:?}");
-                assert_eq!(
-                    made.is_some_and(|made| made.is_of_parts(&tags)),
-                    expected.is_some()
-                );
-            }
-        }
-        let tags = [&ones, &letters].map(|part| ETag::from_header(part));
-        let written = ETag::from_header("\"fff82b0398f55050286ed0ac0372cc0e-2\"");
-        assert!(written.is_of_parts(&tags));
-        assert!(!written.is_of_parts(&tags[..1]));
-        assert!(!written.is_of_parts([&tags[1], &tags[0]]));
-    }
 }

@@ -1,7 +1,7 @@
 //! Which files the kernel is asked to forget when there are more inodes than the mount wants to
 //! keep.
 //!
-//! A round goes over the whole table, [`SURPLUS_LOOK`] places at each call, so that the table's
+//! A round goes over the whole table, [`EVICTION_LOOK`] places at each call, so that the table's
 //! lock is held as long for ten million inodes as for one. Of the files that a call meets and that
 //! nobody uses, those go first whose names are valid for the shortest time: for a walk, those that
 //! it left behind.
@@ -11,18 +11,18 @@
 use std::sync::Arc;
 
 use super::InodeTable;
-use crate::config::limits::SURPLUS_LOOK;
+use crate::config::limits::EVICTION_LOOK;
 use crate::namespace::inodes::eviction::{pause, quota};
-use crate::operation::{StaleName, Surplus};
+use crate::operation::{EvictionBatch, StaleName};
 
 impl InodeTable {
     /// Some of the files that nobody uses, if there are more than `max` inodes.
-    pub(in crate::namespace) fn surplus(&self, max: usize) -> Surplus {
+    pub(in crate::namespace) fn eviction_batch(&self, max: usize) -> EvictionBatch {
         let mut table = self.table.lock();
         let len = table.len();
-        let surplus = table.eviction.surplus(len, max);
-        if surplus == 0 {
-            return Surplus {
+        let excess = table.eviction.excess(len, max);
+        if excess == 0 {
+            return EvictionBatch {
                 names: Vec::new(),
                 pause: pause(len, max),
             };
@@ -30,12 +30,12 @@ impl InodeTable {
         let mut idle = Vec::new();
         let next = table
             .inodes
-            .look(table.eviction.next, SURPLUS_LOOK, |inode| {
+            .look(table.eviction.next, EVICTION_LOOK, |inode| {
                 if table.is_idle(inode) {
                     idle.push(&**inode);
                 }
             });
-        let count = quota(idle.len(), surplus, len);
+        let count = quota(idle.len(), excess, len);
         if let Some(last) = count.checked_sub(1) {
             idle.select_nth_unstable_by_key(last, |inode| inode.observed.valid_until);
         }
@@ -51,7 +51,7 @@ impl InodeTable {
             .collect();
         let dropped = table.dropped;
         let pause = table.eviction.go_on(next, names.len(), dropped);
-        Surplus { names, pause }
+        EvictionBatch { names, pause }
     }
 
     /// Whether at least [`TRIM_DROPPED_MIN`] inodes were dropped since this was last true.

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::OnceCell;
 
-use super::open_writer::{Closer, Closing, OpenWriter, Opener, Others};
+use super::open_writer::{Closer, Closing, OpenWriter, Opener, OtherDescriptors};
 use crate::operation::{FsError, InodeNo};
 use crate::sync::Mutex;
 
 /// One open of a file for writing, before its first change and after it.
-pub struct LateWriter {
+pub struct DeferredWriter {
     /// The file.
     pub ino: InodeNo,
     /// The process that opened the file.
@@ -29,7 +29,7 @@ pub struct LateWriter {
     refused: Mutex<Option<FsError>>,
 }
 
-impl LateWriter {
+impl DeferredWriter {
     /// An open of `ino` by `opener`.
     #[must_use]
     pub fn new(ino: InodeNo, opener: Opener) -> Self {
@@ -67,7 +67,7 @@ impl LateWriter {
     /// change.
     pub fn closed_unchanged(&self, closing: &dyn Closing, name: &str) {
         let is_openers = closing.closer(self.opener) == Closer::Opener;
-        if is_openers && closing.others(self.ino, name) != Others::Held {
+        if is_openers && closing.others(self.ino, name) != OtherDescriptors::Held {
             self.was_closed.store(true, Ordering::Release);
         }
     }
@@ -91,9 +91,9 @@ impl LateWriter {
     }
 }
 
-impl fmt::Debug for LateWriter {
+impl fmt::Debug for DeferredWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LateWriter")
+        f.debug_struct("DeferredWriter")
             .field("ino", &self.ino)
             .field("writer", &self.writer.get())
             .finish_non_exhaustive()

@@ -1,113 +1,23 @@
-//! Headers and metadata of objects, and their changes.
+//! The headers that objects carry, and their changes.
 //!
-//! Extended attributes are changed here, mode, owner and times with the help of this module. A
-//! change of a file that is being written goes to its writer, which sends it with the file. The
+//! A change of a file that is being written goes to its writer, which sends it with the file. The
 //! server copies the object of any other file onto itself; a directory's object is its marker.
 
-use std::ffi::OsStr;
 use std::sync::Arc;
 
 use mountpoint_client::types::{Key, ObjectDetails, ObjectHeaders};
 
-use super::FileSystem;
-use super::permission::{Change, NO_EXTENDED_ATTRIBUTES, permit};
 use crate::config::limits::METADATA_LEN_MAX;
+use crate::fs::FileSystem;
 use crate::handle::OpenWriter;
 use crate::namespace::{KeyLockGuard, NameChange, Version};
-use crate::operation::{ExtendedAttributes, FileKind, FsError, InodeNo, PosixAttributes, SetMode};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 
 impl FileSystem {
-    /// The value of an extended attribute; `None` if the inode has none of that name.
-    pub async fn extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<Option<Vec<u8>>, FsError> {
-        if let Some(carried) = self.written_attributes(ino) {
-            let name = name.to_str().unwrap_or_default();
-            return Ok(carried.get(name).map(<[u8]>::to_vec));
-        }
-        self.namespace.extended_attribute(ino, name).await
-    }
-
-    /// The names of an inode's extended attributes, each with a NUL byte behind it.
-    pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
-        if let Some(carried) = self.written_attributes(ino) {
-            let names = carried.names().flat_map(|name| name.bytes().chain([0]));
-            return Ok(names.collect());
-        }
-        self.namespace.extended_attributes(ino).await
-    }
-
-    /// Gives an extended attribute a value.
-    pub async fn set_extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-        value: &[u8],
-        mode: SetMode,
-    ) -> Result<(), FsError> {
-        let name = self.permit_extended(name)?;
-        self.change_carried(ino, |headers| {
-            let mut carried = ExtendedAttributes::of(&headers.metadata);
-            match (mode, carried.get(name)) {
-                (SetMode::Create, Some(_)) => return Err(FsError::Exists),
-                (SetMode::Replace, None) => return Err(FsError::NoAttribute),
-                _ => {}
-            }
-            carried.set(name, value);
-            carried.store(&mut headers.metadata);
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Removes an extended attribute.
-    pub async fn remove_extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<(), FsError> {
-        let name = self.permit_extended(name)?;
-        self.change_carried(ino, |headers| {
-            let mut carried = ExtendedAttributes::of(&headers.metadata);
-            if !carried.remove(name) {
-                return Err(FsError::NoAttribute);
-            }
-            carried.store(&mut headers.metadata);
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Checks the permission to change the attribute `name`.
-    fn permit_extended<'a>(&self, name: &'a OsStr) -> Result<&'a str, FsError> {
-        permit(&self.write, Change::Attributes)?;
-        let name = name.to_str().unwrap_or_default();
-        if !name.starts_with("user.") || !self.write.posix_metadata {
-            return Err(FsError::Unsupported(NO_EXTENDED_ATTRIBUTES));
-        }
-        if name.starts_with("user.s3.") {
-            return Err(FsError::NotPermitted(format!(
-                "{name} cannot be changed: it says what S3 knows of the object"
-            )));
-        }
-        Ok(name)
-    }
-
-    /// Extended attributes of a file that is being written, before S3 has them.
-    fn written_attributes(&self, ino: InodeNo) -> Option<ExtendedAttributes> {
-        self.namespace.progress(ino)?;
-        let headers = self.writer(ino)?.writer.headers();
-        Some(ExtendedAttributes::of(&headers.metadata))
-    }
-
     /// Changes the headers of `ino`. `change` is called once.
     ///
     /// A rename waits as long as the returned guard is held.
-    pub(super) async fn change_carried(
+    pub(in crate::fs) async fn change_headers(
         &self,
         ino: InodeNo,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
@@ -152,7 +62,7 @@ impl FileSystem {
     ///
     /// An open writer of the file continues behind the new version. A rename waits as long as the
     /// returned guard is held.
-    pub(super) async fn replace_headers<'a>(
+    pub(in crate::fs) async fn replace_headers<'a>(
         &self,
         name: NameChange<'a>,
         object: &ObjectDetails,
@@ -172,7 +82,10 @@ impl FileSystem {
     }
 
     /// The object of a change, in the version of the inode.
-    pub(super) async fn object(&self, name: &NameChange<'_>) -> Result<ObjectDetails, FsError> {
+    pub(in crate::fs) async fn object(
+        &self,
+        name: &NameChange<'_>,
+    ) -> Result<ObjectDetails, FsError> {
         let (_, known) = name.file()?;
         self.describe_version(name.key(), known).await
     }
@@ -180,7 +93,7 @@ impl FileSystem {
     /// The headers of a file that replaces `ino` as a whole.
     ///
     /// With `--posix-metadata` the attributes of the old file are kept.
-    pub(super) async fn headers_of_replaced(
+    pub(in crate::fs) async fn headers_of_replaced(
         &self,
         ino: InodeNo,
     ) -> Result<Option<ObjectHeaders>, FsError> {
@@ -192,7 +105,7 @@ impl FileSystem {
     }
 
     /// The headers of a file that is extended behind `version`: the current ones.
-    pub(super) async fn headers_of_version(
+    pub(in crate::fs) async fn headers_of_version(
         &self,
         key: &Key,
         version: &Version,
@@ -201,7 +114,7 @@ impl FileSystem {
     }
 
     /// The object's details, if it has that version.
-    pub(super) async fn describe_version(
+    pub(in crate::fs) async fn describe_version(
         &self,
         key: &Key,
         version: &Version,
@@ -216,7 +129,7 @@ impl FileSystem {
     }
 
     /// The POSIX attributes of a new file with permission bits `mode`, if stored.
-    pub(super) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
+    pub(in crate::fs) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
         self.write.posix_metadata.then_some(PosixAttributes {
             mode,
             is_link: false,
@@ -227,7 +140,7 @@ impl FileSystem {
     }
 
     /// The writer of `ino`.
-    pub(super) fn writer(&self, ino: InodeNo) -> Option<Arc<OpenWriter>> {
+    pub(in crate::fs) fn writer(&self, ino: InodeNo) -> Option<Arc<OpenWriter>> {
         self.writers.lock().get(&ino).map(Arc::clone)
     }
 }

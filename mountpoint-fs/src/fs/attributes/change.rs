@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use mountpoint_client::types::ObjectHeaders;
 
-use super::FileSystem;
-use super::permission::{Change, not_kept, permit};
 use crate::config::limits::LINK_LEN_MAX;
+use crate::fs::FileSystem;
+use crate::fs::permission::{Change, not_kept, permit};
 use crate::namespace::Version;
 use crate::operation::{
     AttributeChange, Attributes, Entry, FileKind, FsError, HandleNo, InodeNo, PosixAttributes,
@@ -42,22 +42,16 @@ impl FileSystem {
         if let Some(progress) = self.namespace.progress(ino) {
             return self.set_while_written(ino, &change, &progress).await;
         }
-        let wanted = Wanted::of(&change, &now)?;
+        let wanted = SizeEffect::of(&change, &now)?;
         match wanted {
-            Wanted::Nothing => return Ok(now),
-            Wanted::Touch | Wanted::Shorten(_) => permit(&self.write, Change::Overwrite)?,
+            SizeEffect::Nothing => return Ok(now),
+            SizeEffect::Touch | SizeEffect::Shorten(_) => permit(&self.write, Change::Overwrite)?,
+        }
+        if let SizeEffect::Shorten(size) = wanted {
+            return self.shorten(ino, size, None).await;
         }
         let name = self.namespace.change_inode(ino)?;
         let object = self.object(&name).await?;
-        if let Wanted::Shorten(size) = wanted {
-            let etag = self.mutator.shorten(&object, size).await?;
-            let _held = name.replaced_in_place(Version {
-                size,
-                etag,
-                ..Version::from(&object.info)
-            })?;
-            return self.attributes(ino).await;
-        }
         let open = self.writer(ino);
         let _held = self.replace_headers(name, &object, open.as_deref()).await?;
         self.attributes(ino).await
@@ -92,7 +86,7 @@ impl FileSystem {
         let file = self.files.get(handle)?;
         let ino = match (file.writing(), file.unchanged()) {
             (Ok(open), _) => open.ino,
-            (Err(_), Some(late)) => late.ino,
+            (Err(_), Some(deferred)) => deferred.ino,
             (Err(error), None) => return Err(error),
         };
         let len_now = self.attributes(ino).await?.size;
@@ -125,31 +119,21 @@ impl FileSystem {
             size: change.size,
             ..AttributeChange::default()
         };
-        let wanted = Wanted::of(&size, &now)?;
+        let wanted = SizeEffect::of(&size, &now)?;
         let progress = self.namespace.progress(ino);
-        if progress.is_some() && wanted != Wanted::Nothing {
+        if progress.is_some() && wanted != SizeEffect::Nothing {
             return Err(cut_while_written());
         }
         let mut posix = PosixAttributes::of_attributes(&now);
         let wall = self.wall_now();
         apply(&change, wall, &mut posix);
         let is_same = posix == PosixAttributes::of_attributes(&now);
-        if is_same && wanted == Wanted::Nothing {
+        if is_same && wanted == SizeEffect::Nothing {
             return Ok(now);
         }
-        if let Wanted::Shorten(size) = wanted {
+        if let SizeEffect::Shorten(size) = wanted {
             permit(&self.write, Change::Overwrite)?;
-            let name = self.namespace.change_inode(ino)?;
-            let mut object = self.object(&name).await?;
-            posix.store(now.kind, wall, &mut object.headers.metadata);
-            let etag = self.mutator.shorten(&object, size).await?;
-            self.namespace.carries(ino, posix);
-            let _held = name.replaced_in_place(Version {
-                size,
-                etag,
-                ..Version::from(&object.info)
-            })?;
-            return self.attributes(ino).await;
+            return self.shorten(ino, size, Some((now.kind, posix))).await;
         }
         // The object of a written file gets the time of its writing, unless an application sets
         // another one.
@@ -159,7 +143,7 @@ impl FileSystem {
                 .filter(|_| progress.is_none() || change.mtime.is_some()),
             ..posix
         };
-        let changed = self.change_carried(ino, |headers| {
+        let changed = self.change_headers(ino, |headers| {
             told.store(now.kind, wall, &mut headers.metadata);
             Ok(())
         });
@@ -167,13 +151,37 @@ impl FileSystem {
         if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
             progress.set_mtime(mtime);
         }
-        self.namespace.carries(
+        self.namespace.set_posix(
             ino,
             PosixAttributes {
                 mtime: posix.mtime.filter(|_| progress.is_none()),
                 ..posix
             },
         );
+        self.attributes(ino).await
+    }
+
+    /// Cuts a stored object to `size` bytes, and stores these attributes with it, if any.
+    async fn shorten(
+        &self,
+        ino: InodeNo,
+        size: u64,
+        posix: Option<(FileKind, PosixAttributes)>,
+    ) -> Result<Attributes, FsError> {
+        let name = self.namespace.change_inode(ino)?;
+        let mut object = self.object(&name).await?;
+        if let Some((kind, posix)) = posix {
+            posix.store(kind, self.wall_now(), &mut object.headers.metadata);
+        }
+        let etag = self.mutator.shorten(&object, size).await?;
+        if let Some((_, posix)) = posix {
+            self.namespace.set_posix(ino, posix);
+        }
+        let _held = name.replaced_in_place(Version {
+            size,
+            etag,
+            ..Version::from(&object.info)
+        })?;
         self.attributes(ino).await
     }
 
@@ -200,7 +208,7 @@ impl FileSystem {
         };
         let mut headers = ObjectHeaders::default();
         posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
-        let carried = PosixAttributes::of(&headers.metadata);
+        let stored = PosixAttributes::of(&headers.metadata);
         let body = target.as_bytes().to_vec();
         let size = body.len() as u64;
         let etag = self.mutator.make(change.key(), body, headers).await?;
@@ -210,7 +218,7 @@ impl FileSystem {
             mtime: wall,
             is_archived: false,
         };
-        change.made_file(version, carried)
+        change.made_file(version, stored)
     }
 
     /// The target of a symbolic link.
@@ -236,9 +244,9 @@ impl FileSystem {
             mtime: None,
             ..*change
         };
-        match Wanted::of(&without_times, &now)? {
-            Wanted::Nothing => {}
-            Wanted::Touch | Wanted::Shorten(_) => return Err(cut_while_written()),
+        match SizeEffect::of(&without_times, &now)? {
+            SizeEffect::Nothing => {}
+            SizeEffect::Touch | SizeEffect::Shorten(_) => return Err(cut_while_written()),
         }
         let mut posix = PosixAttributes::of_attributes(&now);
         apply(change, self.wall_now(), &mut posix);
@@ -274,7 +282,7 @@ fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes)
 
 /// The effect of a change without stored attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum SizeEffect {
     /// No change is needed.
     Nothing,
     /// The time of the last change becomes now.
@@ -283,7 +291,7 @@ enum Wanted {
     Shorten(u64),
 }
 
-impl Wanted {
+impl SizeEffect {
     fn of(change: &AttributeChange, now: &Attributes) -> Result<Self, FsError> {
         let differs = |wanted: Option<u32>, is: u32| wanted.is_some_and(|wanted| wanted != is);
         if change.mode.is_some_and(|mode| mode != now.mode) {
@@ -337,8 +345,8 @@ mod tests {
         };
         let none = AttributeChange::default();
         #[track_caller]
-        fn check(change: AttributeChange, now: &Attributes, expected: Result<Wanted, &str>) {
-            match (Wanted::of(&change, now), expected) {
+        fn check(change: AttributeChange, now: &Attributes, expected: Result<SizeEffect, &str>) {
+            match (SizeEffect::of(&change, now), expected) {
                 (Ok(wanted), Ok(expected)) => assert_eq!(wanted, expected, "{change:?}"),
                 (Err(FsError::NotPermitted(text)), Err(part)) => {
                     assert!(text.contains(part), "{change:?}: {text}");
@@ -360,18 +368,18 @@ mod tests {
         };
         let owner = |uid, gid| AttributeChange { uid, gid, ..none };
         let at = |seconds, nanos| TimeChange::At { seconds, nanos };
-        check(none, &now, Ok(Wanted::Nothing));
-        check(mode(0o644), &now, Ok(Wanted::Nothing));
+        check(none, &now, Ok(SizeEffect::Nothing));
+        check(mode(0o644), &now, Ok(SizeEffect::Nothing));
         check(mode(0o600), &now, Err("--posix-metadata"));
-        check(owner(Some(10), Some(20)), &now, Ok(Wanted::Nothing));
+        check(owner(Some(10), Some(20)), &now, Ok(SizeEffect::Nothing));
         check(owner(Some(11), None), &now, Err("--posix-metadata"));
         check(owner(None, Some(21)), &now, Err("--uid and --gid"));
-        check(size(100), &now, Ok(Wanted::Nothing));
-        check(size(0), &now, Ok(Wanted::Shorten(0)));
-        check(size(99), &now, Ok(Wanted::Shorten(99)));
+        check(size(100), &now, Ok(SizeEffect::Nothing));
+        check(size(0), &now, Ok(SizeEffect::Shorten(0)));
+        check(size(99), &now, Ok(SizeEffect::Shorten(99)));
         check(size(101), &now, Err("--allow-append"));
-        check(mtime(TimeChange::Now), &now, Ok(Wanted::Touch));
-        check(mtime(at(50, 7)), &now, Ok(Wanted::Nothing));
+        check(mtime(TimeChange::Now), &now, Ok(SizeEffect::Touch));
+        check(mtime(at(50, 7)), &now, Ok(SizeEffect::Nothing));
         check(mtime(at(50, 8)), &now, Err("--posix-metadata"));
         check(mtime(at(-50, 7)), &now, Err("--posix-metadata"));
         let accessed = AttributeChange {

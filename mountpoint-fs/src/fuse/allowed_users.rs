@@ -11,7 +11,7 @@ use crate::operation::{Attributes, InodeNo};
 
 /// Whom a flag lets in besides the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guests {
+pub enum OtherUsers {
     /// Neither flag.
     Nobody,
     /// `--allow-root`
@@ -20,7 +20,7 @@ pub enum Guests {
     Everybody,
 }
 
-impl Guests {
+impl OtherUsers {
     /// What the two flags say.
     #[must_use]
     pub fn new(allow_root: bool, allow_other: bool) -> Self {
@@ -34,14 +34,14 @@ impl Guests {
 
 /// Who may use a mount, as far as this process looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Visitors {
+pub(super) enum AllowedUsers {
     /// Whoever the kernel lets in.
     All,
     OwnerAndRoot(u32),
     Owner(u32),
 }
 
-impl Visitors {
+impl AllowedUsers {
     /// Whether a request of the user `uid` is refused.
     pub(super) fn refuses(self, uid: u32, operation: &Operation<'_>) -> bool {
         !self.include(uid) && !is_of_open_handle(operation)
@@ -123,15 +123,15 @@ mod tests {
 
     #[test]
     fn who_is_included() {
-        for (visitors, root, owner, other) in [
-            (Visitors::All, true, true, true),
-            (Visitors::Owner(7), false, true, false),
-            (Visitors::OwnerAndRoot(7), true, true, false),
+        for (allowed_users, root, owner, other) in [
+            (AllowedUsers::All, true, true, true),
+            (AllowedUsers::Owner(7), false, true, false),
+            (AllowedUsers::OwnerAndRoot(7), true, true, false),
         ] {
-            let found = [0, 7, 8].map(|user| !visitors.refuses(user, &Operation::ReadLink));
-            assert_eq!(found, [root, owner, other], "{visitors:?}");
+            let found = [0, 7, 8].map(|user| !allowed_users.refuses(user, &Operation::ReadLink));
+            assert_eq!(found, [root, owner, other], "{allowed_users:?}");
             let open = Operation::Flush { handle: 1 };
-            assert!(!visitors.refuses(8, &open), "{visitors:?}");
+            assert!(!allowed_users.refuses(8, &open), "{allowed_users:?}");
         }
     }
 
@@ -149,32 +149,32 @@ mod tests {
             ttl: Duration::ZERO,
         };
         let other = InodeNo(2);
-        for (visitors, ino, (uid, mode), expected) in [
-            (Visitors::All, InodeNo::ROOT, (7, 0o755), (7, 0o755)),
-            (Visitors::Owner(7), other, (7, 0o755), (7, 0o755)),
-            (Visitors::Owner(7), InodeNo::ROOT, (7, 0o755), (7, 0o700)),
+        for (allowed_users, ino, (uid, mode), expected) in [
+            (AllowedUsers::All, InodeNo::ROOT, (7, 0o755), (7, 0o755)),
+            (AllowedUsers::Owner(7), other, (7, 0o755), (7, 0o755)),
+            (AllowedUsers::Owner(7), InodeNo::ROOT, (7, 0o755), (7, 0o700)),
             (
-                Visitors::OwnerAndRoot(7),
+                AllowedUsers::OwnerAndRoot(7),
                 InodeNo::ROOT,
                 (7, 0o550),
                 (7, 0o500),
             ),
             // `--uid` names somebody else.
             (
-                Visitors::OwnerAndRoot(7),
+                AllowedUsers::OwnerAndRoot(7),
                 InodeNo::ROOT,
                 (9, 0o755),
                 (7, 0o500),
             ),
             (
-                Visitors::OwnerAndRoot(7),
+                AllowedUsers::OwnerAndRoot(7),
                 InodeNo::ROOT,
                 (9, 0o777),
                 (7, 0o700),
             ),
         ] {
-            let shown = visitors.shown(of(ino, uid, mode));
-            assert_eq!((shown.uid, shown.mode), expected, "{visitors:?} {mode:o}");
+            let shown = allowed_users.shown(of(ino, uid, mode));
+            assert_eq!((shown.uid, shown.mode), expected, "{allowed_users:?} {mode:o}");
         }
     }
 }

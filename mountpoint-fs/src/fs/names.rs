@@ -139,8 +139,8 @@ impl FileSystem {
         self.store_own(from, process, stop).await?;
         // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
-        let from = self.namespace.change_in_motion(from.0, from.1)?;
-        let to = self.namespace.change_in_motion(to.0, to.1)?;
+        let from = self.namespace.change_locked(from.0, from.1)?;
+        let to = self.namespace.change_locked(to.0, to.1)?;
         if from.key() == to.key() {
             return Ok(());
         }

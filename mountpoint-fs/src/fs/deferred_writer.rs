@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use super::FileSystem;
+use super::open_for_writing::check_options;
 use super::permission::{Change, permit};
-use super::writing::check_options;
-use crate::handle::{Closing, LateWriter, OpenFile, OpenWriter, Opener};
+use crate::handle::{Closing, DeferredWriter, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Readers, being_written};
 use crate::operation::{AttributeChange, FsError, InodeNo, OpenOptions, Opened, WriteOptions};
 use crate::write::Writer;
@@ -29,8 +29,8 @@ impl FileSystem {
     ) -> Result<Opened, FsError> {
         let may_write = permit(self.writing.config(), Change::Overwrite).is_ok();
         let may_write = may_write && check_options(how).is_ok();
-        let late = may_write.then(|| LateWriter::new(ino, opener));
-        self.open_version(ino, options, late).await
+        let deferred = may_write.then(|| DeferredWriter::new(ino, opener));
+        self.open_version(ino, options, deferred).await
     }
 
     /// Opens a file for writing, without a writer before the first change.
@@ -39,9 +39,9 @@ impl FileSystem {
             let key = self.key_text(ino, None).unwrap_or_default();
             return Err(being_written(&key));
         }
-        let late = LateWriter::new(ino, opener);
+        let deferred = DeferredWriter::new(ino, opener);
         Ok(Opened {
-            handle: self.files.insert(OpenFile::Unchanged(late)),
+            handle: self.files.insert(OpenFile::Unchanged(deferred)),
             direct_io: true,
             keep_cache: false,
             flush: true,
@@ -56,20 +56,20 @@ impl FileSystem {
         file: &'a OpenFile,
         offset: u64,
     ) -> Result<&'a Arc<OpenWriter>, FsError> {
-        let Some(late) = file.unchanged() else {
+        let Some(deferred) = file.unchanged() else {
             return file.writing();
         };
         let readers = readers_beside(file);
         let begin = async {
-            let writer = self.begin_at(late.ino, offset, readers).await?;
-            Ok(self.begun(late, writer, readers))
+            let writer = self.begin_at(deferred.ino, offset, readers).await?;
+            Ok(self.begun(deferred, writer, readers))
         };
-        let begun = late.begin(begin).await;
+        let begun = deferred.begin(begin).await;
         // During a rename or removal of the file the write has no effect and may be retried.
         if let Err(error) = &begun
             && !matches!(error, FsError::Busy(_))
         {
-            late.refuse(error);
+            deferred.refuse(error);
         }
         begun
     }
@@ -111,17 +111,17 @@ impl FileSystem {
             return Ok(false);
         };
         let file = self.files.get(handle)?;
-        let Some(late) = file.unchanged() else {
+        let Some(deferred) = file.unchanged() else {
             return Ok(false);
         };
         permit(self.writing.config(), Change::Overwrite)?;
         let readers = readers_beside(&file);
         let begin = async {
-            self.finish_closed(late.ino).await?;
-            let writer = self.begin_whole(late.ino, true, readers).await?;
-            Ok(self.begun(late, writer, readers))
+            self.finish_closed(deferred.ino).await?;
+            let writer = self.begin_whole(deferred.ino, true, readers).await?;
+            Ok(self.begun(deferred, writer, readers))
         };
-        late.begin(begin).await?;
+        deferred.begin(begin).await?;
         Ok(true)
     }
 
@@ -132,32 +132,37 @@ impl FileSystem {
         len: u64,
         len_now: u64,
     ) -> Result<(), FsError> {
-        let Some(late) = file.unchanged().filter(|_| len > 0 && len_now == 0) else {
+        let Some(deferred) = file.unchanged().filter(|_| len > 0 && len_now == 0) else {
             return Ok(());
         };
         let readers = readers_beside(file);
         let begin = async {
-            let writer = self.begin_at(late.ino, 0, readers).await?;
-            Ok(self.begun(late, writer, readers))
+            let writer = self.begin_at(deferred.ino, 0, readers).await?;
+            Ok(self.begun(deferred, writer, readers))
         };
-        late.begin(begin).await.map(drop)
+        deferred.begin(begin).await.map(drop)
     }
 
-    /// Makes `writer` the writer of the deferred open `late`; its old reader ends.
-    fn begun(&self, late: &LateWriter, writer: Arc<Writer>, readers: Readers) -> Arc<OpenWriter> {
+    /// Makes `writer` the writer of the deferred open `deferred`; its old reader ends.
+    fn begun(
+        &self,
+        deferred: &DeferredWriter,
+        writer: Arc<Writer>,
+        readers: Readers,
+    ) -> Arc<OpenWriter> {
         if readers == Readers::Itself {
             writer.opened_for_both();
-            self.namespace.close(late.ino);
+            self.namespace.close(deferred.ino);
         }
-        let open = OpenWriter::begun(late.ino, writer, late.opener, late.was_closed());
+        let open = OpenWriter::begun(deferred.ino, writer, deferred.opener, deferred.was_closed());
         self.new_writer(open)
     }
 
     /// Handles the close of a descriptor of an unchanged file.
-    pub(super) fn closed_unchanged(&self, late: &LateWriter, closing: &dyn Closing) {
-        let key = self.key_text(late.ino, None).unwrap_or_default();
+    pub(super) fn closed_unchanged(&self, deferred: &DeferredWriter, closing: &dyn Closing) {
+        let key = self.key_text(deferred.ino, None).unwrap_or_default();
         let name = key.rsplit_once('/').map_or(&*key, |(_, name)| name);
-        late.closed_unchanged(closing, name);
+        deferred.closed_unchanged(closing, name);
     }
 }
 

@@ -5,23 +5,23 @@
 
 use std::collections::VecDeque;
 
-use crate::fuse::errno::Step;
+use crate::fuse::errno::FuseOperation;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
 /// The failures of files that are being written, each until a handle of its file is released.
 #[derive(Debug, Default)]
-pub(in crate::fuse) struct ToldFailures {
+pub(in crate::fuse) struct LoggedFailures {
     /// The newest last. Held for a few instructions, inside any other lock.
     files: Mutex<VecDeque<(InodeNo, String)>>,
 }
 
-impl ToldFailures {
-    /// Whether the log has not told yet that `step` of `ino` fails so. From now on it has.
-    pub(in crate::fuse) fn is_news(&self, step: Step, ino: InodeNo, text: &str) -> bool {
-        let may_repeat = matches!(step, Step::Write | Step::Flush | Step::Sync);
+impl LoggedFailures {
+    /// Whether the log has not told yet that `operation` of `ino` fails so. From now on it has.
+    pub(in crate::fuse) fn is_news(&self, operation: FuseOperation, ino: InodeNo, text: &str) -> bool {
+        let may_repeat = matches!(operation, FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync);
         // A refused length is told each time: a file that is not open is never released.
-        if !may_repeat && !matches!(step, Step::SetAttributes | Step::Allocate) {
+        if !may_repeat && !matches!(operation, FuseOperation::SetAttributes | FuseOperation::Allocate) {
             return true;
         }
         let mut files = self.files.lock();
@@ -54,29 +54,29 @@ mod tests {
 
     #[test]
     fn a_failure_is_news_once_for_each_open() {
-        let told = ToldFailures::default();
+        let logged = LoggedFailures::default();
         let (file, other) = (InodeNo(2), InodeNo(3));
-        for (step, ino, text, is_news) in [
-            (Step::Write, file, "a", true),
-            (Step::Write, file, "a", false),
-            (Step::Flush, file, "a", false),
-            (Step::Sync, file, "b", true),
-            (Step::Write, other, "a", true),
-            (Step::Open, file, "a", true),
-            (Step::Open, file, "a", true),
-            (Step::SetAttributes, file, "c", true),
-            (Step::SetAttributes, file, "c", true),
-            (Step::Flush, file, "c", false),
+        for (operation, ino, text, is_news) in [
+            (FuseOperation::Write, file, "a", true),
+            (FuseOperation::Write, file, "a", false),
+            (FuseOperation::Flush, file, "a", false),
+            (FuseOperation::Sync, file, "b", true),
+            (FuseOperation::Write, other, "a", true),
+            (FuseOperation::Open, file, "a", true),
+            (FuseOperation::Open, file, "a", true),
+            (FuseOperation::SetAttributes, file, "c", true),
+            (FuseOperation::SetAttributes, file, "c", true),
+            (FuseOperation::Flush, file, "c", false),
         ] {
-            assert_eq!(told.is_news(step, ino, text), is_news, "{step} {text}");
+            assert_eq!(logged.is_news(operation, ino, text), is_news, "{operation} {text}");
         }
-        told.released(file);
-        assert!(told.is_news(Step::Write, file, "a"));
-        assert!(!told.is_news(Step::Write, other, "a"));
+        logged.released(file);
+        assert!(logged.is_news(FuseOperation::Write, file, "a"));
+        assert!(!logged.is_news(FuseOperation::Write, other, "a"));
         for number in 0..FILES_MAX as u64 {
-            assert!(told.is_news(Step::Write, InodeNo(10 + number), "a"));
+            assert!(logged.is_news(FuseOperation::Write, InodeNo(10 + number), "a"));
         }
-        assert!(told.is_news(Step::Write, other, "a"));
-        assert_eq!(told.files.lock().len(), FILES_MAX);
+        assert!(logged.is_news(FuseOperation::Write, other, "a"));
+        assert_eq!(logged.files.lock().len(), FILES_MAX);
     }
 }

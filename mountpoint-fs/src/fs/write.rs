@@ -1,0 +1,209 @@
+//! Writing, closing and synchronising files, and the end of all writers with the mount.
+//!
+//! A future that is dropped while it waits has changed nothing visible to the application; work
+//! that was begun continues by itself.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::future::{join, join_all};
+
+use super::FileSystem;
+use crate::handle::{Closing, OpenWriter};
+use crate::namespace::being_written;
+use crate::operation::{FsError, HandleNo, InodeNo};
+use crate::write::{PendingWrite, background};
+
+impl FileSystem {
+    /// Takes bytes if that needs no waiting; otherwise returns `None`, and nothing has changed.
+    pub fn write_now(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Result<(), FsError>> {
+        let file = match self.files.get(handle) {
+            Ok(file) => file,
+            Err(error) => return Some(Err(error)),
+        };
+        if file.unchanged().is_some() {
+            return None;
+        }
+        match file.writing() {
+            Ok(open) => {
+                open.written();
+                open.writer.write_now(offset, data)
+            }
+            Err(error) => {
+                self.refused(&file);
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// Notes that `thread` has `len` bytes to write, to any file.
+    pub fn thread_writes(&self, thread: u64, len: usize) {
+        self.writing.thread_writes(thread, len);
+    }
+
+    /// Keeps the bytes of a waiting WRITE, in memory that is counted.
+    #[must_use]
+    pub fn hold(&self, data: &[u8]) -> PendingWrite {
+        self.writing.hold(data)
+    }
+
+    /// Takes bytes, when memory is free, from a program without other WRITEs in flight.
+    pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        self.write_in_order(handle, offset, data, &|| false).await
+    }
+
+    /// Takes bytes, after earlier WRITEs in flight.
+    ///
+    /// Where bytes are missing, `goes_on` is asked whether the program may have sent further
+    /// WRITEs.
+    pub async fn write_in_order(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: &[u8],
+        goes_on: &(dyn Fn() -> bool + Send + Sync),
+    ) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let open = self.writer_at(&file, offset).await;
+        let open = open.inspect_err(|_| self.refused(&file))?;
+        open.written();
+        open.writer.write_in_order(offset, data, goes_on).await
+    }
+
+    /// Handles the close of a descriptor.
+    ///
+    /// Returns when the bucket holds the written bytes, unless another descriptor is still open.
+    pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        if let Some(deferred) = file.unchanged() {
+            self.closed_unchanged(deferred, closing);
+        }
+        let Ok(open) = file.writing() else {
+            return file.refusal().map_or(Ok(()), Err);
+        };
+        if let Some(error) = open.writer.failure() {
+            return Err(error);
+        }
+        if open.close_stores(closing) {
+            open.writer.finish().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the bucket holds the written bytes.
+    pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let Ok(open) = file.writing() else {
+            return file.refusal().map_or(Ok(()), Err);
+        };
+        open.synchronised();
+        open.writer.store().await.map(drop)
+    }
+
+    /// Handles the last close of a handle.
+    pub(super) fn release_writer(&self, open: Arc<OpenWriter>) {
+        if !open.released() {
+            return;
+        }
+        let namespace = Arc::clone(&self.namespace);
+        let writers = Arc::clone(&self.writers);
+        background::run(async move {
+            if open.writer.is_open().await
+                && let Err(error) = open.writer.finish().await
+            {
+                let (key, stays) = (open.writer.key(), open.writer.what_stays().await);
+                tracing::error!(%key, "a file that was closed could not be stored, {stays}: {error}");
+            }
+            writers.lock().retain(|_, known| !Arc::ptr_eq(known, &open));
+            namespace.unchanged(open.ino, open.writer.progress());
+            namespace.close_writer(open.ino);
+        });
+    }
+
+    /// Stores the file `ino` now if its writer has closed it.
+    ///
+    /// An open then need not wait until the kernel reports the last close. A failed writer was told
+    /// so, and the name means the object in S3 again.
+    pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
+        if let Some(open) = self.writer(ino)
+            && open.was_flushed()
+            && self.namespace.is_being_written(ino)
+        {
+            let stored = match open.goes_on() {
+                true => open.writer.store().await,
+                false => open.writer.finish().await,
+            };
+            stored?;
+        }
+        Ok(())
+    }
+
+    /// Stores closed files below `directory`. An error if a file in it is being written.
+    ///
+    /// Its writer would store it under the old name.
+    pub(super) async fn finish_closed_below(&self, directory: InodeNo) -> Result<(), FsError> {
+        for (ino, _) in self.namespace.written_below(directory) {
+            // A failed file is gone.
+            self.finish_closed(ino).await.ok();
+        }
+        match self.namespace.written_below(directory).first() {
+            Some((_, name)) => Err(being_written(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the journal's thread; it writes no journal in a directory that `is_unusable`.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start_journal(
+        &self,
+        is_unusable: impl Fn(&Path) -> bool + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        self.mutator.journal().start(is_unusable)
+    }
+
+    /// Limits the wait for lines of the journal. A task of a tokio runtime.
+    pub fn watch_journal(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.mutator.journal().watch()
+    }
+
+    /// Aborts uploads that killed mounts of this bucket left.
+    pub async fn recover_uploads(&self) {
+        self.writing.recover().await;
+    }
+
+    /// Returns when every closed file is stored, or has failed. For the end of the mount.
+    pub async fn drained(&self) {
+        self.writing.drained().await;
+    }
+
+    /// Whether a file is open for writing.
+    pub fn is_writing(&self) -> bool {
+        !self.writers.lock().is_empty()
+    }
+
+    /// Gives up every file that is not stored. For the end of the mount.
+    pub async fn abandon_writers(&self) {
+        let open: Vec<_> = self.writers.lock().values().map(Arc::clone).collect();
+        let ended = FsError::ReadOnly;
+        self.writing.end_waiting();
+        let given_up = open.iter().map(async |open| {
+            if open.writer.is_open().await {
+                let (key, stays) = (open.writer.key(), open.writer.what_stays().await);
+                tracing::warn!(%key, "the mount ends while the file is being written: it is given up, {stays}");
+                open.writer.abandon(&ended).await;
+            }
+        });
+        // A file whose lock is taken must not delay the abort of its upload.
+        join(join_all(given_up), self.writing.abort_all()).await;
+        // Uploads that were begun meanwhile.
+        self.writing.abort_all().await;
+    }
+}
