@@ -35,14 +35,8 @@ pub(crate) async fn credentials_cache(
     options: ChainOptions<'_>,
     runtime: Handle,
 ) -> Option<CredentialsCache> {
-    let ChainOptions {
-        mode,
-        region,
-        http,
-        metadata,
-    } = options;
-    let profile = match mode {
-        CredentialsMode::Unsigned => return None,
+    match options.mode {
+        CredentialsMode::Unsigned => None,
         CredentialsMode::Static(keys) => {
             let keys = Credentials::new(
                 &keys.access_key_id,
@@ -51,20 +45,37 @@ pub(crate) async fn credentials_cache(
                 None,
                 "static",
             );
-            return Some(CredentialsCache::over(keys, runtime));
+            Some(CredentialsCache::over(keys, runtime))
         }
-        CredentialsMode::Default { profile } => profile.clone(),
-    };
+        CredentialsMode::Default { profile } => {
+            let profile = profile.as_deref();
+            Some(default_credentials(options, profile, runtime).await)
+        }
+    }
+}
+
+/// The cache over the credentials of `profile`, or of the default chain without one.
+async fn default_credentials(
+    options: ChainOptions<'_>,
+    profile: Option<&str>,
+    runtime: Handle,
+) -> CredentialsCache {
+    let ChainOptions {
+        region,
+        http,
+        metadata,
+        ..
+    } = options;
     let config = provider_config(region, http);
     let instance = ImdsCredentialsProvider::builder()
         .configure(&config)
         .imds_client(metadata.clone())
         .build();
     let sources = Sources {
-        profile: profile.clone(),
+        profile: profile.map(str::to_owned),
         metadata: Some(metadata.clone()),
     };
-    let cache = match profile {
+    match profile {
         None => {
             let chain = DefaultCredentialsChain::builder()
                 .configure(config)
@@ -80,8 +91,7 @@ pub(crate) async fn credentials_cache(
                 .profile_name(name);
             CredentialsCache::described(provider.build(), sources, runtime)
         }
-    };
-    Some(cache)
+    }
 }
 
 fn provider_config(region: &Region, http: SharedHttpClient) -> ProviderConfig {

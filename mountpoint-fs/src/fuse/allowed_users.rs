@@ -1,4 +1,4 @@
-//! Who may use a mount.
+//! The users that a mount serves.
 //!
 //! The kernel knows two answers: the user who mounted, or everybody (`allow_other`). Where it lets
 //! everybody in, and not everybody is meant, each request is looked at here. Where the kernel
@@ -32,10 +32,10 @@ impl OtherUsers {
     }
 }
 
-/// Who may use a mount, as far as this process looks.
+/// The users that a mount serves, as far as this process checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AllowedUsers {
-    /// Whoever the kernel lets in.
+    /// All users that the kernel lets in.
     All,
     OwnerAndRoot(u32),
     Owner(u32),
@@ -152,7 +152,12 @@ mod tests {
         for (allowed_users, ino, (uid, mode), expected) in [
             (AllowedUsers::All, InodeNo::ROOT, (7, 0o755), (7, 0o755)),
             (AllowedUsers::Owner(7), other, (7, 0o755), (7, 0o755)),
-            (AllowedUsers::Owner(7), InodeNo::ROOT, (7, 0o755), (7, 0o700)),
+            (
+                AllowedUsers::Owner(7),
+                InodeNo::ROOT,
+                (7, 0o755),
+                (7, 0o700),
+            ),
             (
                 AllowedUsers::OwnerAndRoot(7),
                 InodeNo::ROOT,
@@ -174,7 +179,11 @@ mod tests {
             ),
         ] {
             let shown = allowed_users.shown(of(ino, uid, mode));
-            assert_eq!((shown.uid, shown.mode), expected, "{allowed_users:?} {mode:o}");
+            assert_eq!(
+                (shown.uid, shown.mode),
+                expected,
+                "{allowed_users:?} {mode:o}"
+            );
         }
     }
 }

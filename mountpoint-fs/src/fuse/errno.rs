@@ -131,7 +131,13 @@ pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
         // The file was replaced, or lost its name, while it was read or written. Elsewhere Linux
         // looks the name up again, and nobody notices.
         FsError::Stale(_)
-            if matches!(operation, FuseOperation::Read | FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync) =>
+            if matches!(
+                operation,
+                FuseOperation::Read
+                    | FuseOperation::Write
+                    | FuseOperation::Flush
+                    | FuseOperation::Sync
+            ) =>
         {
             Level::WARN
         }
@@ -231,8 +237,14 @@ mod tests {
         check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
         assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);
-        assert_eq!(level(FuseOperation::Open, &FsError::Stale("k".into())), Level::DEBUG);
-        assert_eq!(level(FuseOperation::Write, &FsError::Stale("k".into())), Level::WARN);
+        assert_eq!(
+            level(FuseOperation::Open, &FsError::Stale("k".into())),
+            Level::DEBUG
+        );
+        assert_eq!(
+            level(FuseOperation::Write, &FsError::Stale("k".into())),
+            Level::WARN
+        );
     }
 
     #[test]

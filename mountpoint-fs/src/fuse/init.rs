@@ -97,7 +97,7 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
         .collect()
 }
 
-/// What is used of what the kernel offers. With reasons, also for what is not:
+/// The features that are used of those that the kernel offers. Reasons, also for unused ones:
 ///
 /// - `AUTO_INVAL_DATA` off: it would stat the file (a HEAD) each second while somebody reads it
 ///   through the page cache. Cached pages are dropped at open unless the ETag is unchanged, which

@@ -9,6 +9,7 @@
 //! Threads: a few session threads read requests and never wait for anything else; replies are sent
 //! by whoever completes an operation.
 
+mod allowed_users;
 mod connection;
 mod dispatch;
 mod errno;
@@ -24,13 +25,12 @@ mod session_options;
 #[cfg(test)]
 mod tests;
 mod transport;
-mod allowed_users;
 mod wire;
 
+pub use allowed_users::OtherUsers;
 pub use connection::Connection;
 pub use mounting::{
     Coverage, Mount, MountError, MountOptions, check_mount_point, inherit, is_dead_mount, mount,
 };
 pub use session::Session;
 pub use session_options::{SessionError, SessionOptions, Transport};
-pub use allowed_users::OtherUsers;

@@ -73,8 +73,7 @@ impl Starter {
             is_woken: false,
             cancelled: None,
         };
-        self.spare
-            .poll(Work { operation, reply }, PollPhase::First);
+        self.spare.poll(Work { operation, reply }, PollPhase::First);
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tokio::runtime::Handle;
 
+use super::allowed_users::AllowedUsers;
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
-use super::parked::{Requester, OnSignal, Parked, PendingReply, Starter, panic_message};
+use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter, panic_message};
 use super::reply::{Channel, Reply, ReplyTo};
-use super::allowed_users::AllowedUsers;
 use super::wire::{Header, InitReply, Malformed, Request, init_flags};
 use crate::clock::Clock;
 use crate::executor;
@@ -25,9 +25,9 @@ pub(super) struct Service {
     pub(super) fs: Arc<FileSystem>,
     /// Whether the mount may be changed.
     pub(super) access: Access,
-    /// Who may use the mount.
+    /// The users that the mount serves.
     pub(super) allowed_users: AllowedUsers,
-    /// Where operations are parked that have to wait.
+    /// The operations that wait.
     pub(super) parked: Arc<Parked>,
     /// Where operations go on that no delivering thread resumes.
     pub(super) runtime: Handle,
@@ -115,8 +115,12 @@ impl RequestLoop {
     pub(super) fn serve_ring(&mut self, reply: ReplyTo) {
         guarded(|| {
             let request = Request::parse(reply.message());
-            let answer =
-                request.map(|request| (requester(&request.header), self.dispatcher.dispatch(&request)));
+            let answer = request.map(|request| {
+                (
+                    requester(&request.header),
+                    self.dispatcher.dispatch(&request),
+                )
+            });
             match answer {
                 Ok((requester, answer)) => self.carry_out(requester, answer, Some(reply)),
                 Err(malformed) => {

@@ -67,7 +67,7 @@ impl Session {
                 tracing::error!(message, "a session thread panicked");
             }
         }
-        // Nobody waits for these any more; what they hold is given back.
+        // No application waits for these; their memory and handles are given back.
         self.abort_pending();
     }
 

@@ -227,12 +227,7 @@ impl Environment {
     /// # Errors
     /// A text for the user that names the variable and its values.
     pub fn parse(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
-        let is_text = |name: &str| variable(name).is_none_or(|value| value.to_str().is_some());
-        if let Some(name) = Self::effective_names().find(|name| !is_text(name)) {
-            return Err(format!(
-                "{name} is not UTF-8: set it to a text, or unset it"
-            ));
-        }
+        Self::check_encoding(&variable)?;
         let find = |name: &str| {
             // Lossy conversion suffices: variables with an effect were checked above.
             let value = variable(name)?.to_string_lossy().into_owned();
@@ -273,20 +268,36 @@ impl Environment {
             warnings: Vec::new(),
         };
         variables.warn_of_those_without_effect();
-        if let (Some(threshold), Some(background)) =
-            (environment.congestion_threshold, environment.max_background)
-            && threshold > background
-        {
-            return Err(format!(
-                "{}={threshold} is above {}={background}; it must be at most that",
-                variables.used(&CONGESTION_THRESHOLD),
-                variables.used(&MAX_BACKGROUND)
-            ));
-        }
+        environment.check_background(&variables)?;
         Ok(Self {
             warnings: variables.warnings,
             ..environment
         })
+    }
+
+    fn check_encoding(variable: impl Fn(&str) -> Option<OsString>) -> Result<(), String> {
+        let is_text = |name: &str| variable(name).is_none_or(|value| value.to_str().is_some());
+        match Self::effective_names().find(|name| !is_text(name)) {
+            Some(name) => Err(format!(
+                "{name} is not UTF-8: set it to a text, or unset it"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_background(&self, variables: &Variables<'_>) -> Result<(), String> {
+        let Some((threshold, background)) = self.congestion_threshold.zip(self.max_background)
+        else {
+            return Ok(());
+        };
+        if threshold <= background {
+            return Ok(());
+        }
+        Err(format!(
+            "{}={threshold} is above {}={background}; it must be at most that",
+            variables.used(&CONGESTION_THRESHOLD),
+            variables.used(&MAX_BACKGROUND)
+        ))
     }
 }
 

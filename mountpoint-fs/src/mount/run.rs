@@ -59,8 +59,7 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
         allow_other: args.mount.allow_other,
     };
     // This comes first, while every open descriptor must have been passed to this process.
-    let target =
-        MountTarget::resolve(&args.directory, flags).map_err(|error| error.to_string())?;
+    let target = MountTarget::resolve(&args.directory, flags).map_err(|error| error.to_string())?;
     let config = MountConfig::resolve(args, &environment)?;
     for warning in &config.warnings {
         tell(&format!("warning: {warning}"));

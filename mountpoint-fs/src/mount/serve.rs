@@ -114,17 +114,7 @@ impl MountedBucket {
         }
         runtime.spawn(fs.hedge());
         runtime.spawn(fs.relieve_writers());
-        let options = SessionOptions {
-            threads: tuning.threads,
-            transport: tuning.transport,
-            ring_threads: tuning.ring_threads,
-            clone_descriptors: tuning.clone_descriptors,
-            max_background: tuning.max_background,
-            congestion_threshold: tuning.congestion_threshold,
-            write_max: tuning.write_max,
-            read_only: access.read_only,
-            runtime: runtime.handle().clone(),
-        };
+        let options = session_options(tuning, access.read_only, &runtime);
         let session = match Session::start(Arc::clone(&fs), &mount, options) {
             Ok(session) => Arc::new(session),
             Err(error) => {
@@ -274,6 +264,20 @@ fn new_runtime() -> Result<Runtime, StartError> {
 }
 
 /// The error for a kernel that does not serve the connection.
+fn session_options(tuning: FuseTuning, read_only: bool, runtime: &Runtime) -> SessionOptions {
+    SessionOptions {
+        threads: tuning.threads,
+        transport: tuning.transport,
+        ring_threads: tuning.ring_threads,
+        clone_descriptors: tuning.clone_descriptors,
+        max_background: tuning.max_background,
+        congestion_threshold: tuning.congestion_threshold,
+        write_max: tuning.write_max,
+        read_only,
+        runtime: runtime.handle().clone(),
+    }
+}
+
 fn not_served(error: &SessionError, is_passed: bool) -> StartError {
     let hint = match error {
         SessionError::Device(_) if is_passed => {

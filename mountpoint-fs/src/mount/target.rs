@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::StartError;
-use crate::fuse::{OtherUsers, Mount, check_mount_point, inherit};
+use crate::fuse::{Mount, OtherUsers, check_mount_point, inherit};
 
 /// The source of the kernel's requests.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mountpoint_client::types::{ETag, Key, ObjectInfo, Part};
 use mountpoint_client::{ErrorKind, ObjectClient};
 
-/// What is known of the ETags that the server tells at completions.
+/// Whether the ETags in answers to completions are those of HEAD.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionTags {
-    /// They are those of HEAD, or nobody can tell.
+    /// The ETags are those of HEAD, or no request can tell.
     are_believed: AtomicBool,
-    /// They were seen to be others.
+    /// The ETags were seen to differ from those of HEAD.
     differ: AtomicBool,
 }
 

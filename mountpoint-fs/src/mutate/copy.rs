@@ -148,15 +148,9 @@ impl Mutator {
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
         let size = range.end - range.start;
-        let old = match &condition {
-            PutCondition::Match(etag) => Some(etag.clone()),
-            PutCondition::None if source.key == *destination => source.if_match.clone(),
-            PutCondition::None => {
-                let there = self.client.head(destination).await;
-                there.ok().map(|there| there.etag)
-            }
-            PutCondition::Absent => None,
-        };
+        let old = self
+            .replaced_by_copy(&source, destination, &condition)
+            .await;
         let upload = self
             .client
             .create_upload(destination, headers, None)
@@ -174,9 +168,9 @@ impl Mutator {
             completed.inspect_err(|error| doubt = Doubt::of(error))
         };
         let copied = copied.await;
+        guard.finished();
         match copied {
             Ok(output) => {
-                guard.finished();
                 self.journal.ended(&upload);
                 let completed = Completed {
                     key: destination,
@@ -188,28 +182,56 @@ impl Mutator {
                 Ok(known_by.await)
             }
             Err(error) => {
-                guard.finished();
-                let abandoned = abandon(&*self.client, &upload, doubt.is_some()).await;
-                match &abandoned {
-                    Abandoned::Aborted | Abandoned::WasGone => self.journal.ended(&upload),
-                    Abandoned::Stays(abort) => tracing::warn!(
-                        "an unfinished copy stays on the server until the next mount: {abort}"
-                    ),
-                }
-                let Some(doubt) = doubt else {
-                    return Err(error);
-                };
-                let wanted = IntendedObject {
+                let wanted = doubt.map(|doubt| IntendedObject {
                     size,
                     parts: &made_of,
                     old: old.as_ref(),
                     doubt,
-                };
-                let given_up = (&upload, &abandoned);
-                let made = became(&*self.client, given_up, wanted, &error).await?;
-                made.ok_or(error)
+                });
+                self.copy_failed(&upload, wanted, error).await
             }
         }
+    }
+
+    /// The version that a copy replaces, as far as it is known.
+    async fn replaced_by_copy(
+        &self,
+        source: &CopySource,
+        destination: &Key,
+        condition: &PutCondition,
+    ) -> Option<ETag> {
+        match condition {
+            PutCondition::Match(etag) => Some(etag.clone()),
+            PutCondition::None if source.key == *destination => source.if_match.clone(),
+            PutCondition::None => {
+                let there = self.client.head(destination).await;
+                there.ok().map(|there| there.etag)
+            }
+            PutCondition::Absent => None,
+        }
+    }
+
+    /// Gives the upload of a failed copy up. Its object is there nevertheless if only an answer was
+    /// lost: `wanted` describes it where that may be.
+    async fn copy_failed(
+        &self,
+        upload: &Upload,
+        wanted: Option<IntendedObject<'_>>,
+        error: ClientError,
+    ) -> Result<ETag, ClientError> {
+        let abandoned = abandon(&*self.client, upload, wanted.is_some()).await;
+        match &abandoned {
+            Abandoned::Aborted | Abandoned::WasGone => self.journal.ended(upload),
+            Abandoned::Stays(abort) => tracing::warn!(
+                "an unfinished copy stays on the server until the next mount: {abort}"
+            ),
+        }
+        let Some(wanted) = wanted else {
+            return Err(error);
+        };
+        let given_up = (upload, &abandoned);
+        let made = became(&*self.client, given_up, wanted, &error).await?;
+        made.ok_or(error)
     }
 
     /// The range as parts of the upload. The server copies them if it can; otherwise they are read

@@ -225,34 +225,8 @@ impl SimClient {
             }
             let mut store = shared.store.lock();
             match fault {
-                Some(Fault::Fail(kind)) => Err(injected(kind, &what)),
-                Some(Fault::StopAfter(_)) => Err(injected(ErrorKind::Transient, &what)),
-                Some(Fault::FailAfterwards(kind)) => {
-                    work(&mut store).and_then(|_| Err(repeated(operation, injected(kind, &what))))
-                }
-                Some(Fault::Repeat) => {
-                    drop(work.clone()(&mut store));
-                    work(&mut store).map_err(|error| repeated(operation, error))
-                }
-                Some(Fault::Conflict) => {
-                    drop(work.clone()(&mut store));
-                    work(&mut store).map_err(|error| contested(operation, error))
-                }
-                Some(Fault::ConflictEndsUpload) => {
-                    store.uploads.forget(&its_key);
-                    work(&mut store).map_err(|error| contested(operation, error))
-                }
-                Some(Fault::Twice) => {
-                    drop(work.clone()(&mut store));
-                    work(&mut store).map_err(|error| maybe_twice(operation, error))
-                }
-                Some(Fault::IgnoreVersions) => {
-                    store.ignores_versions = true;
-                    let done = work(&mut store);
-                    store.ignores_versions = false;
-                    done
-                }
-                Some(Fault::Delay(_)) | None => work(&mut store),
+                Some(fault) => faulty(&fault, (operation, &its_key), &mut store, work),
+                None => work(&mut store),
             }
         };
         if matches!(self.shared.options.time, Time::Immediate | Time::ManualGets) {
@@ -375,6 +349,47 @@ impl fmt::Debug for SimClient {
         f.debug_struct("SimClient")
             .field("options", &self.shared.options)
             .finish_non_exhaustive()
+    }
+}
+
+/// The outcome of `work`, the request for `key`, as far as `fault` lets it happen.
+fn faulty<T>(
+    fault: &Fault,
+    (operation, key): (Operation, &str),
+    store: &mut Store,
+    work: impl FnOnce(&mut Store) -> Result<T, ClientError> + Clone,
+) -> Result<T, ClientError> {
+    let what = format!("{operation:?} {key}");
+    match *fault {
+        Fault::Fail(ref kind) => Err(injected(kind.clone(), &what)),
+        Fault::StopAfter(_) => Err(injected(ErrorKind::Transient, &what)),
+        Fault::FailAfterwards(ref kind) => {
+            let failure = injected(kind.clone(), &what);
+            work(store).and_then(|_| Err(repeated(operation, failure)))
+        }
+        Fault::Repeat => {
+            drop(work.clone()(store));
+            work(store).map_err(|error| repeated(operation, error))
+        }
+        Fault::Conflict => {
+            drop(work.clone()(store));
+            work(store).map_err(|error| contested(operation, error))
+        }
+        Fault::ConflictEndsUpload => {
+            store.uploads.forget(key);
+            work(store).map_err(|error| contested(operation, error))
+        }
+        Fault::Twice => {
+            drop(work.clone()(store));
+            work(store).map_err(|error| maybe_twice(operation, error))
+        }
+        Fault::IgnoreVersions => {
+            store.ignores_versions = true;
+            let done = work(store);
+            store.ignores_versions = false;
+            done
+        }
+        Fault::Delay(_) => work(store),
     }
 }
 

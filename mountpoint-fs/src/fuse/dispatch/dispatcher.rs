@@ -12,18 +12,20 @@ use super::refusal::{Refusal, unsupported};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::fuse::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, FuseOperation, TOO_LITTLE_ROOM, errno};
+use crate::fuse::allowed_users::AllowedUsers;
+use crate::fuse::errno::{
+    Access, FuseOperation, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, TOO_LITTLE_ROOM, errno,
+};
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
-use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::operation::{
     Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened,
 };
 
-/// What to do about a request.
+/// The way to answer a request.
 pub(in crate::fuse) enum Answer {
     /// Reply now.
     Now(Reply),
@@ -35,12 +37,12 @@ pub(in crate::fuse) enum Answer {
     Nothing,
 }
 
-/// What holds for a whole connection.
+/// The rules of a whole connection.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct Rules {
     /// Whether the mount may be changed.
     pub(in crate::fuse) access: Access,
-    /// Who may use the mount.
+    /// The users that the mount serves.
     pub(in crate::fuse) allowed_users: AllowedUsers,
     /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6).
     /// Where it cannot, only files opened with `O_DIRECT` are read that way: more programs use
@@ -67,7 +69,7 @@ impl Dispatcher {
         })
     }
 
-    /// What to do about `request`. Does at once what is never answered.
+    /// The answer to `request`. Requests without an answer are carried out at once.
     pub(in crate::fuse) fn dispatch(self: &Arc<Self>, request: &Request<'_>) -> Answer {
         let Request { header, operation } = request;
         tracing::trace!(
@@ -77,11 +79,7 @@ impl Dispatcher {
             "request"
         );
         let ino = InodeNo(header.node);
-        if self.is_denied(header, operation) {
-            return Answer::Now(Reply::Failed(Errno::EACCES));
-        }
-        if self.rules.access == Access::ReadOnly && is_change(operation) {
-            let errno = errno(&FsError::ReadOnly, self.rules.access);
+        if let Some(errno) = self.denied(header, operation) {
             return Answer::Now(Reply::Failed(errno));
         }
         match operation {
@@ -107,21 +105,12 @@ impl Dispatcher {
             Operation::Mutate(mutation) => {
                 return self.mutate((ino, header.pid), mutation);
             }
+            Operation::Write {
+                handle,
+                offset,
+                data,
+            } => return self.write(header, HandleNo(*handle), *offset, data.0),
             _ => {}
-        }
-        if let Operation::Write {
-            handle,
-            offset,
-            data,
-        } = *operation
-        {
-            // A thread of another namespace has no number here: then its file stands for it.
-            let thread = match header.pid {
-                0 => handle,
-                pid => u64::from(pid),
-            };
-            self.fs.thread_writes(thread, data.0.len());
-            return self.write(header, HandleNo(handle), offset, data.0);
         }
         match self.later(header, operation) {
             Some(pending)
@@ -134,17 +123,21 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the mount does not serve the user who asks.
+    /// The error if the mount does not serve the user, or does not change files.
     ///
     /// `fstat` names no handle: attributes of open files are let through, except those of the root
     /// directory, where a walk into the mount begins.
-    fn is_denied(&self, header: &Header, operation: &Operation<'_>) -> bool {
+    fn denied(&self, header: &Header, operation: &Operation<'_>) -> Option<Errno> {
         let ino = InodeNo(header.node);
         let is_of_open_handle = || {
             let asks = matches!(operation, Operation::GetAttributes);
             asks && ino != InodeNo::ROOT && self.fs.is_open(ino)
         };
-        self.rules.allowed_users.refuses(header.uid, operation) && !is_of_open_handle()
+        if self.rules.allowed_users.refuses(header.uid, operation) && !is_of_open_handle() {
+            return Some(Errno::EACCES);
+        }
+        let is_refused = self.rules.access == Access::ReadOnly && is_change(operation);
+        is_refused.then(|| errno(&FsError::ReadOnly, self.rules.access))
     }
 
     /// The reply that tells `attributes`.
@@ -153,7 +146,6 @@ impl Dispatcher {
     }
 
     /// Operations that may have to wait.
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
     fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
         let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);
@@ -165,36 +157,15 @@ impl Dispatcher {
                     this.attributes(attributes)
                 })
             }),
-            Operation::Open { flags } => {
-                let options = open_options(flags, header.pid);
-                Box::pin(async move {
-                    let result = if options.write {
-                        let options = write_options(flags);
-                        this.fs.open_for_writing(ino, options, opener(pid)).await
-                    } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
-                        let how = write_options(flags);
-                        let open = this.fs.open_for_both(ino, options, how, opener(pid));
-                        open.await
-                    } else {
-                        this.fs.open(ino, options).await
-                    };
-                    // What `touch` does before it sets the times. If the times are refused, the log
-                    // says so.
-                    let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
-                    let operation = if is_try { FuseOperation::TryOpen } else { FuseOperation::Open };
-                    this.opened(operation, ino, options, result)
-                })
-            }
+            Operation::Open { flags } => this.open(ino, pid, flags),
             Operation::Read {
                 handle,
                 offset,
                 size,
                 fills_cache,
             } => Box::pin(async move {
-                let result = this
-                    .fs
-                    .read(HandleNo(handle), offset, size, fills_cache)
-                    .await;
+                let read = this.fs.read(HandleNo(handle), offset, size, fills_cache);
+                let result = read.await;
                 this.reply(FuseOperation::Read, ino, result, Reply::Data)
             }),
             Operation::ExtendedAttribute { name, size } => {
@@ -263,9 +234,12 @@ impl Dispatcher {
                 Box::pin(async move {
                     let options = new_file(flags, mode);
                     let result = this.fs.create(ino, &name, options, opener(pid));
-                    this.reply(FuseOperation::Create, (ino, &*name), result, |(entry, opened)| {
-                        Reply::Created(entry, opened)
-                    })
+                    this.reply(
+                        FuseOperation::Create,
+                        (ino, &*name),
+                        result,
+                        |(entry, opened)| Reply::Created(entry, opened),
+                    )
                 })
             }
             Operation::MakeNode { name, mode } => {
@@ -286,11 +260,11 @@ impl Dispatcher {
             Operation::Flush { handle } => Box::pin(async move {
                 let closing = ClosingThread(pid);
                 let result = this.fs.flush(HandleNo(handle), &closing).await;
-                this.reply(FuseOperation::Flush, ino, result, |()| Reply::Done)
+                this.done(FuseOperation::Flush, ino, result)
             }),
             Operation::Sync { handle } => Box::pin(async move {
                 let result = this.fs.sync(HandleNo(handle)).await;
-                this.reply(FuseOperation::Sync, ino, result, |()| Reply::Done)
+                this.done(FuseOperation::Sync, ino, result)
             }),
             _ => return None,
         })
@@ -336,6 +310,12 @@ impl Dispatcher {
         data: &[u8],
     ) -> Answer {
         let (ino, thread) = (InodeNo(header.node), WritingThread(header.pid));
+        // A thread of another namespace has no number here: then its file stands for it.
+        let thread_or_file = match header.pid {
+            0 => handle.0,
+            pid => u64::from(pid),
+        };
+        self.fs.thread_writes(thread_or_file, data.len());
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
         let done = move |()| Reply::Written(len);
         if let Some(result) = self.fs.write_now(handle, offset, data) {
@@ -353,7 +333,31 @@ impl Dispatcher {
         Answer::Later(Box::pin(pending), OnSignal::End)
     }
 
-    /// The reply to an OPEN.
+    /// The reply to an OPEN by process `pid`.
+    fn open(self: Arc<Self>, ino: InodeNo, pid: u32, flags: u32) -> PendingReply {
+        let options = open_options(flags, pid);
+        Box::pin(async move {
+            let fs = &self.fs;
+            let result = if options.write {
+                fs.open_for_writing(ino, write_options(flags), opener(pid))
+                    .await
+            } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
+                let how = write_options(flags);
+                fs.open_for_both(ino, options, how, opener(pid)).await
+            } else {
+                fs.open(ino, options).await
+            };
+            // `touch` opens so before it sets the times. If the times are refused, the log says so.
+            let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
+            let operation = if is_try {
+                FuseOperation::TryOpen
+            } else {
+                FuseOperation::Open
+            };
+            self.opened(operation, ino, options, result)
+        })
+    }
+
     fn opened(
         &self,
         operation: FuseOperation,
@@ -389,6 +393,16 @@ impl Dispatcher {
 
     pub(super) fn refuse<'a>(&self, what: impl Into<Subject<'a>>, refusal: Refusal) -> Reply {
         self.failures.refuse(what.into(), refusal)
+    }
+
+    /// The reply to an operation that has no result but its success.
+    pub(super) fn done<'a>(
+        &self,
+        operation: FuseOperation,
+        what: impl Into<Subject<'a>>,
+        result: Result<(), FsError>,
+    ) -> Reply {
+        self.reply(operation, what, result, |()| Reply::Done)
     }
 
     pub(super) fn reply<'a, T>(

@@ -78,7 +78,12 @@ impl FailureLog {
     }
 
     /// The reply to an operation that failed with `error`, which the log tells if it is news.
-    pub(super) fn failed(&self, operation: FuseOperation, what: Subject<'_>, error: &FsError) -> Reply {
+    pub(super) fn failed(
+        &self,
+        operation: FuseOperation,
+        what: Subject<'_>,
+        error: &FsError,
+    ) -> Reply {
         let errno = errno(error, self.access);
         let is_warning = level(operation, error) == Level::WARN;
         if is_warning && self.logged.is_news(operation, what.ino, &error.to_string()) {

@@ -1,130 +1,174 @@
 //! Requests that change names and attributes, made into operations.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use super::dispatcher::{Answer, Dispatcher};
 use super::refusal::Refusal;
-use crate::fuse::errno::{NO_SUCH_ATTRIBUTES, FuseOperation};
+use crate::fuse::errno::{FuseOperation, NO_SUCH_ATTRIBUTES};
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::opener;
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Mutation};
 use crate::handle::Opener;
-use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
+use crate::operation::{AttributeChange, HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
 impl Dispatcher {
     /// The operation that `mutation` of `ino` by `thread` asks for; the refusal where there is
     /// none.
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
     pub(super) fn mutate(
         self: &Arc<Self>,
         (ino, thread): (InodeNo, u32),
         mutation: &Mutation<'_>,
     ) -> Answer {
         let this = Arc::clone(self);
-        let pending: PendingReply = match *mutation {
-            Mutation::Unlink { name } => {
-                let name = name.to_owned();
-                Box::pin(async move {
-                    let result = this.fs.unlink(ino, &name).await;
-                    this.reply(FuseOperation::Unlink, (ino, &*name), result, |()| Reply::Done)
-                })
-            }
-            Mutation::RemoveDirectory { name } => {
-                let name = name.to_owned();
-                Box::pin(async move {
-                    let result = this.fs.remove_directory(ino, &name).await;
-                    this.reply(FuseOperation::RemoveDirectory, (ino, &*name), result, |()| {
-                        Reply::Done
-                    })
-                })
-            }
+        let pending = match *mutation {
+            Mutation::Unlink { name } => this.unlink(ino, name.to_owned()),
+            Mutation::RemoveDirectory { name } => this.remove_directory(ino, name.to_owned()),
             Mutation::MakeDirectory { name, mode } => {
-                let (name, mode) = (
-                    name.to_owned(),
-                    u16::try_from(mode & 0o7777).unwrap_or_default(),
-                );
-                Box::pin(async move {
-                    let result = this.fs.make_directory(ino, &name, mode).await;
-                    this.reply(FuseOperation::MakeDirectory, (ino, &*name), result, |entry| {
-                        Reply::Entry(entry)
-                    })
-                })
-            }
-            Mutation::Rename {
-                name, mode: None, ..
-            } => {
-                return Answer::Now(self.refuse((ino, name), Refusal::RENAME_SPECIAL));
+                this.make_directory(ino, name.to_owned(), mode)
             }
             Mutation::Rename {
                 name,
                 new_directory,
                 new_name,
-                mode: Some(mode),
+                mode,
             } => {
                 let to = (InodeNo(new_directory), new_name);
-                let stop = Stop::default();
-                let process = opener(thread);
-                let pending = this.rename((ino, name), to, mode, stop.clone(), process);
-                return Answer::Later(pending, OnSignal::Ask(stop));
+                return this.rename((ino, name), to, mode, opener(thread));
             }
-            Mutation::SetAttributes(change) => Box::pin(async move {
-                let result = this.fs.set_attributes(ino, change).await;
-                this.reply(FuseOperation::SetAttributes, ino, result, |attributes| {
-                    this.attributes(attributes)
-                })
-            }),
             Mutation::SymbolicLink { name, target } => {
-                let (name, target) = (name.to_owned(), target.to_owned());
-                Box::pin(async move {
-                    let result = this.fs.symbolic_link(ino, &name, &target).await;
-                    this.reply(FuseOperation::SymbolicLink, (ino, &*name), result, |entry| {
-                        Reply::Entry(entry)
-                    })
-                })
+                this.symbolic_link(ino, name.to_owned(), target.to_owned())
             }
             Mutation::HardLink { name } => {
                 return Answer::Now(self.refuse((ino, name), Refusal::LINK));
             }
+            Mutation::SetAttributes(change) => this.set_attributes(ino, change),
             Mutation::SetExtendedAttribute { name, .. }
             | Mutation::RemoveExtendedAttribute { name }
                 if !name.as_bytes().starts_with(b"user.") =>
             {
                 return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
             }
+            Mutation::SetExtendedAttribute { name, value, flags } => {
+                this.set_extended_attribute(ino, name.to_owned(), value.0.to_owned(), flags)
+            }
+            Mutation::RemoveExtendedAttribute { name } => {
+                this.remove_extended_attribute(ino, name.to_owned())
+            }
             Mutation::Allocate(AllocateRequest { mode: 1.., .. }) => {
                 return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
             }
-            Mutation::Allocate(AllocateRequest { handle, end, .. }) => Box::pin(async move {
-                let result = this.fs.allocate(HandleNo(handle), end).await;
-                this.reply(FuseOperation::Allocate, ino, result, |()| Reply::Done)
-            }),
-            Mutation::SetExtendedAttribute { name, value, flags } => {
-                let (name, value) = (name.to_owned(), value.0.to_owned());
-                let mode = match flags {
-                    XATTR_CREATE => SetMode::Create,
-                    XATTR_REPLACE => SetMode::Replace,
-                    _ => SetMode::Any,
-                };
-                Box::pin(async move {
-                    let set = this.fs.set_extended_attribute(ino, &name, &value, mode);
-                    let result = set.await;
-                    this.reply(FuseOperation::SetExtendedAttribute, ino, result, |()| Reply::Done)
-                })
-            }
-            Mutation::RemoveExtendedAttribute { name } => {
-                let name = name.to_owned();
-                Box::pin(async move {
-                    let result = this.fs.remove_extended_attribute(ino, &name).await;
-                    this.reply(FuseOperation::SetExtendedAttribute, ino, result, |()| Reply::Done)
-                })
+            Mutation::Allocate(AllocateRequest { handle, end, .. }) => {
+                this.allocate(ino, HandleNo(handle), end)
             }
             Mutation::CopyRange(request) => this.copy_range(ino, request),
         };
-        // What was sent goes on: its name is held in motion until it has come to rest.
+        // A change that was sent goes on: its name stays locked until the bucket has answered.
         Answer::Later(pending, OnSignal::Ask(Stop::never()))
+    }
+
+    fn unlink(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.unlink(ino, &name).await;
+            self.done(FuseOperation::Unlink, (ino, &*name), result)
+        })
+    }
+
+    fn remove_directory(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.remove_directory(ino, &name).await;
+            self.done(FuseOperation::RemoveDirectory, (ino, &*name), result)
+        })
+    }
+
+    fn make_directory(self: Arc<Self>, ino: InodeNo, name: OsString, mode: u32) -> PendingReply {
+        let mode = u16::try_from(mode & 0o7777).unwrap_or_default();
+        Box::pin(async move {
+            let result = self.fs.make_directory(ino, &name, mode).await;
+            let operation = FuseOperation::MakeDirectory;
+            self.reply(operation, (ino, &*name), result, Reply::Entry)
+        })
+    }
+
+    /// A rename in one of the modes that S3 allows.
+    fn rename(
+        self: Arc<Self>,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+        mode: Option<RenameMode>,
+        process: Opener,
+    ) -> Answer {
+        let Some(mode) = mode else {
+            return Answer::Now(self.refuse(from, Refusal::RENAME_SPECIAL));
+        };
+        let (ino, name) = (from.0, from.1.to_owned());
+        let (directory, new_name) = (to.0, to.1.to_owned());
+        let stop = Stop::default();
+        let on_signal = OnSignal::Ask(stop.clone());
+        let pending = async move {
+            let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
+            let renaming = self.fs.rename_for(from, to, mode, &stop, process);
+            let result = renaming.await;
+            self.done(FuseOperation::Rename, from, result)
+        };
+        Answer::Later(Box::pin(pending), on_signal)
+    }
+
+    fn symbolic_link(
+        self: Arc<Self>,
+        ino: InodeNo,
+        name: OsString,
+        target: OsString,
+    ) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.symbolic_link(ino, &name, &target).await;
+            let operation = FuseOperation::SymbolicLink;
+            self.reply(operation, (ino, &*name), result, Reply::Entry)
+        })
+    }
+
+    fn set_attributes(self: Arc<Self>, ino: InodeNo, change: AttributeChange) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.set_attributes(ino, change).await;
+            self.reply(FuseOperation::SetAttributes, ino, result, |attributes| {
+                self.attributes(attributes)
+            })
+        })
+    }
+
+    fn set_extended_attribute(
+        self: Arc<Self>,
+        ino: InodeNo,
+        name: OsString,
+        value: Vec<u8>,
+        flags: u32,
+    ) -> PendingReply {
+        let mode = match flags {
+            XATTR_CREATE => SetMode::Create,
+            XATTR_REPLACE => SetMode::Replace,
+            _ => SetMode::Any,
+        };
+        Box::pin(async move {
+            let set = self.fs.set_extended_attribute(ino, &name, &value, mode);
+            let result = set.await;
+            self.done(FuseOperation::SetExtendedAttribute, ino, result)
+        })
+    }
+
+    fn remove_extended_attribute(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.remove_extended_attribute(ino, &name).await;
+            self.done(FuseOperation::SetExtendedAttribute, ino, result)
+        })
+    }
+
+    fn allocate(self: Arc<Self>, ino: InodeNo, handle: HandleNo, end: u64) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.allocate(handle, end).await;
+            self.done(FuseOperation::Allocate, ino, result)
+        })
     }
 
     fn copy_range(self: Arc<Self>, ino: InodeNo, request: CopyRangeRequest) -> PendingReply {
@@ -146,28 +190,10 @@ impl Dispatcher {
             })
         })
     }
-
-    fn rename(
-        self: Arc<Self>,
-        from: (InodeNo, &OsStr),
-        to: (InodeNo, &OsStr),
-        mode: RenameMode,
-        stop: Stop,
-        process: Opener,
-    ) -> PendingReply {
-        let (ino, name) = (from.0, from.1.to_owned());
-        let (directory, new_name) = (to.0, to.1.to_owned());
-        Box::pin(async move {
-            let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
-            let renaming = self.fs.rename_for(from, to, mode, &stop, process);
-            let result = renaming.await;
-            self.reply(FuseOperation::Rename, from, result, |()| Reply::Done)
-        })
-    }
 }
 
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
 
-/// What the first kind of reply to a copy can count, in whole pages.
+/// The most that the narrow kind of reply to a copy can count, in whole pages.
 const COPY_LEN_MAX: u32 = 0xffff_f000;

@@ -18,10 +18,23 @@ pub(in crate::fuse) struct LoggedFailures {
 
 impl LoggedFailures {
     /// Whether the log has not told yet that `operation` of `ino` fails so. From now on it has.
-    pub(in crate::fuse) fn is_news(&self, operation: FuseOperation, ino: InodeNo, text: &str) -> bool {
-        let may_repeat = matches!(operation, FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync);
+    pub(in crate::fuse) fn is_news(
+        &self,
+        operation: FuseOperation,
+        ino: InodeNo,
+        text: &str,
+    ) -> bool {
+        let may_repeat = matches!(
+            operation,
+            FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync
+        );
         // A refused length is told each time: a file that is not open is never released.
-        if !may_repeat && !matches!(operation, FuseOperation::SetAttributes | FuseOperation::Allocate) {
+        if !may_repeat
+            && !matches!(
+                operation,
+                FuseOperation::SetAttributes | FuseOperation::Allocate
+            )
+        {
             return true;
         }
         let mut files = self.files.lock();
@@ -68,7 +81,11 @@ mod tests {
             (FuseOperation::SetAttributes, file, "c", true),
             (FuseOperation::Flush, file, "c", false),
         ] {
-            assert_eq!(logged.is_news(operation, ino, text), is_news, "{operation} {text}");
+            assert_eq!(
+                logged.is_news(operation, ino, text),
+                is_news,
+                "{operation} {text}"
+            );
         }
         logged.released(file);
         assert!(logged.is_news(FuseOperation::Write, file, "a"));

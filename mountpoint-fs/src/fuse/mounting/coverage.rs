@@ -44,7 +44,7 @@ impl Coverage {
             Which::Number(number) => mount.number == number,
             Which::SomeFuse => mount.kind == "fuse" || mount.kind.starts_with("fuse."),
         };
-        // What is mounted over another mount hides it.
+        // A mount over another mount hides it.
         let roots: Vec<_> = mounts
             .iter()
             .enumerate()

@@ -77,7 +77,7 @@ fn has_ended(root: &OwnedFd) -> bool {
         return false;
     };
     let look = move || {
-        // Whoever waited may have given up.
+        // The waiting thread may have given up.
         sender.send(fstatfs(&root).map(drop)).ok();
     };
     let looking = thread::Builder::new().name("mount-look".to_owned());

@@ -14,7 +14,7 @@ use super::fuse_device::is_fuse_device;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
-use crate::fuse::allowed_users::{OtherUsers, AllowedUsers};
+use crate::fuse::allowed_users::{AllowedUsers, OtherUsers};
 
 /// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is
 /// for this process's user and for `guests`, as if the kernel had been told so.

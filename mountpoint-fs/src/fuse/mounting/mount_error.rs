@@ -53,7 +53,7 @@ pub enum MountError {
         "{action} was not allowed ({error}): in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
     )]
     NotAllowed {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// Why not.
         error: io::Error,
@@ -78,7 +78,7 @@ pub enum MountError {
     Fusermount {
         /// Where.
         directory: PathBuf,
-        /// What it said.
+        /// The message of the program.
         message: String,
     },
     /// The mount system call failed otherwise.

@@ -1,4 +1,4 @@
-//! What is mounted where, as `/proc/self/mountinfo` says.
+//! The mounts of this process, as `/proc/self/mountinfo` lists them.
 //!
 //! Asking there never touches the mounted file system, which may be ours and not serve yet, or be
 //! dead.
@@ -49,7 +49,7 @@ pub(in crate::fuse) struct MountInfo {
     pub(in crate::fuse) directory: PathBuf,
     /// `ext4`, `fuse`, `autofs`, …
     pub(in crate::fuse) kind: String,
-    /// What is mounted: a device, or the name that a FUSE file system gave itself.
+    /// The mounted device, or the name that a FUSE file system gave itself.
     pub(in crate::fuse) source: String,
     /// Of the file system, between commas.
     pub(in crate::fuse) options: String,

@@ -246,7 +246,7 @@ impl MountedDirectory {
         let (sender, answer) = sync_channel(1);
         let directory = self.directory.clone();
         let look = move || {
-            // Whoever waited may have given up.
+            // The waiting thread may have given up.
             sender.send(statfs(&directory).map(drop)).ok();
         };
         let looking = thread::Builder::new().name("mount-look".to_owned());

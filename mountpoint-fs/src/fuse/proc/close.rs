@@ -37,9 +37,9 @@ impl Closing for ClosingThread {
         }
     }
 
-    /// The descriptor that is closed is not among them any more. One of another mount's file with
-    /// the same number and name is taken for one of this file: the file is then stored when its
-    /// last descriptor is closed.
+    /// The closed descriptor is no longer listed. A descriptor of another mount's file with the
+    /// same number and name counts as one of this file: the file is then stored when its last
+    /// descriptor is closed.
     fn others(&self, ino: InodeNo, name: &str) -> OtherDescriptors {
         if self.0 == 0 {
             return OtherDescriptors::Unknown;
@@ -109,7 +109,7 @@ fn text(path: &str) -> Option<String> {
 struct ProcessStat {
     /// In ticks since the boot.
     started: u64,
-    /// It is only still there because nobody has asked how it ended.
+    /// The process has ended, and its parent has not yet asked for the exit status.
     has_ended: bool,
 }
 
@@ -270,8 +270,14 @@ mod tests {
         let reader = File::open(&path).unwrap();
         assert_eq!(me.others(ino, "file"), OtherDescriptors::None);
         drop(reader);
-        assert_eq!(ClosingThread(0).others(ino, "file"), OtherDescriptors::Unknown);
+        assert_eq!(
+            ClosingThread(0).others(ino, "file"),
+            OtherDescriptors::Unknown
+        );
         // Larger than any number of a process.
-        assert_eq!(ClosingThread(1 << 30).others(ino, "file"), OtherDescriptors::None);
+        assert_eq!(
+            ClosingThread(1 << 30).others(ino, "file"),
+            OtherDescriptors::None
+        );
     }
 }

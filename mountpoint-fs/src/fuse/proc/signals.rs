@@ -54,8 +54,8 @@ impl Signals {
     }
 
     fn effect(self) -> Effect {
-        // What is pending although nobody handles it ends the process, or stops it, which can wait
-        // until it was answered. A fatal signal is one of `SIGKILL` to each thread.
+        // A pending signal without a handler ends the process, or stops it; a stop can wait until
+        // the request was answered. A fatal signal is a `SIGKILL` to each thread.
         let stops = mask_of(&[libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU]);
         let asks = mask_of(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP]);
         let heard = self.pending & !self.unheard;

@@ -189,7 +189,7 @@ async fn read_apart(thread: u32, place: u64) -> Option<Vec<u8>> {
     let begun = name.spawn(move || {
         let text = read_text(thread, place);
         READERS.fetch_sub(1, Ordering::AcqRel);
-        // Who asked may have been interrupted.
+        // The asking thread may have been interrupted.
         tell.send(text).ok();
     });
     if begun.is_err() {

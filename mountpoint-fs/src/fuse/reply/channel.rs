@@ -21,8 +21,8 @@ pub(in crate::fuse) struct Channel {
 }
 
 impl Channel {
-    /// Takes over a descriptor, and makes it a blocking one: whoever opened it may have had other
-    /// plans.
+    /// Takes over a descriptor, and makes it a blocking one: the process that opened it may have
+    /// made it non-blocking.
     pub(in crate::fuse) fn new(device: OwnedFd) -> io::Result<Self> {
         let flags = OFlag::from_bits_retain(fcntl(&device, FcntlArg::F_GETFL)?);
         if flags.contains(OFlag::O_NONBLOCK) {

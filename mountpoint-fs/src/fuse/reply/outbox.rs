@@ -1,7 +1,7 @@
 //! Replies on their way to the thread of their queue.
 //!
-//! Invariant: whoever puts something in while the thread sleeps wakes it; the thread goes to sleep
-//! only while there is nothing in, decided under one lock. A closed outbox takes nothing. Threads:
+//! Invariant: a reply that is put in while the thread sleeps wakes it; the thread goes to sleep
+//! only while the outbox is empty, decided under one lock. A closed outbox takes nothing. Threads:
 //! any. The lock guards a few moves; no other is taken under it.
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use crate::fuse::wire::{Fixed, InitReply};
 use crate::operation::{Attributes, Entry, HandleNo, Opened, ReadData, StatFs};
 
-/// What an application is answered.
+/// The answer to an application.
 #[derive(Debug)]
 pub(in crate::fuse) enum Reply {
     /// Success, with nothing to say.
@@ -32,7 +32,7 @@ pub(in crate::fuse) enum Reply {
     /// The length of an extended attribute.
     Length(u32),
     StatFs(StatFs),
-    /// What was agreed when the connection began.
+    /// The agreement of the handshake.
     Agreed(InitReply),
     /// The major version of the protocol that is spoken here.
     Version,
@@ -42,7 +42,7 @@ pub(in crate::fuse) enum Reply {
     Data(ReadData),
 }
 
-/// What follows the header of a reply.
+/// The part of a reply that follows its header.
 #[derive(Debug)]
 pub(in crate::fuse) enum Body<'a> {
     Fixed(Fixed),

@@ -21,7 +21,7 @@ pub(in crate::fuse) struct ReplyTo {
     route: Option<Route>,
 }
 
-/// How a reply travels.
+/// The transport of a reply.
 #[derive(Debug)]
 enum Route {
     Device(Arc<Channel>),
@@ -30,7 +30,7 @@ enum Route {
 }
 
 impl ReplyTo {
-    /// Where the answer to request `unique`, read from `channel`, goes.
+    /// The duty to answer request `unique`, which was read from `channel`.
     pub(in crate::fuse) fn device(channel: &Arc<Channel>, unique: u64) -> Self {
         Self {
             unique,
@@ -38,7 +38,7 @@ impl ReplyTo {
         }
     }
 
-    /// Where the answer to the request in `slot` goes.
+    /// The duty to answer the request in `slot`.
     pub(in crate::fuse) fn ring(slot: Slot, outbox: &Arc<Outbox>) -> Self {
         Self {
             unique: slot.unique(),
@@ -46,7 +46,7 @@ impl ReplyTo {
         }
     }
 
-    /// Where the answer to request `unique` goes, which the library `fuser` received.
+    /// The duty to answer request `unique`, which the library `fuser` received.
     pub(in crate::fuse) fn fuser(unique: u64, reply: FuserReply) -> Self {
         Self {
             unique,
@@ -88,7 +88,7 @@ fn write(channel: &Channel, unique: u64, reply: &Reply) {
         return;
     };
     match error.raw_os_error().map(Errno::from_raw) {
-        // Nobody waits any more: the connection was aborted, or has ended.
+        // The connection was aborted, or has ended: no application waits.
         Some(Errno::ENOENT | Errno::ENODEV | Errno::EPIPE) => {
             tracing::debug!(unique, %error, "nobody waits for a reply");
         }

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use tokio::runtime::Runtime;
 
 use crate::executor;
-use crate::fuse::parked::{Requester, OnSignal, Parked, PendingReply, Starter};
+use crate::fuse::parked::{OnSignal, Parked, PendingReply, Requester, Starter};
 use crate::fuse::proc::Effect;
 use crate::fuse::reply::{Channel, Reply, ReplyTo};
 use crate::fuse::tests::kernel::Kernel;

@@ -261,7 +261,7 @@ fn check_allowed_users(allowed_users: AllowedUsers, users: [(u32, i32); 3]) {
                 "{allowed_users:?}: opcode {opcode} of user {uid}"
             );
         }
-        // What is open may be used and closed, whoever inherited it.
+        // Open files may be used and closed by every process that inherited them.
         served
             .kernel
             .request_as(uid, RELEASE, 100, ROOT, &release_in(1));

@@ -98,8 +98,8 @@ fn files_of_a_listing_are_read_at_their_newest_version() {
     for (_, path) in &paths {
         assert_eq!(fs::read(path).unwrap(), b"newer");
     }
-    // One that asks for the version that was listed, and is refused; one for the newest. Who comes
-    // late looks up first.
+    // One request asks for the listed version, and is refused; one asks for the newest. A late open
+    // looks up first.
     let is_in_time = clock.now() < FILE_TTL;
     let gets = mounted.requests()[0];
     let expected = if is_in_time { 400..=400 } else { 200..=400 };

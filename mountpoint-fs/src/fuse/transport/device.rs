@@ -108,7 +108,7 @@ fn start_rings(
     }
 }
 
-/// Says why. Who asked for io_uring by name should see it; others lose nothing that they know of.
+/// Logs the reason: a warning only for users that chose io_uring by name.
 fn fall_back(transport: Transport, reason: &str) {
     if transport == Transport::IoUring {
         tracing::warn!("requests go through /dev/fuse, not over io_uring: {reason}");

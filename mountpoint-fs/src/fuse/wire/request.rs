@@ -13,7 +13,7 @@ pub(in crate::fuse) struct Header {
     pub(in crate::fuse) unique: u64,
     /// Inode number, where the request has one.
     pub(in crate::fuse) node: u64,
-    /// Who asks. 0 where the kernel asks for itself.
+    /// The user that asks. 0 where the kernel asks for itself.
     pub(in crate::fuse) uid: u32,
     /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks
     /// for itself.
@@ -54,7 +54,7 @@ impl Header {
 pub(in crate::fuse) struct Request<'a> {
     /// Whose, and which.
     pub(in crate::fuse) header: Header,
-    /// What is asked.
+    /// The request itself.
     pub(in crate::fuse) operation: Operation<'a>,
 }
 

@@ -55,9 +55,21 @@ pub(in crate::mount) fn start(
     let filter = filter(args, environment)?;
     let level = filter.max_level_hint();
     let (filter, handle) = reload::Layer::new(filter);
+    let (layer, remark) = output(args, in_background)?;
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(layer)
+        .with(NoForeignTrace)
+        .init();
+    change_with_signal(handle, level).map_err(|error| format!("cannot take signals: {error}"))?;
+    Ok(remark)
+}
+
+/// The destination of log lines, with a remark for the user: log files, syslog or the terminal.
+fn output(args: &LoggingFlags, in_background: bool) -> Result<(BoxedLayer, String), String> {
     let layer = fmt::layer().with_target(true).with_thread_names(true);
     let mut remark = String::new();
-    let layer: BoxedLayer = if let Some(directory) = &args.log_directory {
+    let layer = if let Some(directory) = &args.log_directory {
         let file = create_log_files(directory).map_err(|error| {
             format!(
                 "cannot write a log file in {}: {error}; name a directory that you may write to with --log-directory",
@@ -89,13 +101,7 @@ pub(in crate::mount) fn start(
             .with_writer(io::stdout)
             .boxed()
     };
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(layer)
-        .with(NoForeignTrace)
-        .init();
-    change_with_signal(handle, level).map_err(|error| format!("cannot take signals: {error}"))?;
-    Ok(remark)
+    Ok((layer, remark))
 }
 
 type Filtered = tracing_subscriber::layer::Layered<reload::Layer<EnvFilter, Registry>, Registry>;

@@ -32,14 +32,7 @@ impl Moves {
         whole_max: u64,
     ) -> Result<Self, FsError> {
         for object in sources.iter().chain(&there) {
-            if let Some(why) = object.key.why_made_up() {
-                let key = object.key.as_str();
-                let key = key.strip_suffix(Key::NO_ETAG).unwrap_or(key);
-                return Err(FsError::NotPermitted(format!(
-                    "{from} cannot be renamed to {to}: {key:?} has {why}, so it stays where it is; move or \
-                     remove it with what stored it"
-                )));
-            }
+            check_key(&object.key, from, to)?;
         }
         let mut there: HashMap<Key, ObjectInfo> = there
             .into_iter()
@@ -53,28 +46,16 @@ impl Moves {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
             objects += usize::from(key.as_str() != to);
-            let is_copied = match there.remove(&key) {
+            let found = there.remove(&key);
+            let is_copied = match found.map(|copy| Earlier::of(&source, &copy, whole_max)) {
                 // Markers look alike whatever their headers: the directory's own is always copied.
-                Some(copy)
-                    if key.as_str() != to
-                        && copy.size == source.size
-                        && copy.etag.matches(&source.etag) =>
-                {
+                Some(_) if key.as_str() == to => false,
+                Some(Earlier::Copy { is_newer }) => {
                     copies += 1;
-                    // Equal bytes may have other headers if they were written after the copy.
-                    copy.last_modified > source.last_modified
+                    is_newer
                 }
-                // A copy in parts has an ETag of its own, so it is repeated.
-                Some(copy)
-                    if copy.size == source.size
-                        && copy.size > whole_max
-                        && copy.last_modified >= source.last_modified =>
-                {
-                    false
-                }
-                // Another object, which must not be lost.
-                Some(_) if key.as_str() != to => return Err(FsError::NotEmpty),
-                Some(_) | None => false,
+                Some(Earlier::CopyInParts) | None => false,
+                Some(Earlier::Other) => return Err(FsError::NotEmpty),
             };
             all.push(Move {
                 source,
@@ -98,4 +79,44 @@ impl Moves {
     pub(super) fn copied(&self) -> usize {
         self.all.iter().filter(|one| one.is_copied).count()
     }
+}
+
+/// An object that already has the new name of another one.
+enum Earlier {
+    /// A copy with the same ETag. Equal bytes may have other headers if they were written after
+    /// the copy, so only a copy that `is_newer` is kept.
+    Copy { is_newer: bool },
+    /// Probably a copy in parts. Such a copy has an ETag of its own, so it is repeated.
+    CopyInParts,
+    /// Another object, which must not be lost.
+    Other,
+}
+
+impl Earlier {
+    fn of(source: &ObjectInfo, copy: &ObjectInfo, whole_max: u64) -> Self {
+        if copy.size != source.size {
+            Self::Other
+        } else if copy.etag.matches(&source.etag) {
+            Self::Copy {
+                is_newer: copy.last_modified > source.last_modified,
+            }
+        } else if copy.size > whole_max && copy.last_modified >= source.last_modified {
+            Self::CopyInParts
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Refuses a directory with a key that no request can name.
+fn check_key(key: &Key, from: &str, to: &str) -> Result<(), FsError> {
+    let Some(why) = key.why_made_up() else {
+        return Ok(());
+    };
+    let key = key.as_str();
+    let key = key.strip_suffix(Key::NO_ETAG).unwrap_or(key);
+    Err(FsError::NotPermitted(format!(
+        "{from} cannot be renamed to {to}: {key:?} has {why}, so it stays where it is; move or \
+         remove it with what stored it"
+    )))
 }

@@ -64,22 +64,7 @@ impl Mutator {
                 // new names.
                 let newest = newest.unwrap_or(first.source.last_modified);
                 self.journal.renaming(from, to, newest, now).await;
-                let is_renamed = self.try_native(first).await;
-                // A failed rename may have been done, unless the server refused it.
-                let has_moved = match &is_renamed {
-                    Ok(is_renamed) => *is_renamed,
-                    Err(error) => !is_refusal(error),
-                };
-                if !was_begun && !has_moved {
-                    self.journal.renamed(from, to).await;
-                }
-                match is_renamed {
-                    Err(error) if error.kind == ErrorKind::NotFound => {
-                        self.require_gone(first).await?;
-                        true
-                    }
-                    is_renamed => is_renamed.map_err(renaming_failed)?,
-                }
+                self.rename_first(places, first).await?
             }
             _ => false,
         };
@@ -95,6 +80,31 @@ impl Mutator {
             self.journal.renamed(from, to).await;
         }
         Ok(())
+    }
+
+    /// Renames the first object, if the bucket can rename; `false` otherwise. A journal entry without
+    /// a moved object is removed.
+    async fn rename_first(
+        &self,
+        (from, to, was_begun): (&str, &str, bool),
+        first: &Move,
+    ) -> Result<bool, FsError> {
+        let is_renamed = self.try_native(first).await;
+        // A failed rename may have been done, unless the server refused it.
+        let has_moved = match &is_renamed {
+            Ok(is_renamed) => *is_renamed,
+            Err(error) => !is_refusal(error),
+        };
+        if !was_begun && !has_moved {
+            self.journal.renamed(from, to).await;
+        }
+        match is_renamed {
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.require_gone(first).await?;
+                Ok(true)
+            }
+            is_renamed => is_renamed.map_err(renaming_failed),
+        }
     }
 
     /// Whether the bucket can rename; if so, the first object is renamed.

@@ -148,7 +148,11 @@ impl Upload {
         self.add(Source::Object(source), FailureOwner::Caller)
     }
 
-    fn add(self: &Arc<Self>, source: Source, failure_owner: FailureOwner) -> SharedOutcome<Result<Part, FsError>> {
+    fn add(
+        self: &Arc<Self>,
+        source: Source,
+        failure_owner: FailureOwner,
+    ) -> SharedOutcome<Result<Part, FsError>> {
         let settled = SharedOutcome::new();
         let number = {
             let mut parts = self.parts.lock();
@@ -167,7 +171,11 @@ impl Upload {
         background::run(async move {
             let sent = this.send(number, source).await;
             drop(in_flight);
-            let failed = sent.as_ref().err().filter(|_| failure_owner == FailureOwner::File).cloned();
+            let failed = sent
+                .as_ref()
+                .err()
+                .filter(|_| failure_owner == FailureOwner::File)
+                .cloned();
             if let Some(error) = &failed {
                 this.context.permission.failed(&this.key, error);
                 this.failure.set(error);
@@ -235,18 +243,13 @@ impl Upload {
         old: Option<ETag>,
     ) -> Result<Stored, FsError> {
         let begun = self.begun.wait().await?;
-        let settled: Vec<_> = self.parts.lock().clone();
-        let mut parts = Vec::with_capacity(settled.len());
-        for part in settled {
-            parts.push(part.wait().await?);
-        }
+        let parts = self.sent_parts().await?;
         if condition == PutCondition::Absent {
             // Some servers keep no condition of a completion, whatever they were asked before the
             // file was made.
             let asked = ask_first(&self.context, &self.key, Storing::InParts);
             asked.await?;
         }
-        let size = parts.iter().map(|part| part.size).sum();
         let features = &self.context.features;
         let wanted = features.reduce(Uses::condition(condition));
         let mut uses = wanted.clone();
@@ -257,35 +260,15 @@ impl Upload {
             match completed.await {
                 Ok(output) => {
                     features.learn(&wanted, &uses);
-                    let completed = Completed {
-                        key: &self.key,
-                        etag: output.etag,
-                        parts: &parts,
-                        old: old.as_ref(),
-                    };
-                    let tags = &self.context.mutator.completion_tags;
-                    let etag = tags.known_by(&**client, completed).await;
-                    return Ok(Stored { etag, size });
+                    return Ok(self.completed(output.etag, &parts, old.as_ref()).await);
                 }
                 Err(error) => match features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
                     None => {
                         features.refused(Storing::InParts, &uses, &error);
-                        if let Some(doubt) = self.doubt(&error) {
-                            let client = &*self.context.client;
-                            let wanted = IntendedObject {
-                                size,
-                                parts: &parts,
-                                old: old.as_ref(),
-                                doubt,
-                            };
-                            let upload = &begun.upload;
-                            let stored =
-                                ambiguous_outcome::of_complete(client, upload, wanted, &error)
-                                    .await;
-                            if let Some(stored) = stored.map_err(FsError::from)? {
-                                return Ok(stored);
-                            }
+                        let made = self.ambiguous(&begun.upload, &parts, old.as_ref(), &error);
+                        if let Some(stored) = made.await? {
+                            return Ok(stored);
                         }
                         let error = explain(error, &parts);
                         return Err(not_made(error, &uses.condition, &self.key));
@@ -293,6 +276,52 @@ impl Upload {
                 },
             }
         }
+    }
+
+    /// All parts in their order, when S3 has them.
+    async fn sent_parts(&self) -> Result<Vec<Part>, FsError> {
+        let outcomes: Vec<_> = self.parts.lock().clone();
+        let mut parts = Vec::with_capacity(outcomes.len());
+        for part in outcomes {
+            parts.push(part.wait().await?);
+        }
+        Ok(parts)
+    }
+
+    /// The version that an answered completion made.
+    async fn completed(&self, etag: ETag, parts: &[Part], old: Option<&ETag>) -> Stored {
+        let completed = Completed {
+            key: &self.key,
+            etag,
+            parts,
+            old,
+        };
+        let tags = &self.context.mutator.completion_tags;
+        let etag = tags.known_by(&*self.context.client, completed).await;
+        let size = size_of(parts);
+        Stored { etag, size }
+    }
+
+    /// The object, if the completion that failed with `error` has made it nevertheless.
+    async fn ambiguous(
+        &self,
+        upload: &OpenUpload,
+        parts: &[Part],
+        old: Option<&ETag>,
+        error: &ClientError,
+    ) -> Result<Option<Stored>, FsError> {
+        let Some(doubt) = self.doubt(error) else {
+            return Ok(None);
+        };
+        let wanted = IntendedObject {
+            size: size_of(parts),
+            parts,
+            old,
+            doubt,
+        };
+        let client = &*self.context.client;
+        let stored = ambiguous_outcome::of_complete(client, upload, wanted, error).await;
+        Ok(stored?)
     }
 
     /// Why a completion that failed so may have been done all the same, and so the upload be gone:
@@ -355,6 +384,11 @@ fn are_equally_large(parts: &[Part]) -> bool {
     };
     let first = others.first().unwrap_or(last).size;
     last.size <= first && others.iter().all(|part| part.size == first)
+}
+
+/// Bytes of all `parts` together.
+fn size_of(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.size).sum()
 }
 
 #[cfg(test)]

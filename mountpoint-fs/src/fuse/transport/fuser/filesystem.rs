@@ -106,7 +106,12 @@ impl Filesystem for Bridge {
         reply: ReplyEntry,
     ) {
         let reply = FuserReply::Entry(reply);
-        self.mutate(requester, parent, Mutation::MakeDirectory { name, mode }, reply);
+        self.mutate(
+            requester,
+            parent,
+            Mutation::MakeDirectory { name, mode },
+            reply,
+        );
     }
 
     fn unlink(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -363,7 +368,13 @@ impl Filesystem for Bridge {
         self.serve(requester, ino, list, FuserReply::ExtendedAttribute(reply));
     }
 
-    fn removexattr(&self, requester: &fuser::Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(
+        &self,
+        requester: &fuser::Request,
+        ino: INodeNo,
+        name: &OsStr,
+        reply: ReplyEmpty,
+    ) {
         let remove = Mutation::RemoveExtendedAttribute { name };
         self.mutate(requester, ino, remove, FuserReply::Empty(reply));
     }

@@ -38,7 +38,7 @@ pub(super) fn start(
     config.clone_fd = options.clone_descriptors && can_be_cloned(&device);
     let fs = Arc::clone(&service.fs);
     let bridge = Bridge::new(service, SessionLimits::new(options)?);
-    // Who may use the mount is checked with each request, as for the other transports.
+    // Each request's user is checked later, as for the other transports.
     let session = fuser::Session::from_fd(bridge, device, SessionACL::All, config);
     let session = session.map_err(|error| match error.kind() {
         io::ErrorKind::NotConnected => SessionError::Ended,
