@@ -10,7 +10,7 @@ pub enum ErrorKind {
     NotFound,
     /// The bucket does not exist.
     NoSuchBucket,
-    /// The multipart upload does not exist (any more).
+    /// The multipart upload does not exist, or has ended.
     NoSuchUpload,
     /// A condition did not hold: the object is another version than the one asked for, or exists
     /// already.
@@ -34,7 +34,7 @@ pub enum ErrorKind {
     /// broken XML.
     InvalidResponse,
     /// Another request for the object was in flight, and still was after every retry: 409
-    /// `ConditionalRequestConflict`. Who was first is not decided by that.
+    /// `ConditionalRequestConflict`. The error does not tell which request was first.
     Conflict,
     /// The server said to slow down, and still did after every retry.
     Throttled,

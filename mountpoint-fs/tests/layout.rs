@@ -1,8 +1,8 @@
 //! Folders stay small, comments narrow, files of a folder do not import each other in circles, and
 //! a type's name has one meaning.
 //!
-//! Each rule has a list of known exceptions, which may only shrink: an exception that is not needed
-//! any more fails the test as well.
+//! Each rule has a list of known exceptions, which may only shrink: an unused exception fails the
+//! test as well.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

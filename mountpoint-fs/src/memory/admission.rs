@@ -50,9 +50,9 @@ pub struct BufferRequest {
 pub enum WaitState {
     /// Just now, and nobody waits.
     First,
-    /// It has waited.
+    /// The request has waited.
     Waited,
-    /// It has waited, and nothing in flight would give memory back.
+    /// The request has waited, and nothing in flight would give memory back.
     Stuck,
 }
 
@@ -386,7 +386,7 @@ mod tests {
             7
         );
         assert_eq!(kinds[11], BufferKind::Small);
-        // Who has waited is to come to an end.
+        // A writer that has waited is to come to an end.
         admission.take(BufferKind::Small, MIB);
         assert_eq!(
             admission.choose(growing, WaitState::Waited),

@@ -8,4 +8,4 @@ mod budget;
 mod writer_queue;
 
 pub use admission::{BufferKind, BufferRequest, WaitState, part_max};
-pub use budget::{Budget, Purpose, Reservation, Reserve, Deficit};
+pub use budget::{Budget, Deficit, Purpose, Reservation, Reserve};

@@ -15,7 +15,7 @@ pub(super) struct WriterQueue<T> {
     pub(super) admission: Admission,
     /// In order of their ticket.
     waiting: VecDeque<WaitingWriter<T>>,
-    /// The mount ends: no writer waits any more.
+    /// The mount ends: no writer may wait.
     is_ended: bool,
 }
 
@@ -91,7 +91,7 @@ impl<T> WriterQueue<T> {
         self.waiting.drain(..).map(|writer| writer.told).collect()
     }
 
-    /// Takes out a writer that gives up; `None` if it does not wait any more.
+    /// Takes out a writer that gives up; `None` if it no longer waits.
     pub(super) fn remove(&mut self, ticket: u64) -> Option<T> {
         let place = self
             .waiting

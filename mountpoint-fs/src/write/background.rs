@@ -1,9 +1,9 @@
-//! Work that goes on whether or not anybody waits for it, and results that several may wait for.
+//! Work that continues even if its caller stops waiting, and results that several callers share.
 //!
-//! An upload must not depend on the application that began it: that one may be interrupted, or
-//! pause between two writes. [`run`] polls a future at once, and then on whatever thread wakes it;
-//! no runtime is needed, so that tests drive it in virtual time. What it wakes in turn is resumed
-//! on the same thread ([`executor::delivering`]).
+//! An upload must not depend on the application that began it: the application may be interrupted,
+//! or pause between two writes. [`run`] polls a future at once, and then on each thread that wakes
+//! it. No runtime is needed, so tests drive the work in virtual time. Futures that it wakes in turn are
+//! resumed on the same thread ([`executor::delivering`]).
 //!
 //! Invariant: a future is polled by one thread at a time, with no lock held, and never inside
 //! itself.
@@ -30,16 +30,16 @@ pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Job {
-    /// Taken while it is polled. The lock is held to take it out and to put it back.
+    /// The future; `None` during a poll. The lock is held only to take it out or put it back.
     work: Mutex<Option<Work>>,
     state: AtomicU8,
 }
 
-/// Nobody polls it.
+/// No thread polls the future.
 const IDLE: u8 = 0;
-/// Somebody polls it.
+/// A thread polls the future.
 const RUNNING: u8 = 1;
-/// Somebody polls it, and has to do so once more.
+/// A thread polls the future, and must poll it once more.
 const WOKEN: u8 = 2;
 
 impl Job {
@@ -88,7 +88,7 @@ impl Wake for Job {
     }
 }
 
-/// A result that comes once and that any number may wait for.
+/// A result that comes once, for any number of waiting callers.
 #[derive(Debug)]
 pub(super) struct SharedOutcome<T>(Arc<Mutex<Outcome<T>>>);
 
@@ -113,7 +113,7 @@ impl<T: Clone> SharedOutcome<T> {
         })))
     }
 
-    /// It is there. Called once.
+    /// Publishes the outcome. Called once.
     pub(super) fn settle(&self, value: T) {
         let wakers = {
             let mut outcome = self.0.lock();
@@ -129,7 +129,7 @@ impl<T: Clone> SharedOutcome<T> {
         self.0.lock().value.clone()
     }
 
-    /// The result, as soon as it is there.
+    /// Returns the result when it exists.
     pub(super) async fn wait(&self) -> T {
         std::future::poll_fn(|cx| {
             let mut outcome = self.0.lock();

@@ -1,14 +1,14 @@
-//! The checksum of written bytes, kept up as the bytes come by.
+//! The checksum of written bytes, updated with each write.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm};
 
-/// The checksum of the bytes so far; nothing where none is wanted.
+/// The checksum of the bytes so far; empty if the upload has none.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::write) struct RunningChecksum(Option<(ChecksumAlgorithm, Digest)>);
 
 impl RunningChecksum {
-    /// Of no bytes.
+    /// The checksum of no bytes.
     pub(in crate::write) fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self(algorithm.map(|algorithm| {
             let digest = match algorithm {
@@ -19,14 +19,14 @@ impl RunningChecksum {
         }))
     }
 
-    /// Of `bytes` as well.
+    /// Adds `bytes`.
     pub(in crate::write) fn update(&mut self, bytes: &[u8]) {
         if let Some((_, digest)) = &mut self.0 {
             digest.update(bytes);
         }
     }
 
-    /// As it is now.
+    /// The checksum of all bytes so far.
     pub(in crate::write) fn value(&self) -> Option<Checksum> {
         self.0.map(|(algorithm, digest)| match algorithm {
             ChecksumAlgorithm::Crc32c => {
@@ -38,7 +38,7 @@ impl RunningChecksum {
     }
 }
 
-/// The checksum of the bytes that `before` is of, and of `body` behind them. `sum` is that of
+/// The checksum of `body` behind the bytes of the checksum `before`. `sum` is that of
 /// `body`, if it is known.
 pub(in crate::write) fn joined(before: Checksum, body: &[u8], sum: Option<Checksum>) -> Checksum {
     let algorithm = algorithm_of(before);

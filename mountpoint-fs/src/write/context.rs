@@ -1,4 +1,4 @@
-//! What the writers of one mount share: memory, settings, and the context of requests.
+//! The state that the writers of one mount share: memory, settings, and the context of requests.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -24,19 +24,19 @@ use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MA
 use crate::mutate::Mutator;
 use crate::sync::Mutex;
 
-/// What all writers of a mount share. Made once per mount.
+/// The shared state of all writers of a mount. Made once per mount.
 pub struct WriteContext {
     pub(super) send: Arc<SendContext>,
     pub(super) clock: Clock,
     pub(super) memory: Arc<WriteMemory>,
     pub(super) pressure: Arc<MemoryPressure>,
     pub(super) plan: PartPlan,
-    /// Multipart uploads that were begun. The lock is a leaf.
+    /// Multipart uploads in progress. The lock is a leaf.
     uploads: Mutex<Vec<Weak<Upload>>>,
 }
 
 impl WriteContext {
-    /// For a mount with `config`.
+    /// The context of a mount with `config`.
     #[must_use]
     pub fn new(
         client: Arc<dyn ObjectClient>,
@@ -75,7 +75,7 @@ impl WriteContext {
         })
     }
 
-    /// For tests of what comes behind the first file: that files may be stored was shown.
+    /// Skips the permission probe, for tests of later files.
     #[cfg(test)]
     pub(crate) fn believe(&self) {
         self.send
@@ -83,19 +83,19 @@ impl WriteContext {
             .stored(&Key::parse("believed").expect("it is a key"));
     }
 
-    /// What the mount may change.
+    /// The permissions of the mount.
     #[must_use]
     pub fn config(&self) -> &WriteConfig {
         &self.send.config
     }
 
-    /// Bytes that were written and that S3 has not got yet, as far as memory is held for them.
+    /// Bytes of memory that hold written data that S3 does not have yet.
     #[must_use]
     pub fn bytes_held(&self) -> u64 {
         self.memory.used()
     }
 
-    /// `thread` has `len` bytes to write.
+    /// Notes that `thread` has `len` bytes to write.
     pub fn thread_writes(&self, thread: u64, len: usize) {
         self.memory.writes(thread, len);
     }
@@ -118,13 +118,13 @@ impl WriteContext {
         }
     }
 
-    /// Returns when everything that was to be completed has been, well or not.
+    /// Returns when every request in the background has ended, with or without success.
     pub async fn drained(&self) {
         self.send.tally.empty().await;
     }
 
-    /// Makes those fail that wait for memory, now or later: each holds its file meanwhile. For the
-    /// end of the mount.
+    /// Fails all writers that wait for memory, now and later: each holds the lock of its file while
+    /// it waits. For the end of the mount.
     pub fn end_waiting(&self) {
         self.memory.fail_all();
     }
@@ -155,8 +155,8 @@ impl WriteContext {
         }
     }
 
-    /// Whether existing objects can be appended to. Not where objects carry what changes with their
-    /// bytes.
+    /// Whether existing objects can be appended to. Not where objects store attributes that change
+    /// with their bytes.
     #[must_use]
     pub fn appends(&self) -> bool {
         self.send.config.allow_append
@@ -164,7 +164,7 @@ impl WriteContext {
             && self.send.client.appends()
     }
 
-    /// How new files are made.
+    /// The upload mode of new files.
     pub(super) fn mode_of_new(&self) -> UploadMode {
         if self.send.config.incremental_upload {
             self.mode_behind()
@@ -173,7 +173,7 @@ impl WriteContext {
         }
     }
 
-    /// How bytes come behind an object.
+    /// The upload mode of bytes behind an object.
     pub(super) fn mode_behind(&self) -> UploadMode {
         if self.appends() {
             UploadMode::Append
@@ -188,7 +188,7 @@ impl WriteContext {
         uploads.push(Arc::downgrade(upload));
     }
 
-    /// What a new object at `key` carries.
+    /// The headers of a new object at `key`.
     pub(super) fn headers(&self, key: &Key) -> ObjectHeaders {
         let content_type = self
             .send
@@ -214,7 +214,7 @@ impl fmt::Debug for WriteContext {
     }
 }
 
-/// The size of parts where `size` is asked for: no more than memory holds.
+/// The size of parts if the user asks for `size`: no more than memory holds.
 fn fitting(size: u64, memory: &MemorySource) -> u64 {
     let max = memory.fixed_part_max().max(UPLOAD_PART_MIN);
     if size > max {

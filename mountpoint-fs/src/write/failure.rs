@@ -10,7 +10,7 @@ use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::types::WriteObserver;
 
-/// The first failure of a file. The lock is a leaf; the observer is told with it free.
+/// The first failure of a file. The lock is a leaf; the observer is called without it.
 pub(in crate::write) struct Failure {
     first: Mutex<Option<FsError>>,
     observer: Arc<dyn WriteObserver>,
@@ -24,7 +24,7 @@ impl Failure {
         }
     }
 
-    /// Remembers `error`, and tells of it, if it is the first.
+    /// Remembers `error`, and reports it, if it is the first.
     pub(in crate::write) fn set(&self, error: &FsError) {
         let is_first = {
             let mut first = self.first.lock();

@@ -286,7 +286,7 @@ impl Budget {
     }
 
     /// Counts a WRITE of `bytes` that waits, even beyond the limit: its bytes are in memory. No
-    /// other request is served until they fit. What is beyond all memory of writers is not counted.
+    /// other request is served until they fit. Bytes beyond all memory of writers are not counted.
     #[must_use]
     pub fn pending(self: &Arc<Self>, bytes: u64) -> Reservation {
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! The bytes of a file that are not sent: the part that is being filled.
+//! The unsent bytes of a file: the part that is being filled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use mountpoint_crt_sys::block::{Block, BlockFill};
 use crate::write::checksum::RunningChecksum;
 use crate::write::memory::buffers::Lease;
 
-/// The bytes of a file that are not sent.
+/// The unsent bytes of a file.
 #[derive(Debug, Default)]
 pub(in crate::write) enum Buffer {
     #[default]
     Empty,
     /// A part is being filled.
     Filling(Filling),
-    /// A part was sent, and its buffer holds bytes behind its end.
+    /// A part was sent, and its buffer holds overflow: bytes behind the part.
     Overflow(Overflow),
 }
 
@@ -27,14 +27,14 @@ pub(in crate::write) struct Filling {
     pub(in crate::write) checksum: RunningChecksum,
     /// Bytes of the whole part; the buffer may be smaller, or larger by one write.
     pub(in crate::write) part_size: usize,
-    /// When there was last given memory for a whole part.
+    /// The time of the last grant of memory for a whole part.
     pub(in crate::write) part_since: Duration,
 }
 
 #[derive(Debug)]
 pub(in crate::write) struct Overflow {
     pub(in crate::write) bytes: BlockBytes,
-    /// The memory of the part that the bytes are behind.
+    /// The memory of the part in front of the overflow.
     pub(in crate::write) lease: Arc<Lease>,
     pub(in crate::write) checksum: RunningChecksum,
 }
@@ -54,7 +54,7 @@ impl AsRef<[u8]> for BlockBytes {
 }
 
 impl Filling {
-    /// All that is filled.
+    /// All filled bytes.
     pub(in crate::write) fn bytes(&self) -> BlockBytes {
         BlockBytes {
             block: self.fill.block(),
@@ -63,14 +63,14 @@ impl Filling {
         }
     }
 
-    /// Bytes that the buffer takes yet.
+    /// Bytes that still fit into the buffer.
     pub(in crate::write) fn room(&self) -> usize {
         self.fill.capacity() - self.fill.filled()
     }
 }
 
 impl Buffer {
-    /// Bytes that are not sent.
+    /// Unsent bytes.
     pub(in crate::write) fn len(&self) -> usize {
         match self {
             Self::Empty => 0,
@@ -107,7 +107,7 @@ impl Buffer {
         }
     }
 
-    /// Takes the bytes behind the part that was sent last, if there are any.
+    /// Takes the overflow behind the last sent part, if there is any.
     pub(in crate::write) fn take_overflow(&mut self) -> Option<Overflow> {
         match std::mem::take(self) {
             Self::Overflow(overflow) => Some(overflow),

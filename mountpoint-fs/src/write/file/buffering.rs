@@ -1,8 +1,8 @@
-//! The memory that a writer needs before it takes bytes, and the buffer that it makes of it.
+//! The memory that a writer needs before it takes bytes, and the buffer made of that memory.
 //!
-//! Decides how much memory is asked for and what becomes of the buffer that is there;
-//! [`WriteMemory`] gives it. Invariant: nothing that was taken is lost or sent twice when a buffer
-//! grows, is replaced, or lets go of a part that was sent.
+//! Decides how much memory to request and how to reuse the existing buffer; [`WriteMemory`] grants
+//! memory. Invariant: no byte is lost or sent twice when a buffer grows, is replaced, or gives up
+//! a part that was sent.
 //!
 //! [`WriteMemory`]: crate::write::memory::buffers::WriteMemory
 
@@ -23,13 +23,13 @@ use crate::write::memory::pressure::Reclaim;
 use crate::write::send::append::AppendUpload;
 use crate::write::types::Stored;
 
-/// What must be there before bytes can be taken.
+/// The needs of a write before its bytes can be taken.
 pub(in crate::write) enum Need {
     Nothing,
     Memory(BufferRequest),
-    /// Zeros up to where the write begins.
+    /// Zeros up to the beginning of the write.
     Gap,
-    /// The object that is being made.
+    /// The end of a store in progress.
     End(SharedOutcome<Result<Stored, FsError>>),
 }
 
@@ -46,8 +46,8 @@ impl Writer {
             "the kernel agreed to write less at once"
         );
         if let Some(error) = self.failure.get() {
-            // It may have failed in the background, which ends its upload, and holds memory for
-            // nothing.
+            // The file may have failed in the background, which ends its upload: its memory is
+            // useless.
             state.buffer = Buffer::Empty;
             return Err(error);
         }
@@ -93,7 +93,7 @@ impl Writer {
         ))
     }
 
-    /// The request for memory where `least` bytes do for now, `len` for a while, and `whole` for a
+    /// A request for memory. `least` bytes suffice for now, `len` for a while, and `whole` for a
     /// part and one write.
     pub(in crate::write) fn buffer_request(
         &self,
@@ -119,11 +119,11 @@ impl Writer {
         }
     }
 
-    /// Bytes of the part that is filled next.
+    /// Bytes of the next part.
     pub(in crate::write) fn part_size(&self, state: &FileState) -> Result<usize, FsError> {
         let mut number = state.sink.parts() + self.copies(state) + 1;
         if let Sink::Append { .. } = state.sink {
-            // How many parts the object has is not known here.
+            // The number of the object's parts is unknown here.
             number = number.min(UPLOAD_PARTS_MAX);
         }
         match self.context.plan.size(number) {
@@ -137,13 +137,13 @@ impl Writer {
         }
     }
 
-    /// Goes on in the memory that was given, with the bytes of the smaller buffer, or the last
-    /// part's too much.
+    /// Makes the granted memory the buffer, with the bytes of the smaller buffer or the overflow of
+    /// the last part.
     pub(in crate::write) fn install(&self, state: &mut FileState, grant: Grant) {
         let mut part_size = self.part_size(state).expect("asked before");
         let mut part_since = state.buffer.filling().map(|it| it.part_since);
         if grant.is_part() {
-            // It may be shorter than planned, but not than what it has.
+            // The buffer may be shorter than planned, but not shorter than its content.
             part_size = state.buffer.len().max(grant.len() - WRITE_SIZE_MAX);
             part_since = None;
         }
@@ -159,9 +159,9 @@ impl Writer {
         let mut checksum = self.running_checksum(state);
         let (mut fill, lease) = grant.block();
         if let Some((bytes, its_checksum)) = state.buffer.take() {
-            // A copy of file data: the beginning of the part, less than one write, where parts and
-            // writes do not end together; or what was stored, where the file goes on before its
-            // request has let go of the buffer.
+            // A copy of file data: the beginning of the part, less than one write, if parts and
+            // writes end at different offsets; or stored bytes, if the file continues before its
+            // request has given up the buffer.
             fill.append(bytes.as_ref());
             checksum = its_checksum;
         }
@@ -174,9 +174,8 @@ impl Writer {
         });
     }
 
-    /// Has bytes behind the part that was sent last, if there are any, in a buffer of their own, so
-    /// that the part's memory comes back although the file waits for more. Returns whether there
-    /// were any.
+    /// Moves the overflow behind the last sent part to a buffer of its own, so that the part's
+    /// memory comes back although the file waits for more. Returns whether there was overflow.
     pub(in crate::write) fn settle_overflow(&self, state: &mut FileState) -> bool {
         let Ok(part_size) = self.part_size(state) else {
             return false;
@@ -197,11 +196,12 @@ impl Writer {
 }
 
 impl Reclaim for Writer {
-    /// Gives back memory, because others wait for it: all of it if the file has failed; the part
-    /// that was sent and has overflow, and the rest of a part that is not filled, if `now` the file
-    /// was not written to for a while. Where nothing else would give memory back, overflow and
-    /// parts that are filled slowly give theirs as well. A file that is written to right now keeps
-    /// it.
+    /// Gives back memory that other writers wait for.
+    ///
+    /// A failed file gives back all. A file without a write for a while before `now` gives back a
+    /// sent part with overflow, and the unfilled rest of a part. If nothing else would give memory
+    /// back, files with overflow and slowly filled parts give theirs as well. A file with a write
+    /// in progress keeps its memory.
     fn give_back_idle(&self, now: Duration, is_stuck: bool) {
         let Ok(mut state) = self.state.try_lock() else {
             return;

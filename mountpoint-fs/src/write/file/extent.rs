@@ -1,29 +1,29 @@
-//! How long a file is, and where it has gaps.
+//! The length of a file, and its gaps.
 
 use crate::operation::FsError;
 
-/// The length of a file that is written.
+/// The length of a written file.
 #[derive(Debug)]
 pub(in crate::write) struct Extent {
-    /// Bytes taken so far: where the next write begins.
+    /// Bytes taken so far: the offset of the next write.
     pub(in crate::write) end: u64,
-    /// End of the last bytes that the application wrote; behind it are zeros of a gap whose own
+    /// End of the last bytes that the application wrote. Bytes behind it are zeros of a gap whose
     /// write has not come yet.
     pub(in crate::write) written: u64,
-    /// The length that was set; 0 if none was.
+    /// The length set by the application; 0 without one.
     pub(in crate::write) len_set: u64,
-    /// Zeros that were taken for gaps.
+    /// Zeros that fill gaps.
     pub(in crate::write) zeros: u64,
-    /// Whether gaps are filled: not where the file is appended to.
+    /// Whether gaps are filled. Files that are appended to have none.
     pub(in crate::write) takes_gaps: bool,
-    /// Whether the file was opened for reading, too.
+    /// Whether the file was opened for reading as well.
     pub(in crate::write) is_for_both: bool,
-    /// Why a length could not be set, until bytes are written.
+    /// The error of a length that could not be set, until bytes are written.
     pub(in crate::write) refused_len: Option<FsError>,
 }
 
 impl Extent {
-    /// Of a file that begins with `end` bytes.
+    /// The extent of a file that begins with `end` bytes.
     pub(in crate::write) fn new(end: u64, takes_gaps: bool) -> Self {
         Self {
             end,
@@ -41,12 +41,12 @@ impl Extent {
         self.end.max(self.len_set)
     }
 
-    /// `len` bytes were taken at the end.
+    /// Adds `len` bytes at the end.
     pub(in crate::write) fn advance(&mut self, len: u64) {
         self.restart(self.end + len);
     }
 
-    /// All bytes before `end` were taken, and none behind.
+    /// Sets the end: all bytes before `end` were taken, and none behind.
     pub(in crate::write) fn restart(&mut self, end: u64) {
         (self.end, self.written) = (end, end);
     }

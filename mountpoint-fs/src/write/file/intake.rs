@@ -1,4 +1,4 @@
-//! The part of a [`Writer`] that takes bytes: in order, when there is memory for them.
+//! How a [`Writer`] takes bytes: in order, when there is memory for them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::write::send::permission::Proof;
 use crate::write::send::permission_probe::probe_permission;
 
 impl Writer {
-    /// The next bytes of the object that the file begins with.
+    /// Takes the next bytes of the object that the file begins with.
     pub async fn preload(&self, data: &[u8]) -> Result<(), FsError> {
         let mut state = self.state.lock().await;
         let filled = state.buffer.len();
@@ -67,14 +67,14 @@ impl Writer {
         Some(self.take(&mut state, data))
     }
 
-    /// Takes `data`, when there is memory for it, from an application that has written nothing else
-    /// that has not arrived. A gap before it is filled with zeros.
+    /// Takes `data`, when there is memory for it, from an application without earlier writes in
+    /// flight. A gap in front of it is filled with zeros.
     pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
         self.write_in_order(offset, data, &|| false).await
     }
 
-    /// As [`Self::write`], behind earlier writes that have not arrived: `goes_on` is asked where
-    /// bytes are missing whether there may be such.
+    /// As [`Self::write`], after earlier writes in flight. If bytes are missing, `goes_on` tells
+    /// whether there may be such writes.
     pub async fn write_in_order(
         &self,
         offset: u64,
@@ -122,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// Waits for memory, once; there may be room then.
+    /// Waits for memory, once; afterwards there may be room.
     async fn get_memory(
         &self,
         state: &mut FileState,
@@ -138,13 +138,13 @@ impl Writer {
         if self.settle_overflow(state) {
             return Ok(());
         }
-        // It gives up its place in the queue before the buffer is sent, which nobody can grow then.
+        // The place in the queue is given up before the buffer is sent: a sent buffer cannot grow.
         let granted = {
             let memory = self
                 .context
                 .pressure
                 .memory_for(&self.key, request, state.extent.end);
-            // The file's lock is held: nobody else can have its part sent.
+            // The file's lock is held: no other task can send its part.
             let told = self.context.pressure.told_to_send(self.can_send(state));
             match select(pin!(memory), pin!(told)).await {
                 Either::Left((granted, _)) => Some(granted),
@@ -164,7 +164,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the next part of an upload waits for others to be sent.
+    /// Whether the next part of an upload waits for parts in flight.
     fn waits_for_parts(&self, state: &FileState) -> bool {
         state.sink.is_multipart() && !self.context.send.parts.has_room()
     }
@@ -183,7 +183,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes `data`, for which there is room. Nothing is shown of it yet.
+    /// Takes `data`, for which there is room, without publishing the new size.
     pub(in crate::write) fn take_bytes(&self, state: &mut FileState, data: &[u8]) {
         let may_be_longer = state.sink.appends(self.mode) || !self.context.plan.is_fixed();
         let filling = state.buffer.filling_mut().expect("there is room");
@@ -193,7 +193,7 @@ impl Writer {
             && end as u64 <= UPLOAD_PART_MAX
             && self.context.memory.is_short(end - filling.part_size)
         {
-            // The part takes all of the write, so that all of its memory comes back.
+            // The part takes the whole write, so that all of its memory comes back.
             filling.part_size = end;
         }
         let room = filling.part_size - filling.fill.filled();
@@ -210,9 +210,8 @@ impl Writer {
         }
     }
 
-    /// The state of the file, when the bytes in front of `offset` were taken or will not come.
-    /// `goes_on` tells whether the thread that writes at `offset` may have sent others before,
-    /// which have not arrived.
+    /// The state of the file, as soon as the bytes in front of `offset` were taken or are not
+    /// expected. `goes_on` tells whether the writing thread may have earlier WRITEs in flight.
     pub(in crate::write) async fn in_order(
         &self,
         offset: u64,
@@ -226,8 +225,8 @@ impl Writer {
             if !is_ahead || self.reordering.has_gaps() {
                 return state;
             }
-            // Nothing has come for as long as is waited: nothing will, for this write and for those
-            // behind it.
+            // The time of the wait is over: no bytes will come, for this write and for those behind
+            // it.
             if seen == Some(end) {
                 self.reordering.waited_in_vain();
                 return state;
@@ -240,7 +239,7 @@ impl Writer {
             let told = self.reordering.wait(offset, until);
             drop(state);
             let _counted = self.context.pressure.wait_ahead();
-            // It is told in any case: the file outlives its WRITEs.
+            // The notice comes in any case: the file outlives its WRITEs.
             told.await.ok();
         }
     }
@@ -250,25 +249,25 @@ impl Writer {
         offset > state.extent.end && self.failure.get().is_none()
     }
 
-    /// Whether nothing is to be proven before a write is answered.
+    /// Whether a write can be answered without a permission probe.
     fn is_permitted(&self) -> bool {
         let is_new = !self.is_permitted.load(Ordering::Relaxed);
         if is_new && self.context.send.permission.is_doubted(&self.key) {
             return false;
         }
-        // A refusal of other files does not count from this file's first write on.
+        // After this file's first write, refusals of other files do not count.
         self.is_permitted.store(true, Ordering::Relaxed);
         true
     }
 
-    /// Proves that the file may be stored, if that is in doubt. Done first, and once; fails the
-    /// file.
+    /// Probes the permission to store the file, if it is in doubt: once, before the first write. A
+    /// refusal fails the file.
     async fn prove(&self, state: &mut FileState) -> Result<(), FsError> {
         while !self.is_permitted() && self.failure.get().is_none() {
             let proven = match self.context.send.permission.proof(&self.key) {
                 Proof::Nothing => Ok(()),
                 Proof::Wait(first) => {
-                    // What it says of another file may not hold for this one.
+                    // The outcome for another file may not hold for this one.
                     first.wait().await.ok();
                     continue;
                 }

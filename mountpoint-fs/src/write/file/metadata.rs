@@ -1,8 +1,8 @@
-//! The part of a [`Writer`] that says which metadata its object carries.
+//! The metadata of a [`Writer`]'s object.
 //!
-//! Metadata goes with the request that begins the object. A change that comes later is put to the
-//! object by a copy onto itself when the upload is completed, so that metadata is sent once,
-//! however often it was changed.
+//! The request that begins the object carries the metadata. A later change is applied by a copy of
+//! the object onto itself after the upload is completed: metadata is sent once, however often it
+//! was changed.
 
 use mountpoint_client::types::{ETag, ObjectHeaders};
 
@@ -13,8 +13,8 @@ use crate::operation::{FsError, PosixAttributes};
 use crate::write::send::put::Adopts;
 
 impl Writer {
-    /// Changes the object's metadata. Whether that is sent with it: else the bucket holds the
-    /// object already.
+    /// Changes the object's metadata. `false` if the bucket already holds the object: then the
+    /// caller changes the object.
     pub async fn change_metadata(
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
@@ -35,14 +35,13 @@ impl Writer {
         Ok(matches!(state.stage, Stage::Open))
     }
 
-    /// Sets the metadata that the object begins with. Called before anybody else knows the
-    /// writer.
+    /// Sets the first metadata of the object. Called before the writer is shared.
     pub fn begin_with(&self, mut headers: ObjectHeaders) {
         PosixAttributes::forget_time(&mut headers.metadata);
         *self.headers.lock() = headers;
     }
 
-    /// The file changes now: a time that it was to have before is none any more.
+    /// The file changes now, so a time that was set before is void.
     pub(in crate::write) fn untime(&self, state: &mut FileState) {
         if std::mem::take(&mut state.is_timed) {
             PosixAttributes::forget_time(&mut self.headers.lock().metadata);
@@ -56,8 +55,8 @@ impl Writer {
         self.headers.lock().clone()
     }
 
-    /// The version `old` of the object was replaced by one of the same bytes, which carries
-    /// something else. Nothing to a file that has stored another: its bytes are not those.
+    /// Notes that the version `old` was replaced by one with equal bytes and other headers. No
+    /// effect on a file that has stored another version.
     pub async fn metadata_replaced(&self, old: &ETag, etag: &ETag) {
         let mut state = self.state.lock().await;
         self.look(&mut state);

@@ -1,7 +1,7 @@
-//! How the bytes of a written file reach the bucket.
+//! The way of a written file's bytes to the bucket.
 //!
-//! Decided when the first part is full, or the file is closed before that. What has begun one way
-//! goes on that way: an object is made by one request, by an upload, or by appends.
+//! Decided when the first part is full, or the file is closed before that. The choice is final: an
+//! object is made by one request, by an upload, or by appends.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::multipart::Upload;
 use crate::write::types::UploadMode;
 
-/// How the bytes of a file reach the bucket.
+/// The way of a file's bytes to the bucket.
 #[derive(Debug, Default)]
 pub(in crate::write) enum Sink {
     /// Nothing is sent: the buffer holds the file, which one request stores unless a part fills.
@@ -31,7 +31,7 @@ pub(in crate::write) enum Sink {
     },
 }
 
-/// An upload, and what was sent to it.
+/// An upload, and the parts sent to it.
 #[derive(Debug)]
 pub(in crate::write) struct Multipart {
     pub(in crate::write) upload: Arc<Upload>,
@@ -79,7 +79,7 @@ impl Sink {
         }
     }
 
-    /// The checksum of what is sent next; `new` is that of new objects.
+    /// The checksum of the next part; `new` is that of new objects.
     pub(in crate::write) fn algorithm(
         &self,
         new: Option<ChecksumAlgorithm>,
@@ -90,7 +90,7 @@ impl Sink {
         }
     }
 
-    /// Lets go of the upload, if there is one. Nothing is sent then.
+    /// Takes the upload out, if there is one. Then nothing is sent.
     pub(in crate::write) fn take_upload(&mut self) -> Option<Arc<Upload>> {
         match std::mem::take(self) {
             Self::Multipart(multipart) => Some(multipart.upload),

@@ -1,7 +1,6 @@
-//! The state that a [`Writer`](super::writer::Writer) keeps under its lock: how far a file has
-//! come.
+//! The state of a written file, which a [`Writer`](super::writer::Writer) keeps under its lock.
 //!
-//! Knows, but neither decides nor sends.
+//! Neither decides nor sends.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::put::Adopts;
 use crate::write::types::{Beginning, Stored, UploadMode};
 
-/// The state of a file that is written.
+/// The state of a written file.
 #[derive(Debug)]
 pub(in crate::write) struct FileState {
     pub(in crate::write) extent: Extent,
@@ -27,11 +26,11 @@ pub(in crate::write) struct FileState {
     pub(in crate::write) sink: Sink,
     pub(in crate::write) stage: Stage,
     pub(in crate::write) replaces: Replaces,
-    /// Which object of another host may stand for the file; `None` if the file is not new.
+    /// The objects of other hosts that may stand for the file; `None` if the file is not new.
     pub(in crate::write) adopts: Option<Adopts>,
-    /// The metadata may hold a time, which the next write makes wrong.
+    /// The metadata may hold a time, which the next write makes void.
     pub(in crate::write) is_timed: bool,
-    /// Tells which of several files was written to least lately.
+    /// Orders files by their last write.
     pub(in crate::write) written_at: u64,
     /// The time of the last write.
     pub(in crate::write) written_when: Duration,
@@ -39,7 +38,7 @@ pub(in crate::write) struct FileState {
 
 #[derive(Debug)]
 pub(in crate::write) enum Stage {
-    /// Bytes were taken, or none yet, that the bucket does not hold.
+    /// The bucket does not hold all bytes, or nothing was stored yet.
     Open,
     /// The object is being made.
     Storing(SharedOutcome<Result<Stored, FsError>>),
@@ -50,9 +49,9 @@ pub(in crate::write) enum Stage {
 /// The object that the file replaces.
 #[derive(Debug)]
 pub(in crate::write) enum Replaces {
-    /// None: there must be none.
+    /// No object: there must be none.
     Nothing,
-    /// Any: this version was there when the file was opened.
+    /// Any version: this one existed when the file was opened.
     Any(ETag),
     /// This version only.
     Version(ETag),
@@ -68,7 +67,7 @@ impl Replaces {
         }
     }
 
-    /// The version that is to be replaced, as far as that is known.
+    /// The version to replace, if it is known.
     pub(in crate::write) fn version(&self) -> Option<&ETag> {
         match self {
             Self::Nothing => None,
@@ -78,7 +77,7 @@ impl Replaces {
 }
 
 impl FileState {
-    /// The state of a file at `key` that is opened at `now`.
+    /// The state of a file at `key`, opened at `now`.
     pub(in crate::write) fn new(beginning: Beginning, key: &Key, now: Duration) -> Self {
         let is_new = matches!(beginning, Beginning::New | Beginning::NewUnasked);
         let takes_gaps = is_new || matches!(beginning, Beginning::Replace(_) | Beginning::Fill(_));
@@ -103,7 +102,7 @@ impl FileState {
             (None, None) => Replaces::Nothing,
         };
         let end = match (&sink, &stored) {
-            // The bytes of a short object are told by `Writer::preload`.
+            // `Writer::preload` brings the bytes of a short object.
             (Sink::Undecided, _) | (_, None) => 0,
             (_, Some(stored)) => stored.size,
         };
@@ -130,7 +129,7 @@ impl FileState {
         let Stage::Storing(outcome) = &self.stage else {
             return;
         };
-        // A failure is remembered elsewhere.
+        // `Failure` remembers failures.
         let Some(Ok(stored)) = outcome.get() else {
             return;
         };
@@ -145,13 +144,13 @@ impl FileState {
                 Sink::Append { upload, parts: 0 }
             }
             Sink::Append { upload, .. } => Sink::Append { upload, parts: 0 },
-            // The buffer keeps a small file: if that goes on, it is stored again as a whole.
+            // The buffer keeps a small file: if the file continues, it is stored again as a whole.
             sink @ (Sink::Undecided | Sink::Copied(_)) => sink,
         };
         self.stage = Stage::Stored(stored);
     }
 
-    /// What the bucket holds of the file if the file fails now, for the log.
+    /// The object in the bucket if the file fails now, for the log.
     pub(in crate::write) fn what_stays(&self) -> &'static str {
         match (&self.sink, &self.stage, &self.replaces) {
             (Sink::Append { .. }, ..) => "what was appended before stays",
@@ -169,7 +168,7 @@ impl FileState {
         matches!(self.stage, Stage::Open) && filled as u64 >= UPLOAD_PART_MIN
     }
 
-    /// Which object of another host may stand for the file as it is now.
+    /// The objects of other hosts that may stand for the file now.
     pub(in crate::write) fn adopts_now(&self) -> Adopts {
         let is_untouched = self.extent.len() == 0;
         self.adopts.filter(|_| is_untouched).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The part of a [`Writer`] that sends: full parts, and at last the object.
+//! How a [`Writer`] sends: full parts, and at last the object.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::write::send::put::{Adopts, adopt, put};
 use crate::write::types::{Outcome, Stored};
 
 impl Writer {
-    /// Has the object made of everything that was taken, and returns when the bucket holds it.
+    /// Stores all taken bytes. Returns when the bucket holds the object.
     pub async fn store(&self) -> Result<Stored, FsError> {
         let outcome = {
             let mut state = self.state.lock().await;
@@ -46,13 +46,13 @@ impl Writer {
         true
     }
 
-    /// Whether the buffer can be sent before its part is full. What is appended may have any size;
-    /// parts of an upload have the size that was asked for.
+    /// Whether the buffer can be sent before its part is full. Appended parts may have any size;
+    /// parts of an upload have the chosen size.
     pub(in crate::write) fn can_send(&self, state: &FileState) -> bool {
         state.has_part() && (state.sink.appends(self.mode) || !self.context.plan.is_fixed())
     }
 
-    /// Sends the part that is full. `tail` are the bytes in its buffer that are behind it.
+    /// Sends the full part. `tail` is the overflow in its buffer.
     pub(in crate::write) fn send_part(&self, state: &mut FileState, tail: &[u8]) {
         let Buffer::Filling(filling) = std::mem::take(&mut state.buffer) else {
             unreachable!("a part is full");
@@ -113,7 +113,7 @@ impl Writer {
         upload.add(part, body, checksum);
     }
 
-    /// The upload, begun if there is none. `copies` are to follow.
+    /// The upload, begun if there is none. `copies` tells that copies follow.
     pub(in crate::write) fn multipart<'a>(
         &self,
         state: &'a mut FileState,
@@ -133,7 +133,7 @@ impl Writer {
         }
     }
 
-    /// Begins an upload, and has `base` copied into it.
+    /// Begins an upload with a copy of `base`.
     fn begin_upload(&self, base: Option<&CopiedRange>, copies: bool) -> Multipart {
         let has_copies = copies || base.is_some();
         let (context, key, failure) = (&self.context.send, &self.key, &self.failure);
@@ -190,7 +190,7 @@ impl Writer {
         outcome: SharedOutcome<Result<Stored, FsError>>,
     ) {
         let (body, checksum) = match state.buffer.filling() {
-            // The buffer stays, in case the file goes on.
+            // The buffer stays, in case the file continues.
             Some(filling) => (Bytes::from_owner(filling.bytes()), filling.checksum),
             None => {
                 let checksum = RunningChecksum::new(self.context.send.config.checksum);
@@ -227,8 +227,7 @@ impl Writer {
         }
     }
 
-    /// Completes the upload. Metadata that was changed after it was begun is put to the object by a
-    /// copy.
+    /// Completes the upload. A copy applies metadata that changed after its begin.
     fn complete(&self, state: &mut FileState, outcome: SharedOutcome<Result<Stored, FsError>>) {
         let multipart = self.multipart(state, false);
         let upload = Arc::clone(&multipart.upload);
@@ -248,7 +247,7 @@ impl Writer {
             match replaced {
                 Ok(etag) => Ok(Outcome::Stored(Stored { etag, ..stored })),
                 Err(error) => {
-                    // All bytes are there; what failed is to say so all the same.
+                    // All bytes are stored, but the failure of the copy must be reported.
                     observer.stored(&stored);
                     Err(error)
                 }
@@ -267,7 +266,7 @@ impl Writer {
         self.run(outcome, async { all.await.map(Outcome::Stored) });
     }
 
-    /// Runs what makes the object, tells of its end, and settles.
+    /// Runs the requests that make the object, reports the end, and settles the outcome.
     fn run(
         &self,
         outcome: SharedOutcome<Result<Stored, FsError>>,

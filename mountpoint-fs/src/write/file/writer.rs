@@ -1,12 +1,12 @@
-//! One open file that is being written.
+//! One open file during its writing.
 //!
 //! `intake` takes bytes one after the other into a buffer, `store` hands full parts to the
-//! [`Sink`] and makes the object when the file is closed or synchronised. Invariants: bytes are
-//! taken whole writes at a time, so that a write that is given up while it waits has changed
-//! nothing; the first failure is final; an object is made of everything that was taken.
+//! [`Sink`] and makes the object when the file is closed or synchronised. Invariants: a write is
+//! taken as a whole, so that a write that is given up while it waits has changed nothing; the first
+//! failure is final; the object has all bytes that were taken.
 //!
-//! After its object was made a file may go on: a small one is put again as a whole, a large one is
-//! made anew from a copy of itself on the server and what is new.
+//! A stored file may continue: a small file is stored again as a whole, a large one as a copy of
+//! itself on the server and the new bytes.
 //!
 //! [`Sink`]: super::sink::Sink
 
@@ -36,9 +36,9 @@ use crate::write::types::{Beginning, UploadMode, WriteObserver};
 pub struct Writer {
     pub(in crate::write) context: Arc<WriteContext>,
     pub(in crate::write) key: Key,
-    /// Whether S3 was not asked about the file before it was made.
+    /// Whether the file was created without asking S3.
     pub(in crate::write) is_unasked: bool,
-    /// How full parts are sent, unless an upload has begun.
+    /// The way of full parts, unless an upload has begun.
     pub(in crate::write) mode: UploadMode,
     pub(in crate::write) progress: Arc<Progress>,
     pub(in crate::write) observer: Arc<dyn WriteObserver>,
@@ -46,9 +46,9 @@ pub struct Writer {
     /// The metadata of the object. The lock is a leaf.
     pub(in crate::write) headers: Mutex<ObjectHeaders>,
     pub(in crate::write) reordering: Reordering,
-    /// That the file may be stored was shown before its first write, or not doubted.
+    /// The permission to store the file is proven, or was not in doubt.
     pub(in crate::write) is_permitted: AtomicBool,
-    /// H of the order H, I, T; the only lock that is held while waiting.
+    /// Lock H of the order H, I, T; the only lock that is held during waits.
     pub(in crate::write) state: AsyncMutex<FileState>,
 }
 
@@ -86,7 +86,7 @@ impl Writer {
         writer
     }
 
-    /// What others see of it.
+    /// The size and time that other processes see.
     #[must_use]
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
@@ -98,7 +98,8 @@ impl Writer {
         &self.key
     }
 
-    /// Says which object of another host may stand for the new file. Called before the first write.
+    /// Sets the objects of other hosts that may stand for the new file. Called before the first
+    /// write.
     pub fn may_adopt(&self, adopts: Adopts) {
         if let Ok(mut state) = self.state.try_lock()
             && let Some(known) = &mut state.adopts
@@ -107,14 +108,14 @@ impl Writer {
         }
     }
 
-    /// The file was opened for reading, too. Called before anything is written.
+    /// Notes that the file was opened for reading as well. Called before the first write.
     pub fn opened_for_both(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             state.extent.is_for_both = true;
         }
     }
 
-    /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
+    /// Whether the bucket does not hold all taken bytes, or nothing was stored yet.
     pub async fn is_open(&self) -> bool {
         let mut state = self.state.lock().await;
         self.look(&mut state);
@@ -123,7 +124,7 @@ impl Writer {
         !is_stored && self.failure.get().is_none()
     }
 
-    /// What the bucket holds of the file if what was written last is not stored, for the log.
+    /// The object in the bucket if the last bytes are not stored, for the log.
     pub async fn what_stays(&self) -> &'static str {
         let mut state = self.state.lock().await;
         self.look(&mut state);
@@ -136,7 +137,7 @@ impl Writer {
         self.failure.get()
     }
 
-    /// Returns when nothing of the file is in flight: all is in the bucket, or has failed.
+    /// Returns when no request of the file is in flight: each was answered, or has failed.
     pub async fn arrived(&self) {
         let in_flight = {
             let mut state = self.state.lock().await;
@@ -152,7 +153,7 @@ impl Writer {
         }
     }
 
-    /// Gives the file up: nothing of it appears, unless it was stored before.
+    /// Gives the file up: no object appears, unless it was stored before.
     pub async fn abandon(&self, error: &FsError) {
         self.failure.set(error);
         let upload = self.state.lock().await.sink.take_upload();
@@ -161,11 +162,11 @@ impl Writer {
         }
     }
 
-    /// The file has failed by itself: what was sent of it is taken back in the background.
+    /// Aborts the upload of a failed file in the background.
     pub(in crate::write) fn fail(&self, state: &mut FileState, error: &FsError) {
         self.failure.set(error);
         self.reordering.release_all();
-        // OtherDescriptors may wait for the memory.
+        // Other writers may wait for the memory.
         state.buffer = Buffer::Empty;
         if let Some(upload) = state.sink.take_upload() {
             self.abort(upload);
@@ -196,7 +197,7 @@ impl Writer {
         }
     }
 
-    /// Goes on behind what was stored.
+    /// Continues the stored file.
     pub(in crate::write) fn resume(&self, state: &mut FileState) -> Result<(), FsError> {
         if let Stage::Stored(stored) = &state.stage {
             if let Err(error) = self.observer.resumed() {
@@ -218,7 +219,7 @@ impl Writer {
         state.look(&self.key, self.context.send.config.checksum, self.mode);
     }
 
-    /// The checksum of what is sent next, over no bytes yet.
+    /// The checksum of the next part, over no bytes yet.
     pub(in crate::write) fn running_checksum(&self, state: &FileState) -> RunningChecksum {
         RunningChecksum::new(state.sink.algorithm(self.context.send.config.checksum))
     }

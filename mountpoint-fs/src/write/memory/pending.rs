@@ -7,11 +7,11 @@ use mountpoint_crt_sys::block::Block;
 use super::buffers::WriteMemory;
 use crate::memory::Reservation;
 
-/// Bytes of a WRITE that waits, in memory that is counted.
+/// Bytes of a waiting WRITE, in counted memory.
 pub struct PendingWrite {
     block: Block,
     len: usize,
-    /// Given back behind the memory itself.
+    /// Dropped after the bytes.
     _counted: Reservation,
 }
 

@@ -52,17 +52,17 @@ fn settled(
             Ok(Some(stored))
         }
         Ok((None, _)) => Ok(None),
-        // What is said of it already is true, or says as much.
+        // The first error is true, or tells as much.
         Err(_) if doubt == Doubt::Twice || error.kind.is_retryable() => Ok(None),
         Err(why) => Err(unknown(error, why)),
     }
 }
 
 /// The object at `key`, if it has these bytes at the offset, and before them those that were there.
-/// OtherDescriptors may have appended to it since: then it is larger.
+/// Others may have appended to it since: then it is larger.
 ///
-/// The same bytes at the same place may be another's, in an object that begins otherwise: `whole`
-/// is the checksum of the bytes before them. Without it, nobody knows whose bytes they are.
+/// Equal bytes at the same offset may be another client's, in an object with another beginning:
+/// `whole` is the checksum of the bytes before them. Without it their writer is unknown.
 pub(in crate::write) async fn of_append(
     client: &dyn ObjectClient,
     pool: &BlockPool,
@@ -326,7 +326,7 @@ mod tests {
         let body = Bytes::from_static(b"mine");
         let mut old = RunningChecksum::new(Some(ChecksumAlgorithm::Crc64Nvme));
         old.update(b"old ");
-        // What is there, and whether it is ours if its beginning is known, and if it is not.
+        // The object, and whether it is ours: with a known beginning, and without.
         for (object, is_ours, without) in [
             ("old mine", Some(true), None),
             ("old mine, theirs", Some(true), None),
@@ -440,7 +440,7 @@ mod tests {
         // A user that may not list the parts is told by the abort.
         client.fail_next(Operation::ListParts, 1, ErrorKind::Denied);
         assert!(ask(&completed));
-        // What is there is not what the upload was to become, which somebody has aborted.
+        // The object is another client's: the upload was aborted.
         let there = client.object("key").unwrap().etag;
         let other = ETag::from_header("\"another\"");
         let (one, two) = ([unknown(1)], [unknown(1), unknown(2)]);
@@ -453,9 +453,9 @@ mod tests {
             let asked = ask_for(&completed, made_of, old);
             assert_eq!(asked, is_ours, "{made_of:?} {old:?}");
         }
-        // Who may not list the parts of a server that says of every abort that it was done sees it
-        // by the tags of the parts, unless what was there before had the same: only what it carries
-        // would be new, and that is not seen.
+        // Without the permission to list parts, and with a server that confirms every abort, the
+        // tags of the parts decide, unless the object before had the same tags: new headers alone
+        // are not seen.
         for (old, is_ours) in [(None, true), (Some(&other), true), (Some(&there), false)] {
             let asked = ask_for(&begin(), (5, std::slice::from_ref(&part)), old);
             assert_eq!(asked, is_ours, "{old:?}");

@@ -44,8 +44,8 @@ impl CopiedRange {
         self.len() >= UPLOAD_PART_MIN
     }
 
-    /// As much of it as one call copies. What is left of the object then is enough for another
-    /// part.
+    /// The beginning of the range that one call copies. The rest of the object then suffices for
+    /// another part.
     pub(in crate::write) fn for_one_call(mut self) -> Self {
         let mut len = self.len().min(COPY_CALL_MAX);
         let left = self.object_size - (self.range.start + len);

@@ -20,9 +20,9 @@ pub(in crate::write) struct ServerFeatures {
     /// Whether it keeps conditions is being tried, or was.
     is_tried: AtomicBool,
     lacks_checksums: AtomicBool,
-    /// It has copied a part of an object into an upload.
+    /// The server has copied a part of an object into an upload.
     copies_parts: AtomicBool,
-    /// It was seen not to.
+    /// The server was seen to copy no parts.
     lacks_copies: AtomicBool,
 }
 

@@ -71,5 +71,5 @@ async fn end_probe(context: &SendContext, upload: &Upload) {
     }
 }
 
-/// What is sent to be refused or thrown away. Not empty: some servers take no empty part.
+/// The body of the probe's part. Not empty: some servers take no empty part.
 const PROBE_BODY: &[u8] = b"\0";

@@ -1,4 +1,4 @@
-//! Every fault at every request of an upload: whoever writes is told, or the object is there, whole
+//! Every fault at every request of an upload: the writer is told, or the object is there, whole
 //! and right; nothing else appears, and nothing is left behind that the next mount does not abort.
 
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use crate::write::{Beginning, Stored, Writer};
 use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
-/// What is written, over what.
+/// The written file, and the object before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
     /// A new file of so many bytes.
@@ -224,7 +224,7 @@ impl Desk {
     }
 }
 
-/// A failure is final: whoever asks again hears the same.
+/// A failure is final: each later call returns the same error.
 fn ends(writer: &Writer, outcome: Result<(), FsError>) -> Result<(), FsError> {
     let again = now(writer.store()).map(drop);
     match (&outcome, &again) {
@@ -243,7 +243,7 @@ fn every_fault_at_every_request_is_told_or_does_no_harm() {
         let contents = workload.contents();
         for fault in faults(workload) {
             for is_lasting in [false, true] {
-                // Who says for ever that there is no upload is believed when it is to be aborted.
+                // A server that denies an upload for ever is believed when the upload is aborted.
                 if is_lasting && fault == Fault::Fail(ErrorKind::NoSuchUpload) {
                     continue;
                 }

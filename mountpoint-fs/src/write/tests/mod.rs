@@ -272,7 +272,7 @@ fn parts_are_sent_in_parallel_and_the_object_is_made_when_all_are_there() {
     assert_eq!(bench.pending(), [Operation::HeadObject]);
     bench.client.finish(bench.client.pending_requests()[0].id);
     assert_eq!(bench.pending(), [Operation::CompleteMultipartUpload]);
-    // Whoever waits may be interrupted: what was begun goes on.
+    // The waiting thread may be interrupted: the store continues.
     drop(stored);
     bench.client.deliver_all();
     assert!(bench.content().unwrap() == pattern(16 * MIB));

@@ -101,7 +101,7 @@ fn tensors_are_written_and_read() {
     succeeds(&mounted, TENSORS);
 }
 
-/// It writes a temporary file and renames it over the last one before it closes it.
+/// safetensors writes a temporary file and renames it over the last one before it closes it.
 const SAFETENSORS: &str = "
 import numpy as np, os, safetensors, safetensors.numpy, torch
 from safetensors.torch import load_file, save_file

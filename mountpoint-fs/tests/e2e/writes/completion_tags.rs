@@ -4,7 +4,7 @@ use mountpoint_client::testing::server::{Fault, Operation, Rule};
 
 use crate::harness::{BUCKET, Mounted, read, server, shell};
 
-/// What was just stored in parts is changed: each change names the version that the server
+/// A file that was stored in parts is changed: each change names the version that the server
 /// compares.
 #[test]
 fn files_of_a_server_with_two_etags_can_be_changed() {

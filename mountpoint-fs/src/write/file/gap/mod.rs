@@ -1,11 +1,10 @@
-//! The part of a [`Writer`] that fills with zeros: gaps in front of a write, and a length that was
-//! set.
+//! The zeros of a [`Writer`]: gaps in front of a write, and a length set by the application.
 //!
 //! S3 stores no holes. Zeros are taken as if the application had written them, piece by piece and
 //! with the same memory, so a gap costs what its bytes cost; [`GAP_BYTES_MAX`] bounds that. A
-//! length that was set is only remembered: bytes may still be written below it, and what nothing
-//! was written to is filled when the file is closed. What stands behind a gap whose write was
-//! interrupted is not what the application made of the file, so such a file is not stored.
+//! length is only remembered: bytes may still be written below it, and the rest is filled when the
+//! file is closed. A file with an interrupted write in a gap is not stored: its bytes are not those
+//! of the application.
 //!
 //! Files that are appended to have no gaps: their writes begin where the kernel believes the end to
 //! be, which may be another one than the object's.
@@ -20,9 +19,9 @@ use crate::operation::FsError;
 use crate::write::types::Stored;
 
 impl Writer {
-    /// The file is to have `len` bytes at least, zeros where nothing is written (`ftruncate`,
-    /// `fallocate`). It may be less than a length that was set before, but not than what was
-    /// written.
+    /// Sets the least length, with zeros in unwritten ranges (`ftruncate`, `fallocate`).
+    ///
+    /// `len` may be less than an earlier length, but not less than the written bytes.
     pub async fn set_len(&self, len: u64) -> Result<(), FsError> {
         let mut state = self.state.lock().await;
         self.settled(&mut state).await?;
@@ -63,8 +62,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Fills the file up to the length that was set, and has the object made of it; returns when
-    /// the bucket holds it.
+    /// Fills the file up to its set length, and stores it. Returns when the bucket holds it.
     pub async fn finish(&self) -> Result<Stored, FsError> {
         {
             let mut state = self.state.lock().await;
@@ -110,7 +108,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Why a file of which nothing is missing any more must not be stored.
+    /// The reason why a file without a gap must not be stored, if there is one.
     pub(in crate::write) fn check_whole(&self, state: &mut FileState) -> Result<(), FsError> {
         let is_empty_and_new = state.adopts.is_some() && state.extent.len() == 0;
         let refused = state.extent.refused_len.take().filter(|_| is_empty_and_new);
@@ -120,8 +118,7 @@ impl Writer {
                 self.key, state.extent.written
             ))
         } else if let Some(refused) = refused {
-            // The empty object of a file that was to have bytes would be in the way of the next
-            // attempt.
+            // An empty object instead of a file with bytes would block the next attempt.
             refused
         } else {
             return Ok(());
@@ -133,8 +130,8 @@ impl Writer {
 
 const GAP: &str = "a gap is filled with zeros, which are stored as any bytes: S3 has no holes";
 
-/// Zeros of a file that are worth a warning: they take time and money.
+/// Zeros of a file that deserve a warning: they take time and money.
 const GAP_NOTED: u64 = 64 << 20;
 
-/// What a gap holds, a piece at a time.
+/// The content of a gap, a piece at a time.
 static ZEROS: [u8; WRITE_SIZE_MAX] = [0; WRITE_SIZE_MAX];

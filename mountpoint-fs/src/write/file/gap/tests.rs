@@ -20,8 +20,8 @@ enum Step {
 }
 use Step::{Len, Sync, Write};
 
-/// What is stored is what a local file would hold; the size that others see is right after each
-/// step.
+/// The stored bytes are those of a local file; the size that other processes see is right after
+/// each step.
 #[track_caller]
 fn check(steps: &[Step]) {
     let bench = Bench::immediate();
@@ -104,7 +104,7 @@ fn a_file_that_is_appended_to_has_no_gaps() {
     assert_eq!(bench.content().unwrap(), [7; 10]);
 }
 
-/// What is about to be mapped is refused at once: a page of the mapping could not be read.
+/// A file that is about to be mapped is refused at once: its pages could not be read.
 #[test]
 fn a_first_byte_behind_a_gap_of_a_file_opened_for_both_is_refused() {
     for (len, offset, data, is_gap) in [
@@ -157,7 +157,7 @@ fn a_length_that_is_refused_leaves_no_empty_object() {
         assert_eq!(stored.is_ok(), is_written, "{stored:?}");
         assert_eq!(bench.content(), is_written.then(|| b"abc".to_vec()));
     }
-    // What was there before stays there, empty.
+    // An empty object that existed before stays.
     let bench = Bench::immediate();
     bench.client.put_object("key", Vec::new());
     let etag = bench.client.object("key").unwrap().etag;

@@ -2,15 +2,14 @@
 //!
 //! The kernel cuts one asynchronous write (`io_submit`, `io_uring`) into WRITEs of at most
 //! [`WRITE_SIZE_MAX`], sends them without waiting for their answers, and session threads take them
-//! in any order. Such a WRITE waits until what is missing in front of it was taken. What does not
-//! come within `REORDER_WAIT` is a gap, and so is every place ahead that a thread writes to which
-//! waits for the answer: it has sent nothing else.
+//! in any order. Such a WRITE waits until the missing bytes in front of it were taken. Bytes that
+//! do not come within `REORDER_WAIT` are a gap. So are bytes in front of a write of a thread that
+//! waits for each answer: the thread has sent no other WRITE.
 //!
-//! This decides only whether bytes are still to come; what becomes of a gap is decided by
-//! `Writer::need`.
+//! This module decides only whether bytes are still to come; `Writer::need` decides about gaps.
 //!
-//! Memory: what waits is held by the kernel's limit of background requests, `REORDER_DISTANCE_MAX`
-//! of one file at most.
+//! Memory: the kernel's limit of background requests bounds the waiting WRITEs, and
+//! `REORDER_DISTANCE_MAX` those of one file.
 //!
 //! [`WRITE_SIZE_MAX`]: crate::config::limits::WRITE_SIZE_MAX
 
@@ -29,7 +28,7 @@ use crate::sync::Mutex;
 pub(in crate::write) struct Reordering {
     /// The lock is a leaf.
     waiting: Mutex<Vec<Waiter>>,
-    /// One waited in vain: the program leaves gaps, and is not waited for again.
+    /// A WRITE waited in vain: the program leaves gaps, so no further WRITE of it waits.
     has_gaps: AtomicBool,
 }
 
@@ -41,7 +40,7 @@ struct Waiter {
 }
 
 impl Reordering {
-    /// Has a WRITE at `offset` wait for the bytes in front of it, until the time `until`.
+    /// Lets a WRITE at `offset` wait for the bytes in front of it, until the time `until`.
     pub(in crate::write) fn wait(&self, offset: u64, until: Duration) -> Receiver<()> {
         let (tell, told) = oneshot::channel();
         let waiter = Waiter {
@@ -53,27 +52,27 @@ impl Reordering {
         told
     }
 
-    /// Whether the program leaves gaps: nothing is waited for.
+    /// Whether the program leaves gaps: its WRITEs do not wait.
     pub(in crate::write) fn has_gaps(&self) -> bool {
         self.has_gaps.load(Ordering::Relaxed)
     }
 
-    /// The bytes in front of a WRITE have not come for as long as is waited.
+    /// Notes that a WRITE has waited in vain for the bytes in front of it.
     pub(in crate::write) fn waited_in_vain(&self) {
         self.has_gaps.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes were taken up to `end`: those that wait for that go on.
+    /// Resumes the WRITEs that wait for bytes up to `end`, which were taken.
     pub(in crate::write) fn reached(&self, end: u64) {
         self.release(|waiter| waiter.offset <= end);
     }
 
-    /// It is `now`: those that have waited for long enough go on.
+    /// Resumes the WRITEs that have waited for long enough at the time `now`.
     pub(in crate::write) fn expire(&self, now: Duration) {
         self.release(|waiter| waiter.until <= now);
     }
 
-    /// The file has failed: nobody waits any more.
+    /// Resumes all WRITEs: the file has failed.
     pub(in crate::write) fn release_all(&self) {
         self.release(|_| true);
     }
@@ -87,7 +86,7 @@ impl Reordering {
             waiting.extract_if(.., |waiter| is_over(waiter)).collect()
         };
         for waiter in over {
-            // Its WRITE may have been given up.
+            // The application may have given the WRITE up.
             waiter.tell.send(()).ok();
         }
     }

@@ -1,10 +1,9 @@
-//! The part of a [`Writer`] that goes on behind an object of a part or more: what the file begins
-//! with.
+//! The beginning of a file that continues an object of a part or more.
 //!
-//! The server copies it into the upload. One that was never seen to is asked with the first part,
-//! and the write waits for the answer: a server that does not copy has the object read and sent
-//! again, as if the application had written it. A write that is given up meanwhile leaves the file
-//! as it was: what was sent of its beginning alone is no file.
+//! The server copies the object into the upload. A server that has not copied before is asked with
+//! the first part, and the write waits for the answer. If the server does not copy, the object is
+//! read and sent again, as if the application had written it. A write that is given up meanwhile
+//! leaves the file unchanged: the copied beginning alone is no file.
 
 use super::is_refusal;
 use crate::config::limits::WRITE_SIZE_MAX;
@@ -48,7 +47,7 @@ impl Writer {
         outcome
     }
 
-    /// Has the server copy `base` into the upload, or reads and sends it.
+    /// Makes the server copy `base` into the upload, or reads and sends it.
     async fn send_base(&self, state: &mut FileState, base: CopiedRange) -> Result<(), FsError> {
         if self.context.send.features.copies_parts() == Some(false) {
             state.extent.restart(0);
@@ -86,7 +85,7 @@ impl Writer {
         }
     }
 
-    /// Takes the bytes of `base` as if they were written.
+    /// Takes the bytes of `base` as if the application had written them.
     async fn read_base(&self, state: &mut FileState, base: CopiedRange) -> Result<(), FsError> {
         let mut at = base.range.start;
         while at < base.range.end {

@@ -1,7 +1,8 @@
-//! The part of a [`Writer`] that has the server copy.
+//! Copies on the server from another object into a [`Writer`]'s file.
 //!
-//! A copy is answered when the server has made it: the application may remove the source then. It
-//! is a part of the file's upload, so what S3 takes as no part is refused, and read and written.
+//! A copy is answered when the server has made it: then the application may remove the source. The
+//! copy is a part of the file's upload, so a range that S3 does not take as a part is refused, and
+//! read and written by the application.
 
 mod base;
 #[cfg(test)]
@@ -16,11 +17,11 @@ use crate::operation::FsError;
 use crate::write::send::copied_range::CopiedRange;
 
 impl Writer {
-    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many
-    /// bytes of it were copied, at least one; they are part of the upload then.
+    /// Makes the server copy `source` to the end of the file, which is at `offset`. Returns the
+    /// number of copied bytes, at least one; they are part of the upload then.
     ///
-    /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has
-    /// changed. One that is given up while it waits goes on: its bytes are taken.
+    /// [`FsError::Unsupported`] if reads and writes are cheaper; then nothing has changed. A copy
+    /// that is given up while it waits continues: its bytes are taken.
     pub async fn copy(&self, offset: u64, source: CopiedRange) -> Result<u64, FsError> {
         let mut state = self.state.lock().await;
         self.settled(&mut state).await?;
@@ -89,8 +90,7 @@ impl Writer {
             && has_room
     }
 
-    /// Gives up the upload, which holds nothing of the file, and goes on as if it had never been
-    /// begun.
+    /// Gives up the upload, which holds no bytes of the file: as if it had never begun.
     pub(in crate::write) fn begin_anew(&self, state: &mut FileState) {
         state.extent.restart(0);
         if let Some(upload) = state.sink.take_upload() {
@@ -98,7 +98,7 @@ impl Writer {
         }
     }
 
-    /// Parts that copies take which were not begun.
+    /// Parts for copies that were not begun.
     pub(in crate::write) fn copies(&self, state: &FileState) -> u16 {
         let parts = match &state.sink {
             Sink::Copied(base) => self.parts_of(base),
@@ -114,10 +114,10 @@ impl Writer {
     }
 }
 
-/// Whether a server said that it does not copy.
+/// Whether the error means that the server does not copy.
 pub(in crate::write) fn is_refusal(error: &FsError) -> bool {
     matches!(error, FsError::Client(error) if copies_nothing(error))
 }
 
-/// The error for a copy that the application, or the kernel for it, makes by reading and writing.
+/// The error that makes the application, or the kernel, read and write instead.
 const AS_BYTES: FsError = FsError::Unsupported("this range is not copied on the server");

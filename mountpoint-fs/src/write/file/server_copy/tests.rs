@@ -177,7 +177,7 @@ fn late_attributes_whose_answer_was_lost_are_there() {
     let object = bench.client.object("key").unwrap();
     assert_eq!(stored.etag, object.etag);
     assert_eq!(object.headers.metadata[0].1, "blue");
-    // What somebody else has put there is not taken for it.
+    // The object of another client is not taken for the copy.
     let bench = Bench::immediate();
     let writer = dressed_late(&bench);
     bench.client.add_fault(FaultRule {

@@ -1,12 +1,12 @@
-//! Memory for bytes that were written and not sent yet.
+//! Memory for written bytes that are not sent yet.
 //!
 //! A file's buffer begins small and grows, so that hundreds of small files fit; the mount's one
-//! [`Budget`] says which file may take how much. A buffer that grows is counted once: its pages
-//! stay, and only what is new is taken. Writers that find no memory wait, in the order in which
-//! they came; there is no other limit of how many files may be open.
+//! [`Budget`] decides which file may take how much. A buffer that grows is counted once: its pages
+//! stay, and only the additional bytes are taken. Writers that find no memory wait, in the order of
+//! their requests; nothing else limits the number of open files.
 //!
-//! Reads give theirs back when they are asked. Nothing waits with a lock held, and a writer that
-//! gives up leaves nothing behind.
+//! Reads give memory back on request. No wait holds a lock, and a writer that gives up leaves
+//! nothing behind.
 
 #[cfg(test)]
 mod tests;
@@ -22,24 +22,24 @@ use crate::config::limits::{WRITE_PART_MAX_SHARE, WRITE_SIZE_MAX, WRITE_STAGES};
 use crate::memory::{self, Budget, BufferKind, BufferRequest, Reservation, WaitState};
 use crate::sync::Mutex;
 
-/// Where a mount's memory comes from.
+/// The sources of a mount's memory.
 #[derive(Clone)]
 pub struct MemorySource {
     /// The bound on all of it.
     pub budget: Arc<Budget>,
     /// The memory itself.
     pub pool: BlockPool,
-    /// Makes others give back what they can spare. Called with no lock held.
+    /// Makes reads give back the memory that they can spare. Called with no lock held.
     pub make_room: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl MemorySource {
-    /// Largest part that parts grow to, in bytes.
+    /// Largest size that parts grow to, in bytes.
     pub(in crate::write) fn part_max(&self) -> u64 {
         (self.budget.limit() / WRITE_PART_MAX_SHARE).saturating_sub(WRITE_SIZE_MAX as u64)
     }
 
-    /// Largest part that there is memory for, in bytes.
+    /// Largest part that fits into memory, in bytes.
     pub(in crate::write) fn fixed_part_max(&self) -> u64 {
         memory::part_max(self.budget.limit()).saturating_sub(WRITE_SIZE_MAX as u64)
     }
@@ -62,8 +62,7 @@ pub(in crate::write) struct WriteMemory {
     threads: RecentWriters,
 }
 
-/// Memory that was given for a [`BufferRequest`]; given back on drop, unless a buffer is made of
-/// it.
+/// Memory granted for a [`BufferRequest`]; given back on drop, unless it becomes a buffer.
 #[derive(Debug)]
 pub(in crate::write) struct Grant {
     memory: Arc<WriteMemory>,
@@ -72,8 +71,8 @@ pub(in crate::write) struct Grant {
     held: u64,
 }
 
-/// Memory that a buffer holds, given back on drop: with the buffer's memory, or when the writer
-/// lets go of it, whichever comes last.
+/// Memory that a buffer holds, given back on drop: when both the buffer and its writer are done
+/// with it.
 #[derive(Debug)]
 pub(in crate::write) struct Lease {
     memory: Arc<WriteMemory>,
@@ -82,7 +81,7 @@ pub(in crate::write) struct Lease {
 }
 
 impl WriteMemory {
-    /// Where the first parts need `part` bytes.
+    /// The memory of writers whose first parts need `part` bytes.
     pub(in crate::write) fn new(source: MemorySource, part: u64, clock: Clock) -> Arc<Self> {
         source.budget.set_first_part(part);
         Arc::new(Self {
@@ -92,12 +91,12 @@ impl WriteMemory {
         })
     }
 
-    /// `thread` has `len` bytes to write.
+    /// Notes that `thread` has `len` bytes to write.
     pub(in crate::write) fn writes(&self, thread: u64, len: usize) {
         self.threads.wrote(thread, len, self.clock.now());
     }
 
-    /// A WRITE of `bytes` waits. Returns the bytes that are counted.
+    /// Counts a WRITE of `bytes` that waits. Returns the counted bytes.
     pub(in crate::write) fn wait(&self, bytes: u64) -> Reservation {
         self.source.budget.pending(bytes)
     }
@@ -108,8 +107,8 @@ impl WriteMemory {
         Some(self.grant(request, added))
     }
 
-    /// Memory for a file of which `written` bytes were taken, when there is some; `None` if there
-    /// will be none. Dropping the future gives the place in the queue up.
+    /// Waits for memory for a file with `written` taken bytes; `None` if there will be none. A drop
+    /// of the future gives up the place in the queue.
     pub(in crate::write) async fn take(
         self: &Arc<Self>,
         request: BufferRequest,
@@ -121,7 +120,7 @@ impl WriteMemory {
         Some(self.grant(request, added.await))
     }
 
-    /// Gives waiting writers the memory that there is, the first first. Where nothing in flight
+    /// Gives waiting writers the free memory, in the order of their requests. If nothing in flight
     /// would give memory back, one of them is [`WaitState::Stuck`].
     pub(in crate::write) fn serve(&self, wait: WaitState) {
         self.source
@@ -129,22 +128,22 @@ impl WriteMemory {
             .serve_writers(wait, Some(self.expected()));
     }
 
-    /// Makes one of the waiting writers fail.
+    /// Fails one of the waiting writers.
     pub(in crate::write) fn fail_one(&self) {
         self.source.budget.fail_writer();
     }
 
-    /// Makes all fail that wait, now or later. For the end of the mount.
+    /// Fails all writers that wait, now and later. For the end of the mount.
     pub(in crate::write) fn fail_all(&self) {
         self.source.budget.fail_writers();
     }
 
-    /// Asks reads for memory that was granted and that they still hold.
+    /// Asks reads for granted memory that they still hold.
     pub(in crate::write) fn make_room(&self) {
         (self.source.make_room)();
     }
 
-    /// Whether somebody waits, or would for `bytes` more.
+    /// Whether a writer waits, or would wait for `bytes` more.
     pub(in crate::write) fn is_short(&self, bytes: usize) -> bool {
         let expected = self.expected();
         self.source
@@ -187,12 +186,12 @@ impl Grant {
         usize::try_from(len).expect("memory fits into memory")
     }
 
-    /// Whether the buffer is for a whole part, and no small one that grows.
+    /// Whether the buffer is for a whole part, not a small one that grows.
     pub(in crate::write) fn is_part(&self) -> bool {
         self.added.is_for_part()
     }
 
-    /// Whether it is for a buffer that is there.
+    /// Whether the memory is for an existing buffer.
     pub(in crate::write) fn is_growth(&self) -> bool {
         self.held > 0
     }
@@ -208,7 +207,7 @@ impl Grant {
         (self.memory.block(&lease, len), lease)
     }
 
-    /// Makes `fill` as long as what was given for it.
+    /// Makes `fill` as long as the granted memory.
     pub(in crate::write) fn grow(self, fill: &mut BlockFill, lease: &Lease) {
         let len = self.len();
         let is_part = self.is_part();
@@ -222,25 +221,25 @@ impl Grant {
         }
         assert!(fill.grow(len), "nobody else had it when it was asked for");
         if is_part {
-            // A small buffer less.
+            // One small buffer less.
             lease.memory.serve(WaitState::Waited);
         }
     }
 }
 
 impl Lease {
-    /// Bytes that are held.
+    /// Held bytes.
     pub(in crate::write) fn bytes(&self) -> u64 {
         self.held.lock().bytes()
     }
 
-    /// Whether it is held for a part that can be filled, and not for a small buffer.
+    /// Whether the memory is for a whole part, not for a small buffer.
     pub(in crate::write) fn is_part(&self) -> bool {
         self.held.lock().is_for_part()
     }
 
-    /// Cuts `fill`, which is a part's, down to what is filled, as a small buffer. Returns whether
-    /// it did: others may have handles of it, or small buffers as much as they may.
+    /// Cuts a part's buffer down to its filled bytes, as a small buffer. `false` if other owners
+    /// share the buffer, or small buffers have all of their memory.
     pub(in crate::write) fn cut(&self, fill: &mut BlockFill) -> bool {
         let len = BlockPool::memory_of(fill.filled()).min(fill.capacity());
         if fill.is_shared() {
@@ -255,8 +254,8 @@ impl Lease {
         true
     }
 
-    /// A buffer with `data`, which is the end of the one that this is for: of the same memory,
-    /// which that does not need any more.
+    /// A buffer with `data`, the end of this reservation's buffer. Its memory is taken from this
+    /// reservation, which no longer needs it.
     pub(in crate::write) fn split(&self, data: &[u8]) -> (BlockFill, Arc<Self>) {
         let mut held = self.held.lock().split(data.len() as u64);
         held.convert(BufferKind::Small);
@@ -271,10 +270,9 @@ impl Lease {
     }
 }
 
-/// The buffer for `len` bytes where memory is short. Small ones are copied while they grow, so they
-/// get a quarter more, and what is copied stays within five times the file. The others get all of
-/// the memory that is behind their length: it may have been used before, and then all of it is
-/// there.
+/// The buffer for `len` bytes while memory is short. Small buffers are copied while they grow, so
+/// they get a quarter more: the copies stay within five times the file. Other buffers get all of
+/// the mapping behind their length: if it was used before, all of its pages are resident.
 pub(in crate::write) fn least(len: usize, whole: usize) -> usize {
     let small = (len + len / 4).next_multiple_of(WRITE_STAGES[0]);
     let wanted = if len < WRITE_STAGES[1] {
@@ -285,7 +283,7 @@ pub(in crate::write) fn least(len: usize, whole: usize) -> usize {
     wanted.min(whole)
 }
 
-/// The buffer for `len` bytes of a file whose parts have `whole` bytes: small ones grow in few
+/// The buffer for `len` bytes of a file whose parts have `whole` bytes. Small buffers grow in few
 /// steps.
 pub(in crate::write) fn stage(len: usize, whole: usize) -> usize {
     let stage = WRITE_STAGES.into_iter().find(|stage| len <= *stage);

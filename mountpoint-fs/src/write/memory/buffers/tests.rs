@@ -82,8 +82,8 @@ impl Bench {
         )
     }
 
-    /// Those who ask for memory all wait; then one of them fails. Returns them, and how each that
-    /// does not wait any more ended.
+    /// All writers that ask for memory wait; then one of them fails. Returns the writers, and the
+    /// outcome of each that has stopped waiting.
     #[track_caller]
     fn fail_one_of<const N: usize>(
         &self,
@@ -145,7 +145,7 @@ struct File {
     buffer: Option<(BlockFill, Arc<Lease>)>,
     /// Bytes in it.
     filled: usize,
-    /// It is sent when it has so many.
+    /// Bytes with which the buffer is sent.
     part_size: usize,
     is_large: bool,
     waiting: Option<(Waiting, Reservation)>,
@@ -192,7 +192,7 @@ impl File {
         self.buffer.take()
     }
 
-    /// The same, with memory if it is needed. `None` if it has to wait for that.
+    /// A write that takes memory if it needs some. `None` if it has to wait for memory.
     fn try_write(
         &mut self,
         memory: &Arc<WriteMemory>,
@@ -442,7 +442,7 @@ fn one_of_those_who_wait_fails_and_its_memory_serves_the_others() {
     let waiters = [7, 3, 2, 5].map(|written| (File::default().request(MIB), written));
     let (mut places, ends) = bench.fail_one_of(waiters);
     assert_eq!(ends, [None, None, Some(false), None]);
-    // What it held.
+    // The failed file gives its memory back.
     files[0].buffer = None;
     let served = places[0].as_mut().now_or_never();
     assert!(served.is_some(), "there is room for one");
@@ -472,7 +472,7 @@ fn run(memory_mib: usize, sizes: Vec<usize>, stops: &[bool], seed: u64) {
         let index = which % files.len();
         let (file, left) = &mut files[index];
         let mut has_moved = false;
-        // What has room for a part is expected to be filled.
+        // A buffer with room for a part is expected to be filled.
         let stops = stops[index] && file.filled > 300 * KIB && !file.has_room(WHOLE - file.filled);
         let len = (1 + what * 16).min(*left);
         if let Some((place, _)) = &mut file.waiting {

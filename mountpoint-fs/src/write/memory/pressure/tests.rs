@@ -1,4 +1,4 @@
-//! Writers that find no memory: what is sent early, who waits, and who fails.
+//! Writers that find no memory: early parts, waiting writers, failing writers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -386,7 +386,7 @@ fn idle_files_give_back_what_they_do_not_fill() {
     }
 }
 
-/// Whoever waited gets the room for a part; one that writes a line now and then never fills it, and
+/// Each waiting writer gets the room for a part; one that writes a line now and then never fills it, and
 /// is never idle.
 #[test]
 fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
@@ -424,7 +424,7 @@ fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
     (&mut rest).now_or_never().expect("there is room").unwrap();
 }
 
-/// It may take hours, and gives no memory back.
+/// A copy on the server may take hours, and gives no memory back.
 #[test]
 fn what_is_copied_on_the_server_is_not_waited_for() {
     let bench = in_turn(Time::Manual);

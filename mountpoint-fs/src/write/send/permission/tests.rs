@@ -1,4 +1,4 @@
-//! What is asked before the first write of a file is answered, and what becomes of refusals.
+//! Requests before the first write of a file is answered, and the effects of refusals.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ enum Step {
     StoredInParts(&'static str),
     /// S3 refuses the requests of this kind; the first write of the file says so.
     FirstWrite(&'static str, Operation),
-    /// The same; the close does.
+    /// A failure that the close reports.
     Close(&'static str, Operation),
     /// Another failure of its PutObject, which says nothing of other files.
     Taken(&'static str),
