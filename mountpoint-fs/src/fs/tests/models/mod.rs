@@ -7,3 +7,12 @@ mod threads;
 mod writes;
 
 use super::*;
+
+/// Whether the closing process has other descriptors of the file.
+fn other_descriptors() -> proptest::sample::Select<OtherDescriptors> {
+    proptest::sample::select(vec![
+        OtherDescriptors::Held,
+        OtherDescriptors::None,
+        OtherDescriptors::Unknown,
+    ])
+}

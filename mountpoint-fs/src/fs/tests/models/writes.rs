@@ -792,11 +792,7 @@ fn step() -> impl Strategy<Value = Step> {
     let handle = any::<usize>;
     let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Exclusive]);
     let closer = prop::sample::select(vec![Closer::Opener, Closer::Child, Closer::Heir]);
-    let others = prop::sample::select(vec![
-        OtherDescriptors::Held,
-        OtherDescriptors::None,
-        OtherDescriptors::Unknown,
-    ]);
+    let others = other_descriptors();
     use Trouble::*;
     let any_of = prop::sample::select::<Trouble>;
     let all = [

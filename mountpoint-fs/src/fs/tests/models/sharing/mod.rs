@@ -82,11 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         Closer::Child,
         Closer::Heir,
     ]);
-    let others = prop::sample::select(vec![
-        OtherDescriptors::Held,
-        OtherDescriptors::None,
-        OtherDescriptors::Unknown,
-    ]);
+    let others = other_descriptors();
     let operations = prop::sample::select(vec![
         Operation::PutObject,
         Operation::PutObject,
@@ -164,11 +160,7 @@ fn cutting_step() -> impl Strategy<Value = Step> {
     let any_of = any::<usize>;
     let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Both]);
     let closer = prop::sample::select(vec![Closer::Opener, Closer::Child, Closer::Heir]);
-    let others = prop::sample::select(vec![
-        OtherDescriptors::Held,
-        OtherDescriptors::None,
-        OtherDescriptors::Unknown,
-    ]);
+    let others = other_descriptors();
     prop_oneof![
         7 => (mount(), name(), how).prop_map(|(mount, name, how)| Step::Open(mount, name, how)),
         8 => (any_of(), 1..9_usize).prop_map(|(index, len)| Step::Write(index, Len::Small(len))),
