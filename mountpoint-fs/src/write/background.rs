@@ -2,8 +2,8 @@
 //!
 //! An upload must not depend on the application that began it: the application may be interrupted,
 //! or pause between two writes. [`run`] polls a future at once, and then on each thread that wakes
-//! it. No runtime is needed, so tests drive the work in virtual time. Futures that it wakes in turn are
-//! resumed on the same thread ([`executor::delivering`]).
+//! it. No runtime is needed, so tests drive the work in virtual time. Futures that it wakes in turn
+//! are resumed on the same thread ([`executor::delivering`]).
 //!
 //! Invariant: a future is polled by one thread at a time, with no lock held, and never inside
 //! itself.

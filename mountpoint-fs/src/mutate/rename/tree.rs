@@ -82,8 +82,8 @@ impl Mutator {
         Ok(())
     }
 
-    /// Renames the first object, if the bucket can rename; `false` otherwise. A journal entry without
-    /// a moved object is removed.
+    /// Renames the first object, if the bucket can rename; `false` otherwise. A journal entry
+    /// without a moved object is removed.
     async fn rename_first(
         &self,
         (from, to, was_begun): (&str, &str, bool),

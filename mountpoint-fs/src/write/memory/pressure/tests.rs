@@ -386,8 +386,8 @@ fn idle_files_give_back_what_they_do_not_fill() {
     }
 }
 
-/// Each waiting writer gets the room for a part; one that writes a line now and then never fills it, and
-/// is never idle.
+/// Each waiting writer gets the room for a part; one that writes a line now and then never fills
+/// it, and is never idle.
 #[test]
 fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
     let bench = in_turn(Time::Manual);
