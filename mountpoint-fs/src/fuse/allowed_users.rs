@@ -1,15 +1,14 @@
 //! The users that a mount serves.
 //!
-//! The kernel knows two answers: the user who mounted, or everybody (`allow_other`). Where it lets
-//! everybody in, and not everybody is meant, each request is looked at here. Where the kernel
-//! answers by itself, the root directory's permission bits keep everybody else from walking into
-//! the mount. What an open handle needs is let through: descriptors are handed to other processes.
-//! Pure.
+//! The kernel admits either the user that mounted, or all users (`allow_other`). If it admits more
+//! users than the flags, each request's user is checked here. Where the kernel answers by itself,
+//! the root directory's permission bits keep other users from walking into the mount. Requests for
+//! open handles are let through, because processes pass descriptors on. Pure.
 
 use super::wire::{Mutation, Operation};
 use crate::operation::{Attributes, InodeNo};
 
-/// Whom a flag lets in besides the owner.
+/// The users that a flag admits besides the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherUsers {
     /// Neither flag.
@@ -21,7 +20,7 @@ pub enum OtherUsers {
 }
 
 impl OtherUsers {
-    /// What the two flags say.
+    /// The meaning of the two flags.
     #[must_use]
     pub fn new(allow_root: bool, allow_other: bool) -> Self {
         match (allow_root, allow_other) {
@@ -55,7 +54,7 @@ impl AllowedUsers {
         }
     }
 
-    /// The attributes that the kernel is told.
+    /// The attributes as the kernel gets them.
     ///
     /// The root directory is the owner's alone: the kernel checks that before it answers from its
     /// caches.
@@ -66,7 +65,7 @@ impl AllowedUsers {
         if attributes.ino != InodeNo::ROOT {
             return attributes;
         }
-        // What the owner may do, whichever bits give it.
+        // The owner's permissions, from any of the bits.
         let bits = if attributes.uid == owner {
             attributes.mode >> 6
         } else {
@@ -164,7 +163,7 @@ mod tests {
                 (7, 0o550),
                 (7, 0o500),
             ),
-            // `--uid` names somebody else.
+            // `--uid` names another user.
             (
                 AllowedUsers::OwnerAndRoot(7),
                 InodeNo::ROOT,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Connection(PathBuf);
 
 impl Connection {
-    /// The connection of what is mounted at `directory`.
+    /// The connection of the mount at `directory`.
     ///
     /// # Errors
     /// When the mount does not answer.
@@ -20,8 +20,8 @@ impl Connection {
         ))
     }
 
-    /// Ends it: every operation in progress fails, and so does every later one. Works after a lazy
-    /// unmount too.
+    /// Ends the connection: every operation in progress fails, and every later one. Works after a
+    /// lazy unmount too.
     ///
     /// # Errors
     /// Where `/sys/fs/fuse/connections` is not mounted, as in many containers; the connection then

@@ -1,5 +1,4 @@
-//! The one place that knows which errno an application sees, and which failures deserve a line in
-//! the log.
+//! The errno that an application sees, and the level of a failure in the log: one place for both.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use tracing::Level;
 
 use crate::operation::FsError;
 
-/// What the application is told of a failed operation.
+/// The errno of a failed operation.
 pub(super) fn errno(error: &FsError, access: Access) -> Errno {
     match error {
         FsError::NotFound => Errno::ENOENT,
@@ -37,7 +36,7 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
     }
 }
 
-/// A failure of the store that the file system gave no meaning of its own.
+/// The errno of a failed request without a meaning for the file system.
 fn client_errno(kind: &ErrorKind) -> Errno {
     match kind {
         ErrorKind::NotFound => Errno::ENOENT,
@@ -58,11 +57,11 @@ fn client_errno(kind: &ErrorKind) -> Errno {
     }
 }
 
-/// There are no extended attributes of that kind: unlike [`NO_ATTRIBUTE`], it tells `ls` not to ask
-/// for each file.
+/// No extended attributes of that kind exist. Unlike [`NO_ATTRIBUTE`], this errno stops `ls` from
+/// asking for each file.
 pub(super) const NO_SUCH_ATTRIBUTES: Errno = Errno::EOPNOTSUPP;
 
-/// There is no extended attribute of that name.
+/// No extended attribute has that name.
 pub(super) const NO_ATTRIBUTE: Errno = Errno::ENODATA;
 
 /// The application has too little room for an extended attribute.
@@ -74,7 +73,7 @@ pub(super) enum FuseOperation {
     Lookup,
     Attributes,
     Open,
-    /// `open` with `O_NONBLOCK`: who asks goes on without it.
+    /// `open` with `O_NONBLOCK`: the program continues without the file.
     TryOpen,
     Create,
     Read,
@@ -124,12 +123,12 @@ impl fmt::Display for FuseOperation {
     }
 }
 
-/// How loud a failure is: what an application does every day is for debugging, what an operator may
-/// have to act on is a warning.
+/// The level of a failure in the log. Everyday errors are for debugging; a failure that an operator
+/// may have to act on is a warning.
 pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
     match error {
-        // The file was replaced, or lost its name, while it was read or written. Elsewhere Linux
-        // looks the name up again, and nobody notices.
+        // The file was replaced, or lost its name, during a read or write. For other operations
+        // Linux looks the name up again, and no application notices.
         FsError::Stale(_)
             if matches!(
                 operation,
@@ -174,12 +173,12 @@ pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
 pub(super) enum Access {
     /// Mounted with `--read-only`.
     ReadOnly,
-    /// Mounted for writing, so far as flags and this version allow it.
+    /// Mounted for writing, as far as the flags allow it.
     ReadWrite,
 }
 
 impl Access {
-    /// What the application is told of a change that is not allowed.
+    /// The errno of a change that is not allowed.
     pub(super) fn refusal(self) -> Errno {
         match self {
             Self::ReadOnly => Errno::EROFS,

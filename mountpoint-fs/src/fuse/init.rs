@@ -1,4 +1,4 @@
-//! What kernel and file system agree on when a connection begins.
+//! The agreement between kernel and file system when a connection begins.
 //!
 //! Pure: one message in, one out.
 
@@ -21,8 +21,8 @@ pub(super) struct SessionLimits {
     pub(super) write_max: u32,
     /// Size of the kernel's pages in bytes.
     pub(super) page_size: u32,
-    /// Whether rings are ready for requests over io_uring. To agree on that and to register none
-    /// would hold up every request.
+    /// Whether rings are ready for requests over io_uring. An agreement without registered rings
+    /// would block every request.
     pub(super) over_io_uring: bool,
 }
 
@@ -45,7 +45,7 @@ impl SessionLimits {
 pub(super) enum Negotiation {
     /// The connection can be used.
     Agreed(InitReply),
-    /// The kernel speaks a newer major version; told ours, it asks again.
+    /// The kernel speaks a newer major version; it asks again when it knows ours.
     AskAgain,
     /// The kernel is too old.
     TooOld,
@@ -99,19 +99,20 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 
 /// The features that are used of those that the kernel offers. Reasons, also for unused ones:
 ///
-/// - `AUTO_INVAL_DATA` off: it would stat the file (a HEAD) each second while somebody reads it
-///   through the page cache. Cached pages are dropped at open unless the ETag is unchanged, which
-///   is when we say `KEEP_CACHE`.
+/// - `AUTO_INVAL_DATA` off: the kernel would stat the file (a HEAD) each second during reads
+///   through the page cache. Cached pages are dropped at open, unless the ETag is unchanged: then
+///   the reply has `KEEP_CACHE`.
 /// - `READDIRPLUS_AUTO` off: a program that reads a directory to its end before it looks at the
-///   first entry (`du`, `find -size`) would get no attributes, and have each entry looked up. A
-///   listing brings them anyway, and inode numbers in its order, in which `du` then goes through a
-///   large directory.
-/// - `EXPLICIT_INVAL_DATA` off: if a stat shows another size the file was replaced, and its pages
-///   should go.
+///   first entry (`du`, `find -size`) would get no attributes, and look each entry up. A listing
+///   brings attributes anyway, and inode numbers in its order, in which `du` walks a large
+///   directory.
+/// - `EXPLICIT_INVAL_DATA` off: if a stat shows another size, the file was replaced and its pages
+///   must be dropped.
 /// - `NO_OPEN_SUPPORT` off: the version of a file is chosen at open.
-/// - `ABORT_ERROR` off: the end of a connection is ENODEV, whatever caused it.
-/// - `WRITEBACK_CACHE`, `HANDLE_KILLPRIV`, `POSIX_LOCKS`, `FLOCK_LOCKS`, `POSIX_ACL` off: nothing
-///   is written; locks are local and the kernel keeps them.
+/// - `ABORT_ERROR` off: the end of a connection is ENODEV, with any cause.
+/// - `WRITEBACK_CACHE` off: writes must arrive in order. `HANDLE_KILLPRIV`, `POSIX_ACL` off:
+///   objects have neither. `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps
+///   them.
 pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::ATOMIC_O_TRUNC
     | init_flags::BIG_WRITES
@@ -135,8 +136,8 @@ const FLAG_NAMES: [(u64, &str); 10] = [
     (init_flags::OVER_IO_URING, "OVER_IO_URING"),
 ];
 
-/// Linux 4.14. Every structure used here has had its size since 7.23; what came later is offered as
-/// a flag.
+/// Linux 4.14. Every structure used here has had its size since 7.23; later features are offered as
+/// flags.
 const MINOR_MIN: u32 = 26;
 /// Linux 6.17 and 6.18: the newest protocol that this code was written against.
 const MINOR_MAX: u32 = 45;

@@ -6,8 +6,8 @@
 //! the reply goes back through the `transport` the message came from.
 //!
 //! Knows neither S3 nor memory. Invariant: every request that wants a reply gets exactly one.
-//! Threads: a few session threads read requests and never wait for anything else; replies are sent
-//! by whoever completes an operation.
+//! Threads: a few session threads read requests and never wait for anything else; the thread that
+//! completes an operation sends its reply.
 
 mod allowed_users;
 mod connection;

@@ -1,13 +1,12 @@
-//! Files that are being written: one after another byte, into an object that appears whole or not
-//! at all.
+//! Written files: bytes in order, into an object that appears whole or not at all.
 //!
-//! A [`Writer`] is one open file. Bytes are copied once, into a buffer of the memory budget; a file
-//! that never filled a part is one PutObject when it is closed, a larger one is a multipart upload
-//! whose parts are sent while the application goes on. Knows no names, no inodes and no handles.
+//! A [`Writer`] is one open file. Bytes are copied once, into a buffer of the memory budget. A file
+//! of less than a part is one PutObject at its close; a larger one is a multipart upload, with
+//! parts that are sent while the application writes on. Knows no names, no inodes and no handles.
 //!
-//! Invariants: the first failure of a file is final, and then nothing of it appears in the bucket;
-//! an upload that was begun is completed or aborted, or named in the journal. Runs on whatever
-//! thread polls it or brings an answer.
+//! Invariants: the first failure of a file is final, and then no object appears; an upload is
+//! completed or aborted, or named in the journal. Runs on each thread that polls it or brings an
+//! answer.
 
 pub(crate) mod background;
 mod checksum;

@@ -1,4 +1,4 @@
-//! How a file begins, what becomes of it, and the observer that learns it.
+//! The beginning of a written file, its outcome, and the observer of both.
 
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm, ETag};
 
@@ -13,7 +13,7 @@ pub struct Stored {
     pub size: u64,
 }
 
-/// What became of a file that was to be stored.
+/// The outcome of storing a file.
 pub(super) enum Outcome {
     /// The bucket holds it.
     Stored(Stored),
@@ -21,36 +21,35 @@ pub(super) enum Outcome {
     Adopted(Stored),
 }
 
-/// How a file begins.
+/// The beginning of a written file.
 #[derive(Clone, Debug)]
 pub enum Beginning {
-    /// There is no object: one that somebody else makes meanwhile is not replaced.
+    /// There is no object. An object that another client makes meanwhile is not replaced.
     New,
-    /// There is probably no object: S3 was not asked before.
+    /// There is probably no object: S3 was not asked.
     NewUnasked,
-    /// The object that is there, which was this version when it was opened, is replaced.
+    /// The existing object, which was this version at the open, is replaced.
     Replace(ETag),
-    /// The object that is there is empty: it is replaced if it still is when the file is stored.
+    /// The existing object is empty. It is replaced if it is still empty when the file is stored.
     Fill(Stored),
-    /// The object that is there stays, and bytes come behind it: S3 copies it.
+    /// The existing object stays, and bytes come behind it: S3 copies it.
     Append(Stored),
-    /// The server appends to the object, which has a checksum of this algorithm;
-    /// this one, if it is that of all its bytes.
+    /// The server appends to the object, which has a checksum of this algorithm: the given
+    /// checksum, if it is that of all its bytes.
     Grow(Stored, Option<ChecksumAlgorithm>, Option<Checksum>),
-    /// The object stays and is too small to be copied into an upload: its bytes are told by
-    /// `Writer::preload`.
+    /// The object stays and is too small to be copied into an upload: `Writer::preload` brings its
+    /// bytes.
     Extend(Stored),
 }
 
 /// Learns the outcome of a file. Called with no lock held but the file's own.
 pub trait WriteObserver: Send + Sync {
-    /// The file is written again after it was stored. An error if it cannot be; one that is stale
-    /// is final.
+    /// The application continues a stored file. An error refuses that; a stale one is final.
     fn resumed(&self) -> Result<(), FsError>;
-    /// The bucket holds the file as it was when it was closed or synchronised.
+    /// The bucket holds the file as of its close or synchronisation.
     fn stored(&self, stored: &Stored);
-    /// The bucket holds the beginning of the file, by parts that were appended to it; more is in
-    /// flight or to come.
+    /// The bucket holds the beginning of the file, made of appended parts; more is in flight or to
+    /// come.
     fn grown(&self, _stored: &Stored) {}
     /// Another host's object stands for the file: the observer refuses to resume its writer.
     fn adopted(&self);
@@ -58,11 +57,11 @@ pub trait WriteObserver: Send + Sync {
     fn failed(&self, error: &FsError);
 }
 
-/// How full parts of a file are sent.
+/// The way of a file's full parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UploadMode {
-    /// To an upload: the object appears as a whole.
+    /// To a multipart upload: the object appears as a whole.
     Upload,
-    /// Behind the end of the object.
+    /// Appended behind the end of the object.
     Append,
 }

@@ -94,7 +94,7 @@ impl Dispatcher {
                 }
                 return Answer::Nothing;
             }
-            // Access control lists and what security modules ask for.
+            // Access control lists, and the attributes of security modules.
             Operation::ExtendedAttribute { name, .. } if !name.as_bytes().starts_with(b"user.") => {
                 return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
             }
@@ -140,7 +140,7 @@ impl Dispatcher {
         is_refused.then(|| errno(&FsError::ReadOnly, self.rules.access))
     }
 
-    /// The reply that tells `attributes`.
+    /// A reply with `attributes`.
     pub(super) fn attributes(&self, attributes: Attributes) -> Reply {
         Reply::Attributes(self.rules.allowed_users.shown(attributes))
     }
@@ -386,7 +386,7 @@ impl Dispatcher {
             }
             Operation::StatFs => Reply::StatFs(self.fs.statfs()),
             Operation::SyncDirectory | Operation::Destroy => Reply::Done,
-            // INIT a second time, or an operation of another group: the kernel is not what it was.
+            // INIT a second time, or an operation of another group: a kernel never does that.
             _ => Reply::Failed(Errno::EIO),
         }
     }

@@ -1,6 +1,6 @@
-//! What the log tells of operations that fail or are refused.
+//! The log lines of operations that fail or are refused.
 //!
-//! A failure is told once for each inode while it is open, and each kind within a limit of time.
+//! A failure is logged once for each inode while it is open, and each kind within a limit of time.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::fuse::log::{LogLimit, LoggedFailures};
 use crate::fuse::reply::Reply;
 use crate::operation::{FsError, InodeNo};
 
-/// What an operation is about, for the log.
+/// The subject of an operation, for the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     ino: InodeNo,
-    /// A name in it.
+    /// A name in that directory.
     name: Option<&'a OsStr>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> From<(InodeNo, &'a OsStr)> for Subject<'a> {
 /// The failures and refusals of a mount.
 #[derive(Debug)]
 pub(super) struct FailureLog {
-    /// Knows the keys.
+    /// Used for the keys of inodes.
     fs: Arc<FileSystem>,
     access: Access,
     refusals: LogLimit<&'static str>,
@@ -58,12 +58,12 @@ impl FailureLog {
         }
     }
 
-    /// A handle of `ino` was released: its next failure is news.
+    /// Notes that a handle of `ino` was released: its next failure is logged again.
     pub(super) fn released(&self, ino: InodeNo) {
         self.logged.released(ino);
     }
 
-    /// Refuses; the log tells each reason, within a limit.
+    /// Refuses an operation. Each reason is logged, within a limit.
     pub(super) fn refuse(&self, what: Subject<'_>, refusal: Refusal) -> Reply {
         if let Some(suppressed) = self.refusals.admit(refusal.reason) {
             let key = self.key_text(what);
@@ -77,7 +77,7 @@ impl FailureLog {
         known.unwrap_or_else(|| format!("(inode {})", what.ino.0))
     }
 
-    /// The reply to an operation that failed with `error`, which the log tells if it is news.
+    /// The reply to an operation that failed with `error`, which is logged if it is new.
     pub(super) fn failed(
         &self,
         operation: FuseOperation,
@@ -99,8 +99,8 @@ impl FailureLog {
     }
 }
 
-/// Which of [`FLAGS`] a refusal names, if any: refusals that need another are of another kind. A
-/// file's name in the text makes no kind of its own.
+/// The flag of [`FLAGS`] that a refusal names, if any. Refusals with another flag are of another
+/// kind; a file's name in the text does not matter.
 fn flag_in(error: &FsError) -> &'static str {
     let FsError::NotPermitted(text) = error else {
         return "";
@@ -109,7 +109,7 @@ fn flag_in(error: &FsError) -> &'static str {
     named.unwrap_or_default()
 }
 
-/// The flags that permit what is refused without them.
+/// The flags that permit operations which are refused without them.
 const FLAGS: [&str; 5] = [
     "--allow-overwrite",
     "--allow-append",

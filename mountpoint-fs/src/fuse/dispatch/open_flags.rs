@@ -1,12 +1,12 @@
-//! `open(2)`'s flags in the words of the file system. Pure.
+//! The flags of `open(2)` as options of the file system. Pure.
 
 use crate::operation::{OpenOptions, WriteOptions};
 
-/// How a file is opened.
+/// The options of an open.
 pub(super) fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
-        // A file that is opened for both is read until it is changed.
+        // A file opened for both is read until its first change.
         write: match flags.cast_signed() & libc::O_ACCMODE {
             libc::O_RDONLY => is_set(libc::O_TRUNC),
             libc::O_RDWR => is_set(libc::O_TRUNC) || is_set(libc::O_APPEND),
@@ -17,7 +17,7 @@ pub(super) fn open_options(flags: u32, process: u32) -> OpenOptions {
     }
 }
 
-/// How a file is opened that is written.
+/// The options of an open for writing.
 pub(super) fn write_options(flags: u32) -> WriteOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     WriteOptions {

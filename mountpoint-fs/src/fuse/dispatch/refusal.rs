@@ -1,4 +1,4 @@
-//! How operations are refused that would change the bucket, or that do not exist here.
+//! Refusals of operations that S3 cannot do, or that do not exist here.
 //!
 //! Pure. Some refusals are ENOSYS because the kernel then answers by itself, and better: a missing
 //! `copy_file_range` becomes a read and a write, a missing `getxattr` is not asked for again.
@@ -7,17 +7,17 @@ use nix::errno::Errno;
 
 use crate::fuse::wire::Unsupported;
 
-/// Why and how an operation is refused.
+/// The reason and the error of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// What the application is told.
+    /// The error of the application.
     pub(super) errno: Errno,
-    /// A line for the log: what was asked for, and what would allow it.
+    /// A line for the log: the refused operation, and its remedy.
     pub(super) reason: &'static str,
 }
 
 impl Refusal {
-    /// A rename with flags that S3 has no meaning for.
+    /// A rename with flags without a meaning for S3.
     pub(super) const RENAME_SPECIAL: Self = Self {
         errno: Errno::EINVAL,
         reason: "renaming was refused: two names cannot be exchanged (RENAME_EXCHANGE), and a name cannot leave a \
@@ -38,8 +38,7 @@ impl Refusal {
     };
 }
 
-/// What the application is told of an operation that does not exist here; `None` where nobody
-/// waits.
+/// The error of an operation that does not exist here; `None` if no application waits.
 pub(super) fn unsupported(operation: Unsupported) -> Option<Errno> {
     match operation {
         Unsupported::Ioctl => Some(Errno::ENOTTY),

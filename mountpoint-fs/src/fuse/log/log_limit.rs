@@ -1,6 +1,6 @@
-//! How often one kind of line may appear in the log.
+//! A limit of equal lines in the log.
 //!
-//! A program that retries a refused operation in a loop must not fill the disk with the news of it.
+//! A program that retries a refused operation in a loop must not fill the disk with log lines.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,9 +9,10 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::sync::Mutex;
 
-/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Each kind is
-/// remembered, so kinds are few: what requests bring with them, as names, is no part of one (which
-/// `Copy` sees to).
+/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`].
+///
+/// Each kind is remembered, so kinds must be few: a kind is `Copy`, and so has no text of a
+/// request, as names.
 #[derive(Debug)]
 pub(in crate::fuse) struct LogLimit<K> {
     clock: Clock,
@@ -35,8 +36,8 @@ impl<K: Copy + Eq + Hash> LogLimit<K> {
         }
     }
 
-    /// Whether a line of this kind may be written now; if so, how many were suppressed since the
-    /// last one.
+    /// The number of suppressed lines of this kind since the last one, if a line may be written
+    /// now.
     pub(in crate::fuse) fn admit(&self, kind: K) -> Option<u64> {
         let now = self.clock.now();
         let mut kinds = self.kinds.lock();
@@ -54,7 +55,7 @@ impl<K: Copy + Eq + Hash> LogLimit<K> {
     }
 }
 
-/// Short enough to see that something still happens, long enough to keep the log readable.
+/// Short enough to show a lasting failure, long enough to keep the log readable.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Enough to show more than one affected file.
 const LINES_PER_PERIOD_MAX: u32 = 5;

@@ -1,7 +1,7 @@
-//! Failures of open files that the log has told of.
+//! Failures of open files that were logged.
 //!
-//! A write or a length that is refused fails every write behind it, and the close, with the same
-//! words: that is one failure.
+//! After a refused write or length, every later write and the close fail with the same error: that
+//! is one failure.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::fuse::errno::FuseOperation;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
-/// The failures of files that are being written, each until a handle of its file is released.
+/// The failures of written files, each until a handle of its file is released.
 #[derive(Debug, Default)]
 pub(in crate::fuse) struct LoggedFailures {
     /// The newest last. Held for a few instructions, inside any other lock.
@@ -17,7 +17,8 @@ pub(in crate::fuse) struct LoggedFailures {
 }
 
 impl LoggedFailures {
-    /// Whether the log has not told yet that `operation` of `ino` fails so. From now on it has.
+    /// Whether this failure of `operation` of `ino` was not logged yet. From now on it counts as
+    /// logged.
     pub(in crate::fuse) fn is_news(
         &self,
         operation: FuseOperation,
@@ -28,7 +29,7 @@ impl LoggedFailures {
             operation,
             FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync
         );
-        // A refused length is told each time: a file that is not open is never released.
+        // A refused length is logged each time: a file that is not open is never released.
         if !may_repeat
             && !matches!(
                 operation,
@@ -49,7 +50,7 @@ impl LoggedFailures {
         true
     }
 
-    /// A handle of `ino` is released: what fails from now on is news.
+    /// Notes that a handle of `ino` is released: its next failure is logged again.
     pub(in crate::fuse) fn released(&self, ino: InodeNo) {
         let mut files = self.files.lock();
         if !files.is_empty() {
@@ -58,7 +59,7 @@ impl LoggedFailures {
     }
 }
 
-/// More files than fail at once where lines of the log are still read one by one.
+/// More files than fail at once in a log that people still read line by line.
 const FILES_MAX: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What keeps the log short where programs repeat what fails.
+//! Limits that keep the log short when programs repeat failing operations.
 
 mod log_limit;
 mod logged_failures;

@@ -1,4 +1,4 @@
-//! Which paths lead into a mount, found out without touching it: it may not serve yet, or be dead.
+//! The paths that lead into a mount, found without touching it: it may not serve yet, or be dead.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::mount_info::{DeviceNumber, MountInfo};
 
-/// A mount, wherever this process sees it.
+/// A mount, at all directories where this process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage(Which);
 
@@ -20,14 +20,14 @@ enum Which {
 }
 
 impl Coverage {
-    /// Of the mount with this number.
+    /// The coverage of the mount with this number.
     pub(in crate::fuse) fn of(number: DeviceNumber) -> Self {
         Self(Which::Number(number))
     }
 
-    /// Of the mount that `device` serves, which somebody else made. Where the kernel does not say
-    /// which it is, every FUSE mount counts, because to look at a path in it would wait for this
-    /// process itself.
+    /// The coverage of the mount that `device` serves, made by another process. If the kernel does
+    /// not tell which mount that is, every FUSE mount counts: a look at a path in it would wait for
+    /// this process itself.
     pub(in crate::fuse) fn of_device(device: &impl AsFd) -> Self {
         let number = DeviceNumber::of_connection(device);
         Self(number.map_or(Which::SomeFuse, Which::Number))
@@ -58,8 +58,8 @@ impl Coverage {
     }
 }
 
-/// Whether the way to `path` comes to one of `roots`, which are canonical. Looks at nothing behind
-/// them.
+/// Whether the way to `path` leads through one of `roots`, which are canonical. Touches nothing
+/// below them.
 fn leads_into(path: &Path, roots: &[PathBuf]) -> bool {
     let Ok(absolute) = std::path::absolute(path) else {
         return false;
@@ -107,7 +107,7 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
     })
 }
 
-/// As many symbolic links as the kernel follows.
+/// The number of symbolic links that the kernel follows.
 const LINKS_MAX: usize = 40;
 
 #[cfg(test)]

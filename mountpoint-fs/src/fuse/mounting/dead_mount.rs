@@ -1,9 +1,8 @@
-//! A mount of this program whose process is gone: every look at it says `Transport endpoint is not
-//! connected`.
+//! A mount of this program whose process is gone: every access fails with `Transport endpoint is
+//! not connected`.
 //!
-//! Invariant: what is removed is the very mount that was found dead, and a connection that has
-//! ended never comes back. So a mount that lives is never touched, not even one that somebody makes
-//! at the same place meanwhile.
+//! Invariant: only the mount that was found dead is removed, and an ended connection never comes
+//! back. So a live mount is never touched, not even a new one on the same directory.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -26,20 +25,20 @@ use crate::config::limits::MOUNT_LOOK;
 /// A mount whose connection has ended.
 #[derive(Debug)]
 pub(in crate::fuse) struct DeadMount {
-    /// The root of that very mount.
+    /// The root of the dead mount.
     root: OwnedFd,
     directory: PathBuf,
 }
 
 impl DeadMount {
-    /// What `directory`, as the mount table writes it, shows, if it is one of ours whose process is
-    /// gone.
+    /// The dead mount of this program on `directory`, if there is one. The mount table's spelling
+    /// of the directory counts.
     pub(in crate::fuse) fn at(directory: &Path) -> Option<Self> {
         let shown = MountInfo::at(directory).ok().flatten()?;
         if shown.kind != MOUNT_TYPE {
             return None;
         }
-        // Asks nothing of the file system.
+        // Sends no request to the file system.
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let root = open(directory, flags, Mode::empty()).ok()?;
         let is_shown = mount_of(&root) == Some(shown.id);
@@ -49,28 +48,28 @@ impl DeadMount {
         })
     }
 
-    /// Removes it. Files of it that are still open stay as dead as they are.
+    /// Removes the mount. Its open files stay dead.
     pub(in crate::fuse) fn remove(self) -> io::Result<()> {
         if !geteuid().is_root() {
             return fusermount::unmount(&self.directory, true);
         }
         let root = format!("/proc/self/fd/{}", self.root.as_raw_fd());
         match umount2(root.as_str(), MntFlags::MNT_DETACH) {
-            // Somebody else has removed it meanwhile.
+            // Another process has removed it meanwhile.
             Ok(()) | Err(Errno::EINVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// The number of the mount that `root` lies in.
+/// The number of the mount of `root`.
 fn mount_of(root: &OwnedFd) -> Option<u32> {
     let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd())).ok()?;
     let line = told.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
     line.trim().parse().ok()
 }
 
-/// Whether the connection has ended: one that lives answers, or is slow to.
+/// Whether the connection has ended. A live one answers, or is slow.
 fn has_ended(root: &OwnedFd) -> bool {
     let (sender, answer) = sync_channel(1);
     let Ok(root) = root.as_fd().try_clone_to_owned() else {

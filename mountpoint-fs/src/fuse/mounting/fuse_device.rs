@@ -23,7 +23,7 @@ pub(super) fn open() -> Result<OwnedFd, MountError> {
     }
 }
 
-/// Whether this is an open `/dev/fuse`, under whatever name.
+/// Whether this is an open `/dev/fuse`, under any name.
 pub(super) fn is_fuse_device(device: &impl AsFd) -> bool {
     fstat(device).is_ok_and(|stat| {
         let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;

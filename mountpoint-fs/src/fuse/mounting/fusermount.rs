@@ -14,12 +14,12 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use super::mount_error::MountError;
 use super::mount_options::MountOptions;
 
-/// A helper that waits for the end of this process, and unmounts then.
+/// A helper that unmounts at the end of this process.
 #[derive(Debug)]
 pub(in crate::fuse) struct AutoUnmount {
     /// The helper sees this end close.
     _socket: UnixStream,
-    /// Keeps the pipe of its error messages open; it is not waited for, it outlives this process.
+    /// Keeps the pipe of its error messages open. The helper outlives this process.
     _helper: Child,
 }
 
@@ -64,7 +64,7 @@ pub(in crate::fuse) fn mount(
         }
         Ok(None) => Err(refusal(directory, &output(&mut helper).map_err(system)?)),
         Err(error) => {
-            // It may hang; what it was doing is given up.
+            // The helper may hang: its work is given up.
             helper.kill().and_then(|()| helper.wait()).map_err(system)?;
             Err(system(error))
         }
@@ -105,7 +105,7 @@ fn spawn(args: &[&OsStr], input: Stdio) -> io::Result<Child> {
         .spawn()
 }
 
-/// What the helper said, when it has ended.
+/// The helper's messages, after its end.
 fn output(helper: &mut Child) -> io::Result<String> {
     let mut message = String::new();
     if let Some(stderr) = helper.stderr.take() {
@@ -160,11 +160,11 @@ fn receive_device(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
         .transpose()
 }
 
-/// From the package fuse3.
+/// The helper's program, from the package fuse3.
 const HELPER: &str = "fusermount3";
-/// Tells the helper on which descriptor to send the device.
+/// The variable that names the descriptor over which the helper sends the device.
 const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
-/// The helper makes a few system calls; one that takes longer hangs.
+/// The helper makes a few system calls; a helper that takes longer hangs.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 /// One line is expected.
 const MESSAGE_LEN_MAX: u64 = 4096;

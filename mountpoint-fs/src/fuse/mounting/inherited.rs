@@ -1,10 +1,9 @@
-//! A mount that somebody else made: the parent process opened `/dev/fuse`, mounted with it, and
-//! passed it on.
+//! A mount made by the parent process, which opened `/dev/fuse`, mounted with it, and passed it on.
 //!
-//! So the Kubernetes CSI driver mounts: what needs privileges is done by it, and `mount-s3 BUCKET
-//! /dev/fd/N` runs without any. Invariant: the descriptor is known to be a FUSE device before
-//! anything is read from it, and no child of this process inherits it, because a child that held it
-//! would keep the connection alive.
+//! The Kubernetes CSI driver mounts so: the driver has the privileges, and `mount-s3 BUCKET
+//! /dev/fd/N` runs without any. Invariants: the descriptor is known to be a FUSE device before the
+//! first read, and no child of this process inherits it, because the child would keep the
+//! connection alive.
 
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -16,11 +15,11 @@ use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
 use crate::fuse::allowed_users::{AllowedUsers, OtherUsers};
 
-/// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is
-/// for this process's user and for `guests`, as if the kernel had been told so.
+/// Takes over descriptor `number`. A mount that the kernel opens to all users (`allow_other`)
+/// serves only this process's user and `others`.
 ///
 /// # Errors
-/// When it is not open, or no FUSE device.
+/// If the descriptor is not open, or no FUSE device.
 pub fn inherit(number: RawFd, others: OtherUsers) -> Result<Mount, MountError> {
     if number <= STANDARD_STREAM_LAST {
         return Err(MountError::NotAPassedDevice(number));
@@ -38,15 +37,14 @@ pub fn inherit(number: RawFd, others: OtherUsers) -> Result<Mount, MountError> {
     let allowed_users = match others {
         OtherUsers::Everybody => AllowedUsers::All,
         OtherUsers::Root => AllowedUsers::OwnerAndRoot(owner),
-        // The user that it was mounted for may be another one than this process's.
+        // The mount's user may differ from this process's.
         OtherUsers::Nobody if is_closed_by_kernel(&device) => AllowedUsers::All,
         OtherUsers::Nobody => AllowedUsers::Owner(owner),
     };
     Ok(Mount::from_device(device, allowed_users))
 }
 
-/// Whether the kernel itself lets nobody in but the user that it was mounted for; `false` if that
-/// cannot be known.
+/// Whether the kernel itself admits only the mount's user; `false` if that is unknown.
 fn is_closed_by_kernel(device: &OwnedFd) -> bool {
     let number = DeviceNumber::of_connection(device);
     let mounts = MountInfo::all().unwrap_or_default();
@@ -59,7 +57,7 @@ fn is_closed_by_kernel(device: &OwnedFd) -> bool {
     })
 }
 
-/// Standard error; what comes before belongs to the terminal.
+/// Standard error; this descriptor and smaller ones belong to the terminal.
 const STANDARD_STREAM_LAST: RawFd = 2;
 
 #[cfg(test)]

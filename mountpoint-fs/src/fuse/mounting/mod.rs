@@ -1,9 +1,7 @@
-//! How a mount comes to be and goes: the mount point, `fusermount3`, a descriptor of somebody
-//! else's, the end.
+//! The begin and the end of a mount: the mount point, `fusermount3`, an inherited descriptor.
 //!
-//! [`mount`] makes a [`Mount`]; `mount_info` and `Coverage` say what is mounted where, without
-//! touching it; `DeadMount` clears away what a killed process left. Knows no message of the
-//! protocol.
+//! [`mount`] makes a [`Mount`]; `mount_info` and `Coverage` list mounts without touching them;
+//! `DeadMount` removes the mount of a killed process. Knows no message of the protocol.
 
 mod coverage;
 mod dead_mount;

@@ -1,9 +1,9 @@
-//! Why a directory could not be mounted on, with what to do about it.
+//! The reasons why a directory cannot be mounted on, with their remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a directory could not be mounted on, and what to do about it.
+/// The reason why a directory cannot be mounted on, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// There is no such directory.
@@ -12,7 +12,7 @@ pub enum MountError {
     /// The mount point is a file.
     #[error("the mount point {} is not a directory; name one", .0.display())]
     NotADirectory(PathBuf),
-    /// Something is mounted there.
+    /// The directory is a mount already.
     #[error(
         "the mount point {} is already mounted ({source_name}, type {kind}); {}choose another directory",
         directory.display(), unmounting(kind, directory)
@@ -20,12 +20,12 @@ pub enum MountError {
     AlreadyMounted {
         /// Where.
         directory: PathBuf,
-        /// What.
+        /// The mounted source.
         source_name: String,
         /// File system type.
         kind: String,
     },
-    /// A program uses it in a way that does not allow a mount.
+    /// A program uses the directory in a way that prevents a mount.
     #[error("the mount point {} is busy; `fuser -vm {}` shows who uses it", .0.display(), .0.display())]
     Busy(PathBuf),
     /// The mount point cannot be looked at.
@@ -42,7 +42,7 @@ pub enum MountError {
          in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
     )]
     NoDevice,
-    /// What lies at `/dev/fuse` is something else.
+    /// Another file is at `/dev/fuse`.
     #[error(
         "/dev/fuse is not the FUSE device, something else lies there: in a container, start it with \
          --device /dev/fuse --cap-add SYS_ADMIN; elsewhere, `mknod /dev/fuse c 10 229`"
@@ -55,7 +55,7 @@ pub enum MountError {
     NotAllowed {
         /// The attempted action.
         action: &'static str,
-        /// Why not.
+        /// The system's reason.
         error: io::Error,
     },
     /// `/dev/fuse` is root's alone.
@@ -73,7 +73,7 @@ pub enum MountError {
          or mounting as root"
     )]
     UserAllowOther,
-    /// The helper refused, with its own words.
+    /// The helper refused.
     #[error("cannot mount on {}: {message}", directory.display())]
     Fusermount {
         /// Where.
@@ -103,9 +103,9 @@ pub enum MountError {
     NotAPassedDevice(i32),
 }
 
-/// How to unmount what is in the way, if that is what somebody may want: another file system is not
-/// this program's to suggest. Looking whether the process behind a FUSE mount is gone would hang if
-/// it is merely stuck.
+/// A hint how to unmount a FUSE mount in the way; none for other file systems.
+///
+/// A check whether the mount's process is gone would hang if the process is merely stuck.
 fn unmounting(kind: &str, directory: &Path) -> String {
     if kind == "fuse" || kind.starts_with("fuse.") {
         let shown = directory.display();

@@ -1,7 +1,6 @@
 //! The mounts of this process, as `/proc/self/mountinfo` lists them.
 //!
-//! Asking there never touches the mounted file system, which may be ours and not serve yet, or be
-//! dead.
+//! A look there never touches the mounted file systems. Ours may not serve yet, or be dead.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -26,15 +25,15 @@ impl fmt::Display for DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// Of the mount that `device` serves, an open `/dev/fuse`. Before Linux 6.17 the kernel does
-    /// not tell.
+    /// The number of the mount that `device` serves, an open `/dev/fuse`. Before Linux 6.17 the
+    /// kernel does not tell.
     pub(in crate::fuse) fn of_connection(device: &impl AsFd) -> Option<Self> {
         let number = device.as_fd().as_raw_fd();
         let told = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
         let minor = told
             .lines()
             .find_map(|line| line.strip_prefix("fuse_connection:"))?;
-        // Block devices that are none have this major number.
+        // File systems without a block device have this major number.
         let minor = minor.trim().parse().ok()?;
         Some(Self { major: 0, minor })
     }
@@ -43,7 +42,7 @@ impl DeviceNumber {
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::fuse) struct MountInfo {
-    /// Of this very mount, as long as it lasts.
+    /// The number of this mount, as long as it lasts.
     pub(in crate::fuse) id: u32,
     pub(in crate::fuse) number: DeviceNumber,
     pub(in crate::fuse) directory: PathBuf,
@@ -51,7 +50,7 @@ pub(in crate::fuse) struct MountInfo {
     pub(in crate::fuse) kind: String,
     /// The mounted device, or the name that a FUSE file system gave itself.
     pub(in crate::fuse) source: String,
-    /// Of the file system, between commas.
+    /// The options of the file system, between commas.
     pub(in crate::fuse) options: String,
 }
 
@@ -62,14 +61,14 @@ impl MountInfo {
         Ok(mounts.rev().find(|mount| mount.directory == directory))
     }
 
-    /// All mounts, in the order of the table: of two at one place the later one lies on top.
+    /// All mounts, in the order of the table: a later mount on the same directory lies on top.
     pub(in crate::fuse) fn all() -> io::Result<Vec<Self>> {
         let table = fs::read("/proc/self/mountinfo")?;
         let lines = table.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Self::parse).collect())
     }
 
-    /// Parses one line; `None` for what is none.
+    /// Parses one line; `None` for any other text.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let id = str::from_utf8(fields.next()?).ok()?.parse().ok()?;

@@ -1,25 +1,25 @@
-//! How to mount: the options of a mount, as `fusermount3` takes them.
+//! The options of a mount, as `fusermount3` takes them.
 
 use crate::fuse::session_options::Transport;
 
-/// How to mount.
+/// The options of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line"
 )]
 pub struct MountOptions {
-    /// What `/proc/mounts` and `df` show as the source (`fsname`).
+    /// The source in `/proc/mounts` and `df` (`fsname`).
     pub source_name: String,
     /// Other users may use the mount.
     pub allow_other: bool,
-    /// Root may use the mount, besides the user who mounted.
+    /// Root may use the mount, besides the user that mounted.
     pub allow_root: bool,
     /// The mount goes away when this process dies.
     pub auto_unmount: bool,
     /// The kernel refuses every change.
     pub read_only: bool,
-    /// How requests may travel: it decides who unmounts for a process that was killed.
+    /// The transport of requests. It decides which process unmounts after a kill.
     pub transport: Transport,
 }
 
@@ -32,7 +32,7 @@ impl MountOptions {
         list.extend(["nosuid", "nodev", "noatime"].map(str::to_owned));
         list.push(if self.read_only { "ro" } else { "rw" }.to_owned());
         if self.allow_other || self.allow_root {
-            // The kernel knows no allow_root; who else may come in is checked with each request.
+            // The kernel knows no allow_root: the user of each request is checked.
             list.push("allow_other".to_owned());
         }
         if self.auto_unmount {
@@ -44,7 +44,7 @@ impl MountOptions {
 
 /// The type that the mount table shows for mounts of this program.
 pub(in crate::fuse) const MOUNT_TYPE: &str = "fuse.mount-s3";
-/// What stands behind the dot.
+/// The part behind the dot.
 pub(in crate::fuse) const SUBTYPE: &str = "mount-s3";
 
 #[cfg(test)]

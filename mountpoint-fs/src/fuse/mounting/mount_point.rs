@@ -1,8 +1,8 @@
-//! Mounting and unmounting: by system call as root, through `fusermount3` as anybody else.
+//! Mounting and unmounting: by system call as root, through `fusermount3` as another user.
 //!
-//! Knows nothing of what is served. Invariant: a [`Mount`] that was made here is gone, lazily if
-//! need be, when the value is dropped. It is only ever unmounted if the directory still shows this
-//! very mount, and not a later one that the kernel gave the number of this one.
+//! Knows no file and no request. Invariant: the drop of a [`Mount`] that was made here unmounts it,
+//! lazily if need be. It is unmounted only if the directory still shows this mount, and not a later
+//! one with the same number.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ use super::unmount_watchdog::UnmountWatchdog;
 use crate::config::limits::MOUNT_LOOK;
 use crate::fuse::allowed_users::AllowedUsers;
 
-/// Mounts on `directory`. Nothing is served yet: programs that look at it wait.
+/// Mounts on `directory`. Programs that look at it wait until the session begins.
 pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountError> {
     let directory = check_mount_point(directory)?;
     remove_dead(&directory)?;
@@ -91,11 +91,12 @@ fn remove_dead(directory: &Path) -> Result<(), MountError> {
             error,
         })?;
     }
-    // What lay below them.
+    // The directory below the dead mounts.
     check_mount_point(directory).map(drop)
 }
 
-/// Whether a mount of this program is there whose process is gone. The next mount there removes it.
+/// Whether the directory shows a mount of this program whose process is gone. The next mount there
+/// removes it.
 #[must_use]
 pub fn is_dead_mount(directory: &Path) -> bool {
     DeadMount::at(directory).is_some()
@@ -104,18 +105,18 @@ pub fn is_dead_mount(directory: &Path) -> bool {
 /// Dead mounts that may lie on top of each other.
 const DEAD_MOUNTS_MAX: usize = 8;
 
-/// Whether `fusermount3` could not unmount for a process that was killed;
-/// [`unmount_watchdog`](super::unmount_watchdog) says why.
+/// Whether a watchdog must unmount after a kill, because `fusermount3` cannot:
+/// [`unmount_watchdog`](super::unmount_watchdog) has the reason.
 fn needs_watchdog(options: &MountOptions) -> bool {
     let is_shared = options.allow_other || options.allow_root;
     let may_not_look = !is_shared && !geteuid().is_root();
     options.auto_unmount && (may_not_look || options.transport.wants_io_uring())
 }
 
-/// The watchdog of a mount that was just made; without it, the mount is given up.
+/// The watchdog of a new mount; without it, the mount is given up.
 fn watchdog(directory: &Path) -> Result<UnmountWatchdog, MountError> {
     UnmountWatchdog::start(directory).map_err(|error| {
-        // The reason why there is no watchdog is what the user must see.
+        // The user must see the reason why there is no watchdog.
         fusermount::unmount(directory, true).ok();
         MountError::System {
             directory: directory.to_owned(),
@@ -129,7 +130,7 @@ fn watchdog(directory: &Path) -> Result<UnmountWatchdog, MountError> {
 pub struct Mount {
     device: OwnedFd,
     allowed_users: AllowedUsers,
-    /// `None` if somebody else mounted it and will unmount it.
+    /// `None` if another process has mounted and will unmount.
     mounted: Option<MountedDirectory>,
 }
 
@@ -149,7 +150,7 @@ enum Helper {
 }
 
 impl Mount {
-    /// A mount that somebody else made.
+    /// A mount made by another process.
     pub(in crate::fuse) fn from_device(device: OwnedFd, allowed_users: AllowedUsers) -> Self {
         Self {
             device,
@@ -158,13 +159,13 @@ impl Mount {
         }
     }
 
-    /// Whether somebody else made it, and will unmount it.
+    /// Whether another process made the mount, and will unmount it.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         self.mounted.is_none()
     }
 
-    /// Whether the directory still shows this mount. False for a mount that somebody else made.
+    /// Whether the directory still shows this mount; `false` for a mount of another process.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
         let is_this = |mounted: &MountedDirectory| {
@@ -173,8 +174,7 @@ impl Mount {
         self.mounted.as_ref().is_some_and(is_this)
     }
 
-    /// Whether the kernel has not ended the connection. While it has not, nothing else gets this
-    /// mount's number.
+    /// Whether the connection lives. Until its end no other mount gets this mount's number.
     fn is_connected(&self) -> bool {
         let mut device = [PollFd::new(self.device.as_fd(), PollFlags::empty())];
         let polled = poll(&mut device, PollTimeout::ZERO);
@@ -187,7 +187,7 @@ impl Mount {
     /// already.
     ///
     /// # Errors
-    /// `Unsupported` for a mount that somebody else made; otherwise what the system said.
+    /// `Unsupported` for a mount of another process; otherwise the system's error.
     pub fn unmount(&self, lazy: bool) -> io::Result<()> {
         match &self.mounted {
             Some(mounted) if self.is_mounted() => mounted.unmount(lazy),
@@ -207,7 +207,7 @@ impl Mount {
         self.allowed_users
     }
 
-    /// Which paths lead into it; `None` if this process does not see it.
+    /// The paths that lead into the mount; `None` if this process does not see it.
     #[must_use]
     pub fn coverage(&self) -> Option<Coverage> {
         match &self.mounted {
@@ -235,13 +235,12 @@ impl MountedDirectory {
     fn shows_number(&self) -> bool {
         match (self.number, MountInfo::at(&self.directory)) {
             (Some(number), Ok(shown)) => shown.is_some_and(|mount| mount.number == number),
-            // It never was in the table, or the table cannot be read: only trying tells.
+            // The mount never was in the table, or the table cannot be read: only a trial tells.
             (None, _) | (_, Err(_)) => true,
         }
     }
 
-    /// Whether a connection has ended, of what the directory shows. A mount that was made since
-    /// answers, or is slow to.
+    /// Whether the directory shows an ended connection. A newer mount answers, or is slow.
     fn shows_what_is_dead(&self) -> bool {
         let (sender, answer) = sync_channel(1);
         let directory = self.directory.clone();
@@ -267,11 +266,11 @@ impl MountedDirectory {
     }
 }
 
-/// The directory's canonical name, if something can be mounted there. A mount of this program whose
-/// process is gone is no obstacle.
+/// The directory's canonical name, if it can be mounted on. A dead mount of this program is no
+/// obstacle.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// The reason why it cannot be mounted on.
 pub fn check_mount_point(directory: &Path) -> Result<PathBuf, MountError> {
     let unusable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => MountError::Missing(directory.to_owned()),

@@ -9,8 +9,8 @@ use super::mount_info::DeviceNumber;
 use crate::config::limits::READAHEAD_DEFAULT;
 use crate::fuse::init::READAHEAD_MAX;
 
-/// Raises the read-ahead of the mount with this device number, if this process may. Returns what it
-/// is now, in bytes.
+/// Raises the read-ahead of the mount with this device number, if this process may. Returns the
+/// new read-ahead in bytes.
 pub(in crate::fuse) fn raise(number: DeviceNumber) -> u32 {
     let path = format!("/sys/class/bdi/{number}/read_ahead_kb");
     let kib = READAHEAD_MAX >> 10;

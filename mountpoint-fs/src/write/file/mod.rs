@@ -1,10 +1,10 @@
-//! One file that is written: its bytes, the order in which they come, and the waits for memory.
+//! One written file: its bytes, their order, and the waits for memory.
 //!
-//! [`writer::Writer`] is the open file and `state` what it keeps under its lock: `extent` its
-//! length, `buffer` the bytes that are not sent, `sink` how they are sent. `intake` takes bytes,
-//! `buffering` says how much memory the next bytes need, `reordering` holds WRITEs that come before
-//! their turn, `gap` fills gaps with zeros, `server_copy` has the server copy, and `store` sends.
-//! `metadata` is what the object carries besides bytes.
+//! [`writer::Writer`] is the open file, and `state` the part under its lock: `extent` is the
+//! length, `buffer` the unsent bytes, `sink` their way to the bucket. `intake` takes bytes,
+//! `buffering` computes the memory for the next bytes, `reordering` holds WRITEs that come before
+//! their turn, `gap` fills gaps with zeros, `server_copy` copies on the server, and `store` sends.
+//! `metadata` is the object's metadata.
 
 mod buffer;
 pub(super) mod buffering;

@@ -1,7 +1,7 @@
 //! Memory for bytes that are not in S3 yet.
 //!
-//! `buffers` asks the mount's budget for it, `pressure` sends and closes files early when memory is
-//! short, and `pending` holds the bytes of WRITEs that wait, as many as `recent_writers` foresees.
+//! `buffers` asks the mount's budget for memory, `pressure` sends parts early when memory is short,
+//! and `pending` holds the bytes of waiting WRITEs, as many as `recent_writers` foresees.
 
 pub(super) mod buffers;
 pub(super) mod pending;

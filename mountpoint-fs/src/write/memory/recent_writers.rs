@@ -1,8 +1,8 @@
-//! The threads that write, and how much their next WRITEs may come to.
+//! The writing threads, and the likely size of their next WRITEs.
 //!
-//! The kernel hands over a WRITE with its bytes, and there is no way to refuse them: a WRITE that
-//! waits for memory is in memory. A thread has one WRITE at a time, so the last WRITEs of the
-//! threads that are writing bound what may wait at once.
+//! The kernel hands over a WRITE with its bytes, and they cannot be refused: a WRITE that waits for
+//! memory is in memory. A thread has one WRITE at a time, so the last WRITEs of the writing threads
+//! bound the bytes that may wait at once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::limits::{WRITER_RECENT, WRITERS_SEEN};
 
-/// The threads that wrote of late. Lock-free.
+/// The threads that wrote recently. Lock-free.
 pub(in crate::write) struct RecentWriters {
     /// The bytes of a thread's last WRITE, and the second of it. Threads that share a place count
     /// once.
@@ -31,7 +31,7 @@ impl RecentWriters {
         }
     }
 
-    /// `thread` writes `len` bytes.
+    /// Notes that `thread` writes `len` bytes.
     pub(in crate::write) fn wrote(&self, thread: u64, len: usize, now: Duration) {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let place = thread % self.last.len() as u64;
@@ -39,7 +39,7 @@ impl RecentWriters {
         self.last[place].store(second(now) << 32 | u64::from(len), Ordering::Relaxed);
     }
 
-    /// Bytes that all of them may have waiting at once.
+    /// Bytes of all threads that may wait at once.
     pub(in crate::write) fn bytes(&self, now: Duration) -> u64 {
         let since = second(now.saturating_sub(WRITER_RECENT));
         let last = self.last.iter().map(|last| last.load(Ordering::Relaxed));
@@ -48,7 +48,7 @@ impl RecentWriters {
     }
 }
 
-/// Seconds, from 1 on: 0 is never.
+/// Seconds, from 1 on: 0 means never.
 fn second(now: Duration) -> u64 {
     now.as_secs() + 1
 }

@@ -1,9 +1,9 @@
-//! Whether a write happened whose answer was lost.
+//! The outcome of a write with a lost answer.
 //!
-//! A conditional request that is sent again, because nobody answered the first time, may be refused
-//! by what the first one did. Then the bucket is asked: the bytes of a small object, or those that
-//! were appended, are compared; an upload that is gone was completed, because nobody else knows its
-//! id. The same is asked where a proxy may have sent a request twice.
+//! After a lost answer a conditional request is sent again, and the effect of the first request may
+//! refuse it. Then the bucket is asked: the bytes of a small object, or the appended bytes, are
+//! compared; a missing upload was completed, because no other client knows its id. A request that a
+//! proxy may have sent twice is examined in the same way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,8 +23,7 @@ use crate::write::background::SharedOutcome;
 use crate::write::checksum::{RunningChecksum, algorithm_of, joined};
 use crate::write::types::Stored;
 
-/// The object at `key`, if it is exactly these bytes, which a request that failed with `error` was
-/// to store.
+/// The object at `key`, if it has exactly the bytes of a request that failed with `error`.
 pub(in crate::write) async fn of_object(
     client: &dyn ObjectClient,
     pool: &BlockPool,
@@ -58,8 +57,8 @@ fn settled(
     }
 }
 
-/// The object at `key`, if it has these bytes at the offset, and before them those that were there.
-/// Others may have appended to it since: then it is larger.
+/// The object at `key`, if it has these bytes at the offset, and the old bytes before them. Other
+/// clients may have appended since: then it is larger.
 ///
 /// Equal bytes at the same offset may be another client's, in an object with another beginning:
 /// `whole` is the checksum of the bytes before them. Without it their writer is unknown.
@@ -93,7 +92,7 @@ pub(in crate::write) async fn of_append(
         let Some(before) = whole else {
             return Err(incomparable("their checksum is not known"));
         };
-        // One of the whole object says it without reading it.
+        // A checksum of the whole object decides without a read.
         let told = there
             .whole
             .filter(|told| there.info.size == end && algorithm_of(*told) == algorithm_of(before));
@@ -112,7 +111,7 @@ pub(in crate::write) async fn of_append(
     settled(asked.await.map(|there| (there, key)), doubt, error)
 }
 
-/// Why the bytes before what was appended say nothing.
+/// The reason why the bytes before the appended ones decide nothing.
 fn incomparable(why: &str) -> ClientError {
     let what = format!("the bytes before it cannot be compared: {why}");
     ClientError::new(ErrorKind::Transient, what)
@@ -141,7 +140,7 @@ async fn of_bytes(
     Ok(is_there.then_some(Stored { etag, size }))
 }
 
-/// A version of an object that is compared with the bytes that were sent.
+/// A version of an object that is compared with the sent bytes.
 struct Version<'a> {
     client: &'a dyn ObjectClient,
     pool: &'a BlockPool,
@@ -176,7 +175,7 @@ impl Version<'_> {
         Ok(is_read.await?.then(|| sum.value()).flatten())
     }
 
-    /// Shows the range piece by piece as long as `see` says so. Whether it saw all of it.
+    /// Shows the range piece by piece while `see` returns `true`. Returns whether it saw all.
     async fn read(
         &self,
         range: Range<u64>,
@@ -219,8 +218,8 @@ fn is_replaced(error: &ClientError) -> bool {
     )
 }
 
-/// The object that `upload` became, of which the completion failed with `error`. An upload that did
-/// not become one is aborted.
+/// The object of `upload`, whose completion failed with `error`. An upload without an object is
+/// aborted.
 pub(in crate::write) async fn of_complete(
     client: &dyn ObjectClient,
     upload: &OpenUpload,
@@ -233,7 +232,7 @@ pub(in crate::write) async fn of_complete(
     Ok(became.map(|etag| Stored { etag, size }))
 }
 
-/// Bytes that are read to compare them: a second or a few, and only where others have appended
+/// Most bytes read for a comparison: a second or a few, and only after other clients have appended
 /// behind a lost answer.
 const APPEND_PROOF_LEN_MAX: u64 = 1 << 30;
 
@@ -258,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// What a request is told that was done before, and whose answer was lost.
+    /// The error of a request that was done before, and whose answer was lost.
     fn lost() -> ClientError {
         let mut error = ClientError::new(ErrorKind::PreconditionFailed, "412");
         error.answer_was_lost = true;

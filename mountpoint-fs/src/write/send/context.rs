@@ -1,4 +1,4 @@
-//! What the requests of all writers of one mount share: client, server features, journal.
+//! The shared state of all requests of a mount's writers: client, server features, journal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::mutate::Mutator;
 use crate::sync::Mutex;
 use crate::write::memory::pressure::MemoryPressure;
 
-/// What the requests of all writers share. Made once per mount.
+/// The shared state of the requests of all writers. Made once per mount.
 pub(in crate::write) struct SendContext {
     pub(in crate::write) client: Arc<dyn ObjectClient>,
     pub(in crate::write) config: WriteConfig,
@@ -32,13 +32,13 @@ pub(in crate::write) struct SendContext {
     pub(in crate::write) journal: Arc<Journal>,
     /// Replaces the metadata of objects.
     pub(in crate::write) mutator: Arc<Mutator>,
-    /// Permits to have the server copy a part.
+    /// Permits for copies on the server.
     pub(in crate::write) copies: Semaphore,
     pub(in crate::write) tally: Arc<Tally>,
 }
 
 impl SendContext {
-    /// Something is to be completed, until the guard is dropped.
+    /// Counts background work, until the guard is dropped.
     pub(in crate::write) fn begin(&self) -> Pending {
         self.tally.0.lock().count += 1;
         Pending(Arc::clone(&self.tally))
@@ -53,7 +53,7 @@ impl fmt::Debug for SendContext {
     }
 }
 
-/// How much is still to be completed, and the waiters for its end. The lock is a leaf.
+/// The number of background tasks, and the waiters for their end. The lock is a leaf.
 #[derive(Debug, Default)]
 pub(in crate::write) struct Tally(Mutex<Count>);
 
@@ -64,7 +64,7 @@ struct Count {
 }
 
 impl Tally {
-    /// Returns when nothing is to be completed.
+    /// Returns when no background task is left.
     pub(in crate::write) async fn empty(&self) {
         std::future::poll_fn(|cx| {
             let mut count = self.0.lock();
@@ -78,7 +78,7 @@ impl Tally {
     }
 }
 
-/// One thing that is to be completed.
+/// One background task.
 #[derive(Debug)]
 pub(in crate::write) struct Pending(Arc<Tally>);
 

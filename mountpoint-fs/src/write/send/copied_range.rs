@@ -1,5 +1,5 @@
-//! A range of an object that is to become bytes of a file: the server copies it, and nothing passes
-//! through here.
+//! A range of an object that becomes a part of a file: the server copies it, and no byte passes
+//! through this machine.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use crate::write::types::Stored;
 pub struct CopiedRange {
     /// The object.
     pub key: Key,
-    /// Its version: of another one nothing is copied.
+    /// Its version: no other one is copied.
     pub etag: ETag,
     /// The size of the whole object.
     pub object_size: u64,
-    /// Which bytes.
+    /// The bytes.
     pub range: Range<u64>,
 }
 
@@ -39,7 +39,7 @@ impl CopiedRange {
         self.range.end - self.range.start
     }
 
-    /// Whether S3 takes it as a part that others follow.
+    /// Whether S3 takes the range as a part in front of others.
     pub(in crate::write) fn is_a_part(&self) -> bool {
         self.len() >= UPLOAD_PART_MIN
     }
@@ -56,8 +56,8 @@ impl CopiedRange {
         self
     }
 
-    /// Parts to copy it in: equally large, none smaller than S3 takes, and at most `part_max` bytes
-    /// unless those of the whole object would be too many.
+    /// The range in parts of equal size: none smaller than S3 takes, and none above `part_max`
+    /// unless the whole object had too many parts.
     pub(in crate::write) fn parts(&self, part_max: u64) -> impl Iterator<Item = Self> + use<> {
         let size = self.len();
         let largest = self

@@ -1,15 +1,15 @@
 //! Features that the server was seen to lack, so that it is asked for them only once.
 //!
-//! Nothing is guessed by a server's name: a request that uses an ability is sent, and only an
-//! answer that says that the server does not implement it (501, 405, `NotImplemented`) has the
-//! request repeated without.
+//! No feature is guessed by a server's name: a request with the feature is sent, and repeated
+//! without it only after an answer that the server does not implement it (501, 405,
+//! `NotImplemented`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
-/// What uploads use and a server may lack.
+/// The features of uploads that a server may lack.
 #[derive(Debug, Default)]
 pub(in crate::write) struct ServerFeatures {
     lacks_conditions: AtomicBool,
@@ -17,7 +17,7 @@ pub(in crate::write) struct ServerFeatures {
     keeps_of_puts: AtomicBool,
     /// As `keeps_of_puts`, for objects that came in parts: some servers keep one condition only.
     keeps_of_uploads: AtomicBool,
-    /// Whether it keeps conditions is being tried, or was.
+    /// The trial whether the server keeps conditions has begun.
     is_tried: AtomicBool,
     lacks_checksums: AtomicBool,
     /// The server has copied a part of an object into an upload.
@@ -33,7 +33,7 @@ pub(in crate::write) enum Storing {
     InParts,
 }
 
-/// What one request uses.
+/// The features that one request uses.
 #[derive(Clone, Debug)]
 pub(in crate::write) struct Uses {
     pub(in crate::write) condition: PutCondition,
@@ -68,8 +68,8 @@ impl ServerFeatures {
         self.lacks_copies.load(Ordering::Relaxed).then_some(false)
     }
 
-    /// The server has copied a part, or has refused to. One that has done it once is believed to do
-    /// it.
+    /// Notes that the server has copied a part, or has refused. A server that has copied once is
+    /// expected to copy.
     pub(in crate::write) fn learn_copies(&self, copies: bool) {
         let known = match copies {
             true => &self.copies_parts,
@@ -78,16 +78,15 @@ impl ServerFeatures {
         known.store(true, Ordering::Relaxed);
     }
 
-    /// A request of `storing` that `used` so much was refused: the server may be seen not to put an
-    /// object in the place of one.
+    /// Notes that a request of `storing` with the features `used` was refused. The refusal may show
+    /// that the server keeps conditions.
     pub(in crate::write) fn refused(&self, storing: Storing, used: &Uses, error: &ClientError) {
         if used.condition == PutCondition::Absent && error.kind == ErrorKind::PreconditionFailed {
             self.keeps(storing).store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether the server is known to refuse to put an object in the place of one by `storing`,
-    /// where that is asked for.
+    /// Whether the server is known to keep the condition of `storing` that no object exists.
     pub(in crate::write) fn keeps_conditions(&self, storing: Storing) -> bool {
         self.keeps(storing).load(Ordering::Relaxed)
     }
@@ -99,15 +98,15 @@ impl ServerFeatures {
         }
     }
 
-    /// Whether it is to be tried now if the server keeps conditions of whole objects: by one at a
-    /// time, and only if that is not known.
+    /// Begins the trial whether the server keeps conditions of whole objects. `false` if the answer
+    /// is known, or another trial runs.
     pub(in crate::write) fn begin_probe(&self) -> bool {
         let is_lacking = self.lacks_conditions.load(Ordering::Relaxed);
         let is_known = self.keeps_conditions(Storing::Whole) || is_lacking;
         !is_known && !self.is_tried.swap(true, Ordering::Relaxed)
     }
 
-    /// The trial ended in neither a refusal nor a success: it is to be repeated.
+    /// Ends a trial without an answer: a later one repeats it.
     pub(in crate::write) fn leave_unproven(&self) {
         self.is_tried.store(false, Ordering::Relaxed);
     }
@@ -123,7 +122,7 @@ impl ServerFeatures {
         uses
     }
 
-    /// Takes away what a refused request used; `None` if the refusal has another reason.
+    /// `used` without the feature that was refused; `None` if the refusal has another reason.
     pub(in crate::write) fn without(&self, uses: &Uses, error: &ClientError) -> Option<Uses> {
         if error.kind != ErrorKind::Unsupported {
             return None;
@@ -139,7 +138,7 @@ impl ServerFeatures {
         Some(reduced)
     }
 
-    /// A request succeeded with `used`, after it was refused with `wanted`.
+    /// Notes that a request succeeded with `used`, after a refusal with `wanted`.
     pub(in crate::write) fn learn(&self, wanted: &Uses, used: &Uses) {
         let had_checksum = wanted.checksum.is_some() || wanted.algorithm.is_some();
         let has_checksum = used.checksum.is_some() || used.algorithm.is_some();

@@ -1,10 +1,9 @@
-//! How the bytes of a file reach S3.
+//! The requests that store a file.
 //!
 //! `put` stores a small file with one request, `multipart` a larger one in parts, `append` makes an
-//! object longer. `context` is what they share: `features` knows what the server lacks,
-//! `permission` what may be stored, `parts_in_flight` how many parts are sent at once. `proof` and
-//! `optimistic_create` ask S3 before a file is stored, `ambiguous_outcome` after an answer was
-//! lost. Pure: `part_sizes`.
+//! object longer. `context` is their shared state: `features` of the server, `permission` to store,
+//! `parts_in_flight` at once. `permission_probe` and `optimistic_create` ask S3 before a file is
+//! stored, `ambiguous_outcome` after a lost answer. Pure: `part_sizes`.
 
 pub(super) mod ambiguous_outcome;
 pub(super) mod append;

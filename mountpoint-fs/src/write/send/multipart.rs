@@ -1,8 +1,8 @@
 //! One multipart upload: begun, filled part by part in any order, and completed or aborted.
 //!
-//! Each step runs in the background from the moment it is asked for; parts are sent in parallel.
-//! Invariants: S3 is told to complete whole files only; an upload is ended once; it is aborted
-//! only after its parts have come to rest, because S3 may keep a part that arrives behind an abort.
+//! Each step runs in the background from its request on; parts are sent in parallel. Invariants:
+//! only whole files are completed; an upload ends once; an upload is aborted only after all its
+//! parts were answered, because S3 may keep a part that arrives behind an abort.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,12 +37,12 @@ pub(in crate::write) struct Upload {
     begun: SharedOutcome<Result<Begun, FsError>>,
     /// Parts in their order. The lock is a leaf.
     parts: Mutex<Vec<SharedOutcome<Result<Part, FsError>>>>,
-    /// Why one of the copies failed: no more are made.
+    /// The failure of a copy: no more copies are made.
     broken: OnceLock<FsError>,
     is_ended: AtomicBool,
 }
 
-/// Where a part's bytes come from.
+/// The source of a part's bytes.
 enum Source {
     Bytes(Bytes, Option<Checksum>),
     Object(CopiedRange),
@@ -65,8 +65,9 @@ struct Begun {
 }
 
 impl Upload {
-    /// Begins one. What fails in it is told to `failure`. One with `copies` of other objects has no
-    /// checksums: not every server tells that of a copy, and S3 wants all parts' or none's.
+    /// Begins an upload, which reports its failures to `failure`. An upload with `copies` of other
+    /// objects has no checksums: S3 demands those of all parts or none, and some servers return
+    /// none for copies.
     pub(in crate::write) fn begin(
         context: &Arc<SendContext>,
         key: &Key,
@@ -134,7 +135,7 @@ impl Upload {
         self.add(Source::Bytes(body, checksum), FailureOwner::File);
     }
 
-    /// Has S3 copy a range of an object into the next part.
+    /// Makes S3 copy a range of an object into the next part.
     pub(in crate::write) fn copy(self: &Arc<Self>, source: CopiedRange) {
         self.add(Source::Object(source), FailureOwner::File);
     }
@@ -200,7 +201,7 @@ impl Upload {
             }
             Source::Object(copied) => {
                 let leave = self.context.copies.acquire().await;
-                // It may have waited for long.
+                // The wait may have been long.
                 if let Some(error) = self.broken.get().cloned().or_else(|| self.failure.get()) {
                     return Err(error);
                 }
@@ -208,7 +209,7 @@ impl Upload {
                 let sent = client.copy_part(&begun.upload, number, source, range);
                 let sent = sent.await.map_err(|error| copy_failed(error, &copied));
                 if let Err(error) = &sent {
-                    // Before the next one takes the leave.
+                    // Set before the next copy takes the permit.
                     self.broken.get_or_init(|| error.clone());
                 }
                 drop(leave);
@@ -217,8 +218,8 @@ impl Upload {
         }
     }
 
-    /// Makes the object of the parts, when all are there. On failure nothing is left. `old` is the
-    /// version that it replaces, as far as that is known.
+    /// Makes the object of the parts, when S3 has all of them. A failure leaves nothing. `old` is
+    /// the replaced version, if it is known.
     pub(in crate::write) async fn complete(
         &self,
         condition: PutCondition,
@@ -245,8 +246,7 @@ impl Upload {
         let begun = self.begun.wait().await?;
         let parts = self.sent_parts().await?;
         if condition == PutCondition::Absent {
-            // Some servers keep no condition of a completion, whatever they were asked before the
-            // file was made.
+            // Some servers ignore the condition of a completion.
             let asked = ask_first(&self.context, &self.key, Storing::InParts);
             asked.await?;
         }
@@ -324,16 +324,15 @@ impl Upload {
         Ok(stored?)
     }
 
-    /// Why a completion that failed so may have been done all the same, and so the upload be gone:
-    /// for no reason if it is gone because it was aborted here.
+    /// The reason why a completion with this failure may have been done nevertheless; `None` if the
+    /// upload is gone because this mount has aborted it.
     fn doubt(&self, error: &ClientError) -> Option<Doubt> {
         let is_unreadable = error.kind == ErrorKind::InvalidResponse;
         let doubt = Doubt::of(error).or_else(|| is_unreadable.then_some(Doubt::Lost));
         doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
     }
 
-    /// Has S3 forget it, as soon as its parts have come to rest; once, and not after it was
-    /// completed.
+    /// Aborts the upload when all its parts were answered; once, and not after its completion.
     pub(in crate::write) async fn abort(&self) {
         if self.is_ended.swap(true, Ordering::AcqRel) {
             return;
@@ -360,8 +359,8 @@ impl Upload {
     }
 }
 
-/// Why a server may have refused to make an object of `parts`, if their sizes are a reason, or
-/// another client.
+/// The error of a refused completion, with a hint if the sizes of `parts` or another client may be
+/// the reason.
 fn explain(mut error: ClientError, parts: &[Part]) -> ClientError {
     if error.met_conflict && error.kind != ErrorKind::PreconditionFailed {
         error.message.push_str(

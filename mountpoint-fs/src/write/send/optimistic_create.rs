@@ -1,16 +1,13 @@
-//! New files of which S3 was not asked before they were made.
+//! New files that are created without asking S3 first.
 //!
-//! Such a file is stored on the condition that nothing has its key, as every new file. Whether the
-//! server keeps that condition shows when it refuses to replace an object: of a whole one, and of
-//! one in parts, for some servers keep one of both only. Until then S3 is asked about the key
-//! before the file is stored: later than it would have been for other files, and not while a
-//! directory waits for it. So that this need not go on, the first small file is sent once more when
-//! it is there: a server that keeps the condition refuses it. One that does not has the same bytes
-//! again, from the mount that has just stored them and has not let go of the file yet; it is asked
-//! before each file from then on. Two hosts that meet in this one file may still lose by that: a
-//! host that removes it between the two requests finds it again, and is the reason then why the
-//! server is asked ever after; and what another host stores in its place between them is replaced,
-//! by a server that ignores conditions.
+//! Such a file is stored on the condition that no object has its key, as every new file. Some
+//! servers ignore that condition, for whole objects or for those in parts. Until the server was
+//! seen to keep it, S3 is asked about the key before the file is stored. To see it soon, the first
+//! small file is sent a second time: a server that keeps the condition refuses it. A server that
+//! ignores it stores the same bytes again, and is asked before each file from then on.
+//!
+//! The second request has a risk, for this one file and such servers only: an object that another
+//! host removes or replaces between the two requests comes back.
 
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
@@ -25,8 +22,8 @@ use crate::config::limits::CONDITION_PROOF_LEN_MAX;
 use crate::operation::FsError;
 use crate::write::types::Stored;
 
-/// [`FsError::Exists`] if there is an object of `key`, and the server is not known to refuse to
-/// replace it by `storing` another.
+/// [`FsError::Exists`] if an object has the key, unless the server is known to keep the condition
+/// of `storing`.
 pub(in crate::write) async fn ask_first(
     context: &SendContext,
     key: &Key,
@@ -38,7 +35,7 @@ pub(in crate::write) async fn ask_first(
     match context.client.head(key).await {
         Ok(_) => Err(FsError::Exists),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-        // A user that may write, but not read, may list; and an object without an ETag is listed.
+        // A user without the permission to read may list; and an object without an ETag is listed.
         Err(error)
             if matches!(error.kind, ErrorKind::Denied | ErrorKind::InvalidResponse)
                 && context.client.lists_in_order() =>
@@ -66,7 +63,7 @@ async fn ask_by_listing(context: &SendContext, key: &Key) -> Result<(), FsError>
     Ok(())
 }
 
-/// A whole new object in one request, if there is none.
+/// Stores a whole new object in one request, if there is none.
 pub(in crate::write) async fn put_unasked(
     context: &SendContext,
     key: &Key,
@@ -78,7 +75,7 @@ pub(in crate::write) async fn put_unasked(
     let condition = PutCondition::Absent;
     let (again, its_headers) = (body.clone(), headers.clone());
     let stored = put(context, key, body, checksum, condition, headers).await?;
-    // An empty file may be meant for another program to fill.
+    // Another program may be about to fill an empty file.
     let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
     if !is_suitable || !context.features.begin_probe() {
         return Ok(stored);

@@ -1,10 +1,10 @@
-//! How large the parts of an upload are.
+//! The sizes of an upload's parts.
 //!
 //! Pure. Parts begin small, so that many files can be written in little memory, and grow with the
-//! file, because S3 takes no more than 10,000 of them. A part is held in memory as a whole until S3
-//! has it: how long the last one is must be said before its first byte is sent, and only the end of
-//! the file tells. So memory bounds the size of parts, and with it that of files. All parts of one
-//! step are equally large, which some servers ask for.
+//! file, because S3 takes no more than 10,000 of them. A part stays in memory as a whole until S3
+//! has it: its length must be sent before its first byte, and the file may end at any time. So
+//! memory bounds the size of parts, and with it that of files. All parts of one step are equally
+//! large: some servers demand that.
 
 use crate::config::limits::{
     UPLOAD_PART_MAX, UPLOAD_PARTS_FIRST, UPLOAD_PARTS_MAX, UPLOAD_PARTS_STEP, WRITE_PART_DEFAULT,
@@ -19,7 +19,7 @@ pub(in crate::write) struct PartPlan {
 }
 
 impl PartPlan {
-    /// Parts of `fixed` bytes; without that, parts that grow as far as `part_max` bytes.
+    /// Parts of `fixed` bytes; without it, parts that grow up to `part_max` bytes.
     pub(in crate::write) fn new(fixed: Option<u64>, part_max: u64) -> Self {
         let first = fixed.unwrap_or(WRITE_PART_DEFAULT);
         let largest = match fixed {
@@ -33,8 +33,7 @@ impl PartPlan {
         }
     }
 
-    /// Whether every part but the last has the size that was asked for: some servers take no
-    /// others.
+    /// Whether every part but the last has the chosen size: some servers take no others.
     pub(in crate::write) fn is_fixed(&self) -> bool {
         self.is_fixed
     }

@@ -1,4 +1,4 @@
-//! The proof that S3 lets this mount write: an upload that is begun, gets one byte and is aborted.
+//! The permission probe: an upload that is begun, gets one byte and is aborted.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::operation::FsError;
 use crate::write::background::{self, SharedOutcome};
 use crate::write::failure::failed;
 
-/// Tries whether an object `key` that carries `headers` may be stored, and settles `outcome`.
-/// Goes on if nobody waits.
+/// Tries whether an object `key` with `headers` may be stored, and settles `outcome`. Continues if
+/// no writer waits.
 pub(in crate::write) fn probe_permission(
     context: Arc<SendContext>,
     key: Key,

@@ -1,9 +1,8 @@
-//! Small files, which one request stores, and new ones that another host has made first.
+//! Small files, which one request stores, and new files that another host has made first.
 //!
-//! `open` with `O_CREAT` and without `O_EXCL` opens an existing file, whoever made it. So a new
-//! file without bytes adopts the object that is there when the file is stored. Nothing of that
-//! object changes, and no later write is taken: it would change an object that this open has not
-//! seen.
+//! `open` with `O_CREAT` and without `O_EXCL` opens an existing file, also one of another host. So
+//! a new file without bytes adopts the object that exists when the file is stored. That object does
+//! not change, and no later write is taken: it would change an object that this open has not seen.
 
 use bytes::Bytes;
 use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRequest};
@@ -16,7 +15,7 @@ use crate::operation::{FsError, PosixAttributes};
 use crate::write::failure::not_made;
 use crate::write::types::{Outcome, Stored};
 
-/// Which object of another host stands for a new file without bytes.
+/// The objects of other hosts that may stand for a new file without bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adopts {
     /// None: the open makes the file, or fails.
@@ -28,7 +27,7 @@ pub enum Adopts {
     Any,
 }
 
-/// A whole object in one request.
+/// Stores a whole object in one request.
 pub(in crate::write) async fn put(
     context: &SendContext,
     key: &Key,
@@ -73,7 +72,7 @@ pub(in crate::write) async fn put(
     }
 }
 
-/// The object at `key`, which another host has made, if it may stand for the file.
+/// Another host's object at `key`, if it may stand for the file.
 pub(in crate::write) async fn adopt(
     context: &SendContext,
     key: &Key,
@@ -82,7 +81,7 @@ pub(in crate::write) async fn adopt(
     if adopts == Adopts::Nothing {
         return Err(FsError::Exists);
     }
-    // Nobody knows what an object is that cannot be asked about.
+    // The kind of an object that cannot be read is unknown.
     let there = context.client.head_details(key).await;
     let there = there.map_err(|_| FsError::Exists)?;
     let (etag, size) = (there.info.etag, there.info.size);
@@ -175,7 +174,7 @@ mod tests {
         check(Adopts::Nothing, Nothing, "theirs", false);
     }
 
-    /// An object that nobody may look at may be a symbolic link, too.
+    /// An object that this mount may not read may be a symbolic link as well.
     #[test]
     fn what_is_no_file_or_cannot_be_looked_at_stands_for_none() {
         let link = ObjectHeaders {

@@ -1,16 +1,12 @@
 //! Memory pressure: writers find no memory, and no upload in flight will give any back.
 //!
-//! An application may write to many large files in turn, and each of them then holds a part that is
-//! not full. S3 takes a part that is not the last from 5 MiB on: the file that was written to least
-//! lately sends its buffer; where only files have so much whose writers wait themselves, the file
-//! that has waited longest does. Where none has, and for a while nothing at all is written or sent,
-//! those who wait fail rather than wait for ever: one after the other, because the memory of one
-//! may do for the rest, and first, of those that hold memory, the one of which least is lost.
-//! Before all that, files that are idle or have failed give back what they do not need
-//! ([`Reclaim::give_back_idle`]).
+//! An application may write to many large files in turn; then each of them holds a partial part.
+//! First, idle and failed files give memory back; then the least recently written file sends its
+//! part early; at last waiting writers fail, one after the other. doc/internals/write-memory.md has
+//! the steps.
 //!
-//! Invariant: nothing is sent early, and nobody fails, while any data is on its way to the bucket,
-//! whose memory comes back by itself. Looked at by one task of the runtime, with no lock held.
+//! Invariant: no part is sent early and no writer fails while data is in flight to the bucket: its
+//! memory comes back by itself. One task of the runtime checks, with no lock held.
 
 #[cfg(test)]
 mod tests;
@@ -34,38 +30,37 @@ use crate::sync::{Counted, Mutex};
 
 /// An open file, which may give memory back.
 pub(in crate::write) trait Reclaim: Send + Sync {
-    /// Gives back memory that the file does not need, if nothing was written to it for a while.
+    /// Gives back memory that the file does not need, after a while without a write.
     fn give_back_idle(&self, now: Duration, is_stuck: bool);
 
-    /// When the file was written to last, as [`MemoryPressure::written`] counts, if it could send a
-    /// part that is not full.
+    /// The file's last write, as [`MemoryPressure::written`] counts; `None` if the file cannot send
+    /// a partial part.
     fn can_send_since(&self) -> Option<u64>;
 
     /// Sends the buffer as a part, if it is long enough for one. Returns whether it did.
     fn send_early(&self) -> bool;
 
-    /// Lets WRITEs go on that have waited until `now` for those in front of them.
+    /// Resumes WRITEs that have waited until `now` for those in front of them.
     fn expire_waits(&self, now: Duration);
 }
 
-/// The writers that wait for memory, and the files that might give some back.
+/// The writers that wait for memory, and the files that may give some back.
 pub(in crate::write) struct MemoryPressure {
     memory: Arc<WriteMemory>,
     clock: Clock,
     waiting: AtomicUsize,
     /// WRITEs that wait for those in front of them.
     ahead: AtomicUsize,
-    /// Counts bytes that are written: tells which file was written to least lately, and whether
-    /// anything moves.
+    /// Counts written bytes: the order of the files' last writes, and a sign of progress.
     moves: AtomicU64,
-    /// Requests in flight, or about to be, whose bodies give memory back at their end.
+    /// Requests in flight or about to be sent. Their bodies give memory back at the end.
     sending: Arc<AtomicUsize>,
     /// Waiting writers that hold enough for a part.
     holding: AtomicUsize,
     begun: Notify,
-    /// One of `holding` is to send its buffer.
+    /// Notified when one of `holding` is to send its buffer.
     send_first: Notify,
-    /// Progress when it was looked at last. A leaf.
+    /// The progress at the last check. A leaf.
     seen: Mutex<Option<LastProgress>>,
     /// Open files. A leaf.
     writers: Mutex<Writers>,
@@ -80,12 +75,12 @@ struct LastProgress {
 #[derive(Default)]
 struct Writers {
     known: Vec<Weak<dyn Reclaim>>,
-    /// Closed ones are taken out when there are so many.
+    /// The number of files at which closed ones are taken out.
     sweep_at: usize,
 }
 
 impl MemoryPressure {
-    /// For the writers of `memory`.
+    /// The pressure on the writers of `memory`.
     pub(in crate::write) fn new(memory: Arc<WriteMemory>, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             memory,
@@ -102,7 +97,7 @@ impl MemoryPressure {
         })
     }
 
-    /// A file was opened for writing.
+    /// Adds a file that was opened for writing.
     pub(in crate::write) fn register(&self, writer: Weak<dyn Reclaim>) {
         let mut writers = self.writers.lock();
         if writers.known.len() >= writers.sweep_at {
@@ -112,37 +107,37 @@ impl MemoryPressure {
         writers.known.push(writer);
     }
 
-    /// `bytes` were written. Returns how many before.
+    /// Counts `bytes` that were written. Returns the count before.
     pub(in crate::write) fn written(&self, bytes: u64) -> u64 {
         self.moves.fetch_add(bytes, Ordering::Relaxed)
     }
 
-    /// Somebody goes on: has got memory, or the server has copied. Returns what [`Self::written`]
-    /// does.
+    /// Notes progress without bytes: memory was granted, or the server has copied. Returns the
+    /// count of [`Self::written`].
     pub(in crate::write) fn moved(&self) -> u64 {
         self.written(MEMORY_PROGRESS_MIN)
     }
 
-    /// Written bytes are sent as a body, until the guard is dropped.
+    /// Counts a body of written bytes in flight, until the guard is dropped.
     pub(in crate::write) fn sending(&self) -> Sending {
         self.sending.fetch_add(1, Ordering::AcqRel);
         Sending(Arc::clone(&self.sending))
     }
 
-    /// Files that are open for writing.
+    /// Files open for writing.
     fn open(&self) -> impl Iterator<Item = Arc<dyn Reclaim>> + use<> {
         let known: Vec<_> = self.writers.lock().known.clone();
         known.into_iter().filter_map(|known| known.upgrade())
     }
 
-    /// The file that can send a part and was written to least lately.
+    /// The least recently written file that can send a part.
     fn idlest(&self) -> Option<Arc<dyn Reclaim>> {
         let open = self.open();
         let ready = open.filter_map(|writer| Some((writer.can_send_since()?, writer)));
         Some(ready.min_by_key(|(since, _)| *since)?.1)
     }
 
-    /// Returns when a file whose writer waits is to send its buffer; never, unless it
+    /// Returns when a file with a waiting writer is to send its buffer; never, unless the buffer
     /// `has_part`.
     pub(in crate::write) async fn told_to_send(&self, has_part: bool) {
         if !has_part {
@@ -152,8 +147,8 @@ impl MemoryPressure {
         self.send_first.notified().await;
     }
 
-    /// A WRITE waits for those in front of it, until the guard is dropped: somebody must look at
-    /// the time.
+    /// Counts a WRITE that waits for those in front of it, until the guard is dropped. The task
+    /// then watches the time.
     pub(in crate::write) fn wait_ahead(&self) -> Counted<'_> {
         let waiting = Counted::new(&self.ahead);
         self.begun.notify_one();
@@ -167,7 +162,7 @@ impl MemoryPressure {
     }
 }
 
-/// A body that is being sent; dropped behind it.
+/// A body in flight; dropped after it.
 #[derive(Debug)]
 pub(in crate::write) struct Sending(Arc<AtomicUsize>);
 
@@ -178,8 +173,8 @@ impl Drop for Sending {
 }
 
 impl MemoryPressure {
-    /// Memory for a part of `key`, of which `written` bytes were taken, when there is some; an
-    /// error if there will be none.
+    /// Waits for memory for a part of `key`, of which `written` bytes were taken. An error if there
+    /// will be none.
     pub(in crate::write) async fn memory_for(
         &self,
         key: &Key,
@@ -202,18 +197,18 @@ impl MemoryPressure {
         Ok(grant)
     }
 
-    /// Helps writers that wait for memory, once; returns when it is time to do so again.
+    /// Helps writers that wait for memory, once. Returns when the next check is due.
     pub(in crate::write) async fn relieve(&self) {
         if self.look() {
             tokio::time::sleep(PRESSURE_TICK).await;
         } else {
-            // However it ends, the caller looks whether the mount is still there.
+            // After each check the caller looks whether the mount still exists.
             drop(tokio::time::timeout(READER_IDLE, self.begun.notified()).await);
         }
     }
 
-    /// Looks after writers that wait, for memory or for the WRITEs in front of theirs. Returns
-    /// whether anybody does. Called with no lock held.
+    /// Helps writers that wait for memory or for the WRITEs in front of theirs. Returns whether
+    /// there are any. Called with no lock held.
     pub(in crate::write) fn look(&self) -> bool {
         let is_ahead = self.ahead.load(Ordering::Acquire) > 0;
         if is_ahead {
@@ -224,14 +219,14 @@ impl MemoryPressure {
         self.look_for_memory() || is_ahead
     }
 
-    /// Has a part sent early, or one writer fail that waits for memory. Returns whether anybody
-    /// waits.
+    /// Makes a file send a part early, or fails one writer that waits for memory. Returns whether
+    /// any writer waits.
     fn look_for_memory(&self) -> bool {
         if self.waiting.load(Ordering::Acquire) == 0 {
             *self.seen.lock() = None;
             return false;
         }
-        // What only ends or copies on the server gives nothing back, and may take hours.
+        // Completions and copies on the server give no memory back, and may take hours.
         let is_busy = self.sending.load(Ordering::Acquire) > 0;
         let now = self.clock.now();
         for writer in self.open() {
@@ -287,5 +282,5 @@ impl fmt::Debug for MemoryPressure {
     }
 }
 
-/// Files up to which closed ones are not looked for.
+/// Number of files below which closed ones are not searched.
 const SWEEP_MIN: usize = 64;

@@ -2,12 +2,12 @@
 //! other.
 //!
 //! For directory buckets. The first part of a new file is a PutObject; each further one is put
-//! behind the end of the object that the one before has made, on the condition that it is still
-//! that version and as long as it was. So what the bucket holds is always the beginning of the
-//! file, and nothing of anybody else is ever replaced.
+//! behind the end of the object that the one before has made, on the condition that version and
+//! length are unchanged. So the object is always the beginning of the file, and no bytes of another
+//! client are ever replaced.
 //!
-//! Invariants: one part of a file is in flight at a time; behind a part that failed none is sent.
-//! Each step runs in the background from the moment it is asked for.
+//! Invariants: one part of a file is in flight at a time; after a failed part none is sent. Each
+//! step runs in the background from its request on.
 
 #[cfg(test)]
 mod tests;
@@ -32,17 +32,17 @@ use crate::write::checksum::{RunningChecksum, joined};
 use crate::write::failure::{Failure, failed, not_made};
 use crate::write::types::{Stored, WriteObserver};
 
-/// The object behind a file, as far as it has grown.
+/// The growing object of a file.
 #[derive(Debug)]
 pub(in crate::write) struct AppendUpload {
     /// The version that the bucket holds, without `parts`; `None` before there is an object.
     stored: Option<Stored>,
     /// Parts that are in flight or wait, each with the object that it makes.
     parts: VecDeque<SharedOutcome<Result<Stored, FsError>>>,
-    /// Where the next part belongs: behind all that was stored and added. What the bucket holds is
-    /// longer if others have appended behind a part whose answer was lost.
+    /// The offset of the next part, behind all stored and added ones. The object is longer if other
+    /// clients have appended behind a part with a lost answer.
     end: u64,
-    /// Checksum of the object, which that of each part must be.
+    /// The checksum algorithm of the object, which every part must use.
     algorithm: Option<ChecksumAlgorithm>,
     /// The checksum of all bytes before `end`, if it is known: it tells whether an object has them.
     whole: Option<Checksum>,
@@ -68,7 +68,7 @@ pub(in crate::write) struct AppendedPart {
 }
 
 impl AppendUpload {
-    /// An object that is not there yet.
+    /// The upload of an object that does not exist yet.
     pub(in crate::write) fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self {
             stored: None,
@@ -79,7 +79,7 @@ impl AppendUpload {
         }
     }
 
-    /// The object that the bucket holds. `whole` is the checksum of its bytes, if that is known.
+    /// The upload behind an existing object. `whole` is the checksum of its bytes, if it is known.
     pub(in crate::write) fn at(
         stored: Stored,
         algorithm: Option<ChecksumAlgorithm>,
@@ -93,7 +93,7 @@ impl AppendUpload {
         }
     }
 
-    /// The checksum of the object, which that of each part must be.
+    /// The checksum algorithm that every part must use.
     pub(in crate::write) fn algorithm(&self) -> Option<ChecksumAlgorithm> {
         self.algorithm
     }
@@ -151,7 +151,7 @@ impl AppendUpload {
         });
     }
 
-    /// The object with all parts, when they are there.
+    /// Waits for all parts. Returns the object.
     pub(in crate::write) fn all(&self) -> impl Future<Output = Result<Stored, FsError>> + use<> {
         let (last, stored) = (self.parts.back().cloned(), self.stored.clone());
         async move {
@@ -162,8 +162,8 @@ impl AppendUpload {
         }
     }
 
-    /// An error if others have appended behind what is stored of the file `key`: nothing more of it
-    /// belongs there.
+    /// An error if other clients have appended behind the stored bytes of the file `key`: no
+    /// further part belongs there.
     pub(in crate::write) fn check(&mut self, key: &Key) -> Result<(), FsError> {
         self.look();
         match &self.stored {
@@ -172,7 +172,7 @@ impl AppendUpload {
         }
     }
 
-    /// The bytes of the object are another version now.
+    /// Notes that the bytes of the object have another version now.
     pub(in crate::write) fn metadata_replaced(&mut self, now: &Stored) {
         self.look();
         if self.parts.is_empty() {
@@ -180,7 +180,7 @@ impl AppendUpload {
         }
     }
 
-    /// Forgets parts that are there. One that failed stays: those behind it must not be sent.
+    /// Forgets stored parts. A failed part stays: the parts behind it must not be sent.
     fn look(&mut self) {
         while let Some(Ok(stored)) = self.parts.front().and_then(SharedOutcome::get) {
             self.stored = Some(stored);

@@ -1,13 +1,12 @@
-//! Whether S3 lets this mount write, found out before the first write of a file is answered.
+//! The permission to store files, found out before the first write of a file is answered.
 //!
-//! Shells ignore the error of `close`: where writing is not permitted, `echo hi > file` would
-//! succeed and store nothing. So permission that was not shown is not believed. The first file that
-//! a mount writes, and files after a refusal, begin an upload, send it one byte and abort it: that
-//! takes the permissions that storing takes, by the same methods of HTTP, and changes nothing. Once
-//! a file is stored, nothing is asked.
+//! Shells ignore the error of `close`: without permission, `echo hi > file` would succeed and store
+//! nothing. So the first file of a mount, and files after a refusal, make a probe: an upload is
+//! begun, gets one byte and is aborted. The probe needs the permissions and HTTP methods of a
+//! store, and changes nothing. After the first stored file no probe is made.
 //!
-//! A policy may permit some prefixes only: a directory in which a file was refused is asked about
-//! until one is stored there, whatever is stored elsewhere.
+//! A policy may permit some prefixes only: after a refusal in a directory, files there make a probe
+//! until one of them is stored.
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +20,10 @@ use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::SharedOutcome;
 
-/// What stores and proofs have shown.
+/// The results of stores and probes.
 #[derive(Debug, Default)]
 pub(in crate::write) struct Permission {
-    /// Nothing is in doubt: no lock is taken then.
+    /// No permission is in doubt: then no lock is taken.
     is_believed: AtomicBool,
     /// The lock is a leaf.
     known: Mutex<PermissionRecord>,
@@ -32,18 +31,18 @@ pub(in crate::write) struct Permission {
 
 #[derive(Debug, Default)]
 struct PermissionRecord {
-    /// A file was stored, or a proof succeeded.
+    /// A file was stored, or a probe succeeded.
     is_shown: bool,
-    /// A file was refused since one was stored last.
+    /// A file was refused since the last stored one.
     is_refused: bool,
-    /// Directories, by their prefixes, where a file was refused and none stored since. The oldest
-    /// is forgotten first.
+    /// Prefixes of directories with a refused file and none stored since. The oldest is forgotten
+    /// first.
     refused: VecDeque<String>,
-    /// The proof of the first file, which the files that are begun meanwhile wait for.
+    /// The probe of the first file. Other new files wait for its outcome.
     first: Option<SharedOutcome<Result<(), FsError>>>,
 }
 
-/// The proof that a file needs before its first write is answered.
+/// The probe that a file needs before its first write is answered.
 pub(in crate::write) enum Proof {
     Nothing,
     Wait(SharedOutcome<Result<(), FsError>>),
@@ -51,12 +50,12 @@ pub(in crate::write) enum Proof {
 }
 
 impl Permission {
-    /// Whether a file at `key` is to prove that it may be stored.
+    /// Whether a file at `key` needs a probe.
     pub(in crate::write) fn is_doubted(&self, key: &Key) -> bool {
         !self.is_believed.load(Ordering::Acquire) && self.known.lock().is_doubted(key)
     }
 
-    /// The file `key` was stored.
+    /// Notes that the file `key` was stored.
     pub(in crate::write) fn stored(&self, key: &Key) {
         if !self.is_believed.load(Ordering::Acquire) {
             self.change(|known| {
@@ -66,7 +65,7 @@ impl Permission {
         }
     }
 
-    /// The file `key` was not stored because of `error`, which may hold for others as well.
+    /// Notes that the file `key` failed with `error`, which may hold for other files as well.
     pub(in crate::write) fn failed(&self, key: &Key, error: &FsError) {
         if !matches!(error, FsError::Denied(_) | FsError::Client(_)) {
             return;
@@ -81,7 +80,7 @@ impl Permission {
         });
     }
 
-    /// A proof succeeded, or the server has nothing to prove it by. That takes back no refusal.
+    /// Notes a successful probe, or a server without uploads. Earlier refusals still hold.
     pub(in crate::write) fn shown(&self) {
         self.change(|known| known.is_shown = true);
     }
@@ -93,7 +92,7 @@ impl Permission {
         self.is_believed.store(is_believed, Ordering::Release);
     }
 
-    /// The proof that a file at `key` needs.
+    /// The probe that a file at `key` needs.
     pub(in crate::write) fn proof(&self, key: &Key) -> Proof {
         let mut known = self.known.lock();
         if !known.is_doubted(key) {
@@ -118,12 +117,12 @@ impl PermissionRecord {
     }
 }
 
-/// The prefix of the directory that `key` is in.
+/// The prefix of the directory of `key`.
 fn directory(key: &Key) -> &str {
     let key = key.as_str();
     key.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// Directories that are remembered: as many as policies are likely to tell apart. A directory that
-/// is forgotten costs no file, but its program may not hear of the first refusal there.
+/// Most remembered directories: as many as policies are likely to distinguish. A forgotten
+/// directory loses no file, but its program may miss the first refusal there.
 const REFUSED_MAX: usize = 64;
