@@ -307,21 +307,21 @@ pub const LOOKUP_KEYS: u16 = 100;
 pub const FIRST_BYTES_LEN: u32 = 128 << 10;
 
 /// Files whose first bytes wait for their open: 1 MiB in all.
-pub const FRONTS_MAX: usize = 8;
+pub const FIRST_BYTES_FILES_MAX: usize = 8;
 
 /// How long the first bytes wait. Longer than any system call takes from lookup to open.
-pub const FRONT_AGE_MAX: Duration = Duration::from_secs(1);
+pub const FIRST_BYTES_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Lookups of a new mount that fetch first bytes before the first open.
-pub const FRONT_CREDIT: u8 = 2;
+pub const FIRST_BYTES_CREDIT: u8 = 2;
 
 /// Largest number of lookups that fetch first bytes without an open, after many opens.
-pub const FRONT_CREDIT_MAX: u8 = 8;
+pub const FIRST_BYTES_CREDIT_MAX: u8 = 8;
 
 /// How long lookups fetch no first bytes after a failure.
 ///
 /// A server without support is asked once a minute, and a chance failure costs no more than that.
-pub const FRONT_FAILED_AGE: Duration = Duration::from_secs(60);
+pub const FIRST_BYTES_FAILED_AGE: Duration = Duration::from_secs(60);
 
 /// Largest age of a listing made before its directory was opened. The limit applies where names may
 /// be old.
@@ -340,13 +340,13 @@ pub const WALK_WASTE_MAX: u32 = 10;
 ///
 /// The next lookup lists the directory: a program that knows its files' names looks at many of
 /// them.
-pub const CROWD_LOOKUPS: u32 = 8;
+pub const BATCH_LOOKUPS: u32 = 8;
 
 /// Most lookups between two listings that proved useless to a directory's lookups.
-pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
+pub const BATCH_LOOKUPS_MAX: u32 = 1 << 20;
 
 /// Directories whose lookups are counted.
-pub const CROWDS_MAX: usize = 1_024;
+pub const BATCH_DIRECTORIES_MAX: usize = 1_024;
 
 /// Least limit of inodes, above which the mount asks the kernel to forget unused files.
 ///
@@ -621,17 +621,17 @@ pub const CHANGED_NAMES_AGE_MIN: Duration = Duration::from_secs(15);
 ///
 /// The age may be as high as that of names and attributes: the file is stored on the condition that
 /// the name is still absent.
-pub const MAKER_ABSENCE_AGE_MAX: Duration = Duration::from_secs(1);
+pub const CREATE_ABSENCE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Files created in succession before S3 is asked for more than the next name.
-pub const MAKER_RUN: u32 = 2;
+pub const CREATE_RUN: u32 = 2;
 
 /// Absent names that are remembered singly. As many as threads may look up at once; 200 bytes each.
 pub const ABSENT_NAMES_MAX: usize = 1_024;
 
 /// Largest file that is sent once more to see whether the server refuses it then. One round trip,
 /// few bytes.
-pub const CONDITION_PROOF_LEN_MAX: usize = 128 << 10;
+pub const CONDITION_PROBE_LEN_MAX: usize = 128 << 10;
 
 /// How often the mount checks whether a thread sleeps in its system call. Between the checks the
 /// mount yields the processor.
@@ -646,7 +646,7 @@ pub const SYSTEM_CALL_READERS_MAX: usize = 32;
 
 /// Directories that exist although no key shows them: created or emptied here. About 250 bytes
 /// each.
-pub const KEPT_DIRECTORIES_MAX: usize = 1 << 18;
+pub const IMPLICIT_DIRECTORIES_MAX: usize = 1 << 18;
 
 /// Largest object that S3 copies in one request.
 pub const COPY_SIZE_MAX: u64 = 5 << 30;

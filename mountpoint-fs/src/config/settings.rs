@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WriteConfig;
-use super::limits::{FILE_TTL, INODE_MEMORY_SHARE, INODES_MAX_LEAST, MAKER_ABSENCE_AGE_MAX};
+use super::limits::{CREATE_ABSENCE_AGE_MAX, FILE_TTL, INODE_MEMORY_SHARE, INODES_MAX_LEAST};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct NamesConfig {
     /// How long the kernel may keep the absence of a name (`--negative-metadata-ttl`).
     pub negative_ttl: Duration,
     /// Largest age of a cached absence for a program that creates the file.
-    pub maker_ttl: Duration,
+    pub create_ttl: Duration,
     /// Whether `open` trusts valid attributes. Otherwise `open` finds the newest version.
     pub opens_unasked: bool,
     /// Inodes above which the kernel is asked to forget some.
@@ -71,7 +71,7 @@ impl Default for NamesConfig {
         Self {
             ttl: FILE_TTL,
             negative_ttl: Duration::ZERO,
-            maker_ttl: MAKER_ABSENCE_AGE_MAX,
+            create_ttl: CREATE_ABSENCE_AGE_MAX,
             opens_unasked: false,
             inodes_max: INODES_MAX_LEAST,
         }

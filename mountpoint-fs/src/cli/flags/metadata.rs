@@ -36,9 +36,9 @@ impl MetadataFlags {
         NamesConfig {
             ttl: positive.unwrap_or(minimal.ttl),
             negative_ttl: negative.unwrap_or(minimal.negative_ttl),
-            maker_ttl: match is_negative_minimal {
+            create_ttl: match is_negative_minimal {
                 true => Duration::ZERO,
-                false => minimal.maker_ttl,
+                false => minimal.create_ttl,
             },
             opens_unasked: positive.is_some(),
             ..minimal
@@ -73,7 +73,7 @@ mod tests {
             let expected = NamesConfig {
                 ttl: Duration::from_secs(ttl),
                 negative_ttl: Duration::from_secs(negative_ttl),
-                maker_ttl: match negative {
+                create_ttl: match negative {
                     "minimal" | "0" => Duration::ZERO,
                     _ => Duration::from_secs(1),
                 },

@@ -29,7 +29,7 @@ impl Namespace {
         prefix: &str,
         name: &str,
     ) -> Option<Duration> {
-        let age_max = self.config.maker_ttl;
+        let age_max = self.config.create_ttl;
         if age_max.is_zero() || !self.client.lists_in_order() {
             return None;
         }
@@ -46,7 +46,7 @@ impl Namespace {
     fn told_absent(&self, key: &Key) -> Option<Duration> {
         let Absence { asked, .. } = self.negative.of(key.as_str())?;
         let age = self.clock.now().saturating_sub(asked);
-        (age < self.config.maker_ttl).then_some(asked)
+        (age < self.config.create_ttl).then_some(asked)
     }
 
     /// Whether who makes the file `key` was told that it is absent without S3 being asked then.

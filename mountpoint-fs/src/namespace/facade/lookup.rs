@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use super::Namespace;
-use crate::config::limits::FRONT_AGE_MAX;
+use crate::config::limits::FIRST_BYTES_AGE_MAX;
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::Listed;
 use crate::namespace::listing::cache::RecentEntry;
@@ -135,7 +135,7 @@ impl Namespace {
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);
         if let (Some(bytes), Found::File(version)) = (first_bytes, &found) {
-            let until = (self.clock.now() + FRONT_AGE_MAX).into();
+            let until = (self.clock.now() + FIRST_BYTES_AGE_MAX).into();
             self.first_bytes
                 .keep(admitted.ino, &version.etag, &bytes, until);
         }

@@ -5,15 +5,17 @@
 //! along is learned: [`Eagerness`] spends a credit for each and gets it back, with one more, when
 //! an `open` takes them.
 //!
-//! Bounded by [`FRONTS_MAX`]; bytes that nobody takes go with the next ones, or when they are too
-//! old.
+//! Bounded by [`FIRST_BYTES_FILES_MAX`]; bytes that nobody takes go with the next ones, or when
+//! they are too old.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use mountpoint_client::types::ETag;
 
-use crate::config::limits::{FRONT_CREDIT, FRONT_CREDIT_MAX, FRONT_FAILED_AGE, FRONTS_MAX};
+use crate::config::limits::{
+    FIRST_BYTES_CREDIT, FIRST_BYTES_CREDIT_MAX, FIRST_BYTES_FAILED_AGE, FIRST_BYTES_FILES_MAX,
+};
 use crate::namespace::inodes::Moment;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
@@ -62,7 +64,7 @@ impl FirstBytesCache {
     /// A lookup asked for first bytes and could not have them: some servers do not know how. None
     /// asks for a while.
     pub(in crate::namespace) fn failed(&self, now: Moment) {
-        self.0.lock().failed_until = Some((now.since_start() + FRONT_FAILED_AGE).into());
+        self.0.lock().failed_until = Some((now.since_start() + FIRST_BYTES_FAILED_AGE).into());
     }
 
     /// A lookup has brought `bytes` of the version `etag` of `ino` along.
@@ -78,7 +80,7 @@ impl FirstBytesCache {
         }
         let mut held = self.0.lock();
         held.first_bytes.retain(|kept| kept.ino != ino);
-        if held.first_bytes.len() == FRONTS_MAX {
+        if held.first_bytes.len() == FIRST_BYTES_FILES_MAX {
             held.first_bytes.pop_front();
         }
         held.first_bytes.push_back(Kept {
@@ -122,7 +124,7 @@ struct Eagerness {
 impl Default for Eagerness {
     fn default() -> Self {
         Self {
-            credit: FRONT_CREDIT,
+            credit: FIRST_BYTES_CREDIT,
         }
     }
 }
@@ -140,7 +142,7 @@ impl Eagerness {
 
     /// A file was opened as soon as it was found.
     fn earn(&mut self) {
-        self.credit = (self.credit + 2).min(FRONT_CREDIT_MAX);
+        self.credit = (self.credit + 2).min(FIRST_BYTES_CREDIT_MAX);
     }
 }
 
@@ -181,7 +183,7 @@ mod tests {
         let first_bytes = FirstBytesCache::default();
         assert!(first_bytes.spend(at(0)));
         first_bytes.failed(at(1));
-        let later = at(1 + FRONT_FAILED_AGE.as_secs());
+        let later = at(1 + FIRST_BYTES_FAILED_AGE.as_secs());
         for (now, expected) in [(at(1), false), (at(60), false), (later, true)] {
             assert_eq!(first_bytes.are_worth_it(now), expected);
             assert_eq!(first_bytes.spend(now), expected);
@@ -191,10 +193,13 @@ mod tests {
     #[test]
     fn they_are_bounded() {
         let first_bytes = FirstBytesCache::default();
-        for number in 0..3 * FRONTS_MAX as u64 {
+        for number in 0..3 * FIRST_BYTES_FILES_MAX as u64 {
             first_bytes.keep(InodeNo(number), &etag(), &Bytes::from_static(b"x"), at(1));
         }
-        assert_eq!(first_bytes.0.lock().first_bytes.len(), FRONTS_MAX);
+        assert_eq!(
+            first_bytes.0.lock().first_bytes.len(),
+            FIRST_BYTES_FILES_MAX
+        );
         assert_eq!(first_bytes.take(InodeNo(0), &etag(), false), None);
     }
 

@@ -3,14 +3,15 @@
 //! A program that knows its files' names (a loader with a manifest, `git status`, many processes at
 //! once) looks at one after the other; each name that the kernel has not heard of is a request.
 //! After a few of them the directory is listed instead: one request for the name in question and up
-//! to 999 others. [`strategy`](super::strategy) decides; this counts, bounded by [`CROWDS_MAX`].
+//! to 999 others. [`strategy`](super::strategy) decides; this counts, bounded by
+//! [`BATCH_DIRECTORIES_MAX`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::strategy::{Extent, Lookups, PageProbe, Probe};
-use crate::config::limits::{CROWD_LOOKUPS, CROWDS_MAX, FILE_TTL, MAKER_RUN};
+use crate::config::limits::{BATCH_DIRECTORIES_MAX, BATCH_LOOKUPS, CREATE_RUN, FILE_TTL};
 use crate::namespace::listing::page::Page;
 use crate::sync::Mutex;
 
@@ -75,9 +76,9 @@ impl LookupBatching {
         if let Some(crowd) = directories.get_mut(prefix) {
             return with(crowd);
         }
-        if directories.len() >= CROWDS_MAX {
+        if directories.len() >= BATCH_DIRECTORIES_MAX {
             directories.retain(|_, crowd| !crowd.is_over(now));
-            if directories.len() >= CROWDS_MAX {
+            if directories.len() >= BATCH_DIRECTORIES_MAX {
                 directories.clear();
             }
         }
@@ -141,7 +142,7 @@ impl DirectoryLookups {
         Self {
             misses: 0,
             hits: 0,
-            patience: CROWD_LOOKUPS,
+            patience: BATCH_LOOKUPS,
             listed: None,
             is_large: false,
             was_wrong: false,
@@ -162,7 +163,7 @@ impl DirectoryLookups {
     }
 
     fn is_making(&self) -> bool {
-        self.run.made >= MAKER_RUN
+        self.run.made >= CREATE_RUN
     }
 
     /// Whether the lookups have become so slow that no listing would answer two of them.
@@ -312,7 +313,7 @@ mod tests {
     #[test]
     fn nobody_makes_files_any_more_when_it_is_over() {
         let lookup_batching = LookupBatching::default();
-        for _ in 0..MAKER_RUN {
+        for _ in 0..CREATE_RUN {
             assert!(!lookup_batching.is_making("d/", Duration::ZERO));
             miss(&lookup_batching, "d/", Duration::ZERO);
             lookup_batching.made("d/", Duration::ZERO);
@@ -337,10 +338,10 @@ mod tests {
     #[test]
     fn directories_are_bounded() {
         let lookup_batching = LookupBatching::default();
-        for number in 0..3 * CROWDS_MAX {
+        for number in 0..3 * BATCH_DIRECTORIES_MAX {
             miss(&lookup_batching, &number.to_string(), Duration::ZERO);
         }
-        assert!(lookup_batching.0.lock().len() <= CROWDS_MAX);
+        assert!(lookup_batching.0.lock().len() <= BATCH_DIRECTORIES_MAX);
         lookup_batching.hit("nobody", Duration::ZERO);
         lookup_batching.guessed("nobody", false);
         assert!(!lookup_batching.was_wrong("nobody"));

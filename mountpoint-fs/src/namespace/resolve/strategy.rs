@@ -7,7 +7,7 @@
 //! which of them to send, and a name's ending where they do not. One page of the directory answers
 //! many look-ups, so after a few of them it is listed.
 
-use crate::config::limits::{CROWD_LOOKUPS, CROWD_LOOKUPS_MAX, MAKER_RUN};
+use crate::config::limits::{BATCH_LOOKUPS, BATCH_LOOKUPS_MAX, CREATE_RUN};
 use crate::namespace::listing::Siblings;
 use crate::operation::FileKind;
 
@@ -257,8 +257,8 @@ pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option
         begins_at_name: is_large,
         misses_max,
     };
-    let is_new = expected == Expected::New && created >= MAKER_RUN;
-    if is_new && (listed.is_none() || hits >= MAKER_RUN) {
+    let is_new = expected == Expected::New && created >= CREATE_RUN;
+    if is_new && (listed.is_none() || hits >= CREATE_RUN) {
         // What was of use last is it again.
         return Some(match listed {
             Some(Extent::Page) => page(misses_max),
@@ -273,10 +273,10 @@ pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option
     if expected == Expected::Others && (!was_listed || hits > 0) {
         return Some(page(misses_max));
     }
-    match (was_listed, hits >= CROWD_LOOKUPS) {
-        (true, true) => Some(page(CROWD_LOOKUPS)),
+    match (was_listed, hits >= BATCH_LOOKUPS) {
+        (true, true) => Some(page(BATCH_LOOKUPS)),
         _ if misses <= misses_max => None,
-        (true, false) => Some(page((misses_max * 4).min(CROWD_LOOKUPS_MAX))),
+        (true, false) => Some(page((misses_max * 4).min(BATCH_LOOKUPS_MAX))),
         (false, _) => Some(page(misses_max)),
     }
 }
@@ -429,12 +429,12 @@ mod tests {
     fn known(facts: &str) -> Known {
         let has = |fact| facts.contains(fact);
         let lookups = Lookups {
-            misses: CROWD_LOOKUPS + 1,
+            misses: BATCH_LOOKUPS + 1,
             hits: 0,
-            misses_max: CROWD_LOOKUPS,
+            misses_max: BATCH_LOOKUPS,
             listed: None,
             is_large: false,
-            created: if has('c') { MAKER_RUN } else { 0 },
+            created: if has('c') { CREATE_RUN } else { 0 },
         };
         let is_creating = has('c');
         Known {
@@ -464,7 +464,7 @@ mod tests {
             Probe::Page(PageProbe {
                 extent,
                 begins_at_name: extent == Extent::Around,
-                misses_max: CROWD_LOOKUPS,
+                misses_max: BATCH_LOOKUPS,
             })
         };
         for (facts, expected) in [

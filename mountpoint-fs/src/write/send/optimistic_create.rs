@@ -18,7 +18,7 @@ use mountpoint_client::types::{
 use super::context::SendContext;
 use super::features::{Storing, Uses};
 use super::put::put;
-use crate::config::limits::CONDITION_PROOF_LEN_MAX;
+use crate::config::limits::CONDITION_PROBE_LEN_MAX;
 use crate::operation::FsError;
 use crate::write::types::Stored;
 
@@ -76,7 +76,7 @@ pub(in crate::write) async fn put_unasked(
     let (again, its_headers) = (body.clone(), headers.clone());
     let stored = put(context, key, body, checksum, condition, headers).await?;
     // Another program may be about to fill an empty file.
-    let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
+    let is_suitable = (1..=CONDITION_PROBE_LEN_MAX).contains(&again.len());
     if !is_suitable || !context.features.begin_probe() {
         return Ok(stored);
     }

@@ -7,7 +7,7 @@ use mountpoint_client::types::ListRequest;
 use mountpoint_client::{ErrorKind, ObjectClient};
 
 use super::*;
-use crate::config::limits::{FIRST_BYTES_LEN, FRONT_FAILED_AGE, LOOKUP_KEYS};
+use crate::config::limits::{FIRST_BYTES_FAILED_AGE, FIRST_BYTES_LEN, LOOKUP_KEYS};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -202,7 +202,7 @@ fn first_bytes_that_cannot_be_had_are_not_asked_for_again() {
         bucket.mount.bucket.take_log().count(get)
     };
     assert_eq!(look(&mut bucket, 1_000..1_006), 1);
-    bucket.mount.clock.advance(FRONT_FAILED_AGE);
+    bucket.mount.clock.advance(FIRST_BYTES_FAILED_AGE);
     assert_eq!(look(&mut bucket, 1_006..1_010), 1);
 }
 

@@ -8,7 +8,7 @@ use mountpoint_client::testing::sim::{Content, Operation, SimObject, Time};
 use mountpoint_client::types::Key;
 
 use super::*;
-use crate::config::limits::{CROWD_LOOKUPS, FILE_TTL};
+use crate::config::limits::{BATCH_LOOKUPS, FILE_TTL};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -289,7 +289,7 @@ fn many_lookups_of_one_directory_become_a_listing_of_it() {
         .collect();
     lookups.iter_mut().for_each(waits);
     // All of them at once: a few single names, and the directory for the others.
-    let names = usize::try_from(CROWD_LOOKUPS).unwrap();
+    let names = usize::try_from(BATCH_LOOKUPS).unwrap();
     assert_eq!(asked(&mount).len(), names + 1);
     assert_eq!(asked(&mount)[names].1, "");
     mount.bucket.deliver_all();

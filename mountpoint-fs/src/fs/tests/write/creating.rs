@@ -452,7 +452,7 @@ fn changes_of_this_mount_keep_what_is_known_true() {
 #[test]
 fn can_be_switched_off() {
     let off = NamesConfig {
-        maker_ttl: Duration::ZERO,
+        create_ttl: Duration::ZERO,
         ..NamesConfig::default()
     };
     let unordered = SimOptions {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::InodeTable;
 use super::entries::Admitted;
-use crate::config::limits::KEPT_DIRECTORIES_MAX;
+use crate::config::limits::IMPLICIT_DIRECTORIES_MAX;
 use crate::namespace::inodes::inode::{Body, Moment, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::version::{Found, Version};
@@ -155,9 +155,9 @@ impl InodeTable {
         if table.child(directory, name).is_some() {
             return Err(FsError::Exists);
         }
-        if is_kept && table.kept.count >= KEPT_DIRECTORIES_MAX {
+        if is_kept && table.kept.count >= IMPLICIT_DIRECTORIES_MAX {
             return Err(FsError::NoSpace(format!(
-                "{KEPT_DIRECTORIES_MAX} empty directories are remembered already; --directory-markers stores them \
+                "{IMPLICIT_DIRECTORIES_MAX} empty directories are remembered already; --directory-markers stores them \
                  in the bucket"
             )));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use crate::config::limits::KEPT_DIRECTORIES_MAX;
+use crate::config::limits::IMPLICIT_DIRECTORIES_MAX;
 use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::inodes::kept::Kept;
@@ -390,7 +390,7 @@ impl Table {
     }
 
     pub(super) fn keep(&mut self, ino: InodeNo) {
-        let is_full = self.kept.count >= KEPT_DIRECTORIES_MAX;
+        let is_full = self.kept.count >= IMPLICIT_DIRECTORIES_MAX;
         match self.inode_mut(ino) {
             Ok(inode) if !inode.is_kept && !is_full && ino != InodeNo::ROOT => {
                 inode.is_kept = true;
