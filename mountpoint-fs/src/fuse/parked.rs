@@ -27,7 +27,7 @@ use crate::fuse::proc::Effect;
 use crate::operation::Stop;
 use crate::sync::Mutex;
 
-/// What will answer a request.
+/// The future of a reply.
 pub(super) type PendingReply = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// Starts operations, for one session thread.
@@ -35,13 +35,12 @@ pub(super) type PendingReply = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub(super) struct Starter {
     parked: Arc<Parked>,
     runtime: Handle,
-    /// Used again and again as long as operations are answered at once and keep no waker.
+    /// Reused as long as operations are answered at once and keep no waker.
     spare: Arc<Task>,
 }
 
 impl Starter {
-    /// A starter whose operations are parked in `parked`, and wait for timers and the like on
-    /// `runtime`.
+    /// A starter that parks operations in `parked`; their timers run on `runtime`.
     pub(super) fn new(parked: &Arc<Parked>, runtime: &Handle) -> Self {
         let spare = Arc::new(Task::new(parked, runtime));
         Self {
@@ -51,8 +50,8 @@ impl Starter {
         }
     }
 
-    /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and
-    /// answered later.
+    /// Runs `operation` up to its first wait. The request is answered now, or parked and answered
+    /// later.
     pub(super) fn start(
         &mut self,
         requester: Requester,
@@ -86,7 +85,7 @@ pub(super) struct Requester {
     pub(super) thread: u32,
 }
 
-/// What a signal that ends a program does to the operation that the program waits for.
+/// The effect of a program's fatal signal on the operation that the program waits for.
 ///
 /// Other signals do nothing: programs expect no `EINTR` from most calls on files, and take the
 /// `EINTR` of a close for success.
@@ -95,7 +94,7 @@ pub(super) enum OnSignal {
     /// Cancels the operation.
     End,
     /// Asks the operation to stop at its next safe point. It cannot be cancelled: requests already
-    /// sent would still take effect, behind what the application does next.
+    /// sent would still take effect, after the application's next step.
     Ask(Stop),
     /// Cancels the operation if the program ends, or is out of sight.
     Store,
@@ -105,7 +104,7 @@ pub(super) enum OnSignal {
 #[derive(Debug)]
 pub(super) struct Parked {
     table: Mutex<Table>,
-    /// What the signals of a thread do to its program.
+    /// The effect of a thread's signals on its program.
     effect_on: fn(u32) -> Effect,
 }
 
@@ -118,7 +117,7 @@ struct Table {
 }
 
 impl Parked {
-    /// None yet. `effect_on` is [`Effect::on`].
+    /// An empty table. `effect_on` is [`Effect::on`].
     pub(super) fn new(effect_on: fn(u32) -> Effect) -> Self {
         Self {
             table: Mutex::default(),
@@ -126,12 +125,12 @@ impl Parked {
         }
     }
 
-    /// How many operations are parked.
+    /// The number of parked operations.
     pub(super) fn count(&self) -> usize {
         self.table.lock().tasks.len()
     }
 
-    /// The application that waits for `unique` got a signal.
+    /// Notes a signal to the application that waits for `unique`.
     pub(super) fn interrupt(&self, unique: u64) {
         let task = {
             let mut table = self.table.lock();
@@ -184,7 +183,7 @@ struct Task {
     on_signal: OnSignal,
     parked: Arc<Parked>,
     runtime: Handle,
-    /// Guards who owns the operation. Innermost lock.
+    /// Guards the ownership of the operation. Innermost lock.
     state: Mutex<State>,
 }
 
@@ -205,12 +204,12 @@ struct Work {
     reply: ReplyTo,
 }
 
-/// Where an operation is polled.
+/// The first poll of an operation, or a later one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PollPhase {
-    /// For the first time: it is not in the table yet.
+    /// The first poll, before the operation is in the table.
     First,
-    /// After it was parked.
+    /// A poll of a parked operation.
     Resumed,
 }
 
@@ -229,7 +228,7 @@ impl Task {
         }
     }
 
-    /// The application that waits for the operation got a signal.
+    /// Notes a signal to the application that waits for the operation.
     fn interrupt(self: &Arc<Self>) {
         if self.is_to_stop(Duration::ZERO) {
             self.stop();
@@ -257,10 +256,10 @@ impl Task {
         }
     }
 
-    /// Looks from time to time for a signal that is heeded.
+    /// Checks from time to time for a signal that is heeded.
     ///
-    /// The kernel tells of the first signal of a request only, and the application cannot be killed
-    /// before the request is answered.
+    /// The kernel reports only the first signal of a request, and the application cannot be killed
+    /// before the answer.
     fn watch(self: &Arc<Self>) {
         let task = Arc::downgrade(self);
         self.runtime.spawn(async move {
@@ -358,7 +357,7 @@ impl Task {
 }
 
 impl Work {
-    /// Drops what the operation held, then answers: the application may act at once.
+    /// Drops the operation, then answers: the application may act at once.
     fn finish(self, reply: Reply) {
         let operation = AssertUnwindSafe(self.operation);
         if catch_unwind(|| drop(operation)).is_err() {
@@ -414,17 +413,17 @@ impl fmt::Debug for Task {
     }
 }
 
-/// What a panic said, where it said something.
+/// The message of a panic, if it has one.
 pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message")
 }
 
-/// Time between two looks for a signal that is heeded, after one that is not.
+/// Time between two checks for a heeded signal, after an unheeded one.
 const SIGNAL_LOOK: Duration = Duration::from_millis(250);
 
-/// How long an operation goes on after a signal to a thread that is out of sight.
+/// How long an operation continues after a signal to an invisible thread.
 ///
 /// The signal may be a timer's, which must fail no operation, or have killed the program, which
 /// must end soon. Nearly all operations end sooner; an operation that hangs ends then.
@@ -432,6 +431,6 @@ const UNKNOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Interrupts remembered for requests that are not parked yet.
 ///
-/// At most one request for each session thread is not parked yet; the other interrupts are of
-/// requests that were answered meanwhile.
+/// At most one request of each session thread is not parked yet; the other interrupts belong to
+/// answered requests.
 const EARLY_INTERRUPTS_MAX: usize = 256;

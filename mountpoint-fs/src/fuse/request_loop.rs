@@ -1,7 +1,7 @@
-//! Servers of requests: each serves one request after the other, for one thread, of any transport.
+//! Servers of requests: each serves one thread of a transport, one request after the other.
 //!
-//! Invariant: a panic while a request is served ends neither the thread nor the session, and the
-//! request gets EIO.
+//! Invariant: a panic in a request ends neither the thread nor the session, and the request gets
+//! EIO.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::executor;
 use crate::fs::FileSystem;
 
-/// What a connection serves.
+/// The served file system, with the rules of its connection.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) fs: Arc<FileSystem>,
@@ -29,7 +29,7 @@ pub(super) struct Service {
     pub(super) allowed_users: AllowedUsers,
     /// The operations that wait.
     pub(super) parked: Arc<Parked>,
-    /// Where operations go on that no delivering thread resumes.
+    /// Runs operations that no delivering thread resumes.
     pub(super) runtime: Handle,
 }
 
@@ -50,7 +50,7 @@ impl Service {
     }
 }
 
-/// What a thread that takes requests needs to serve them.
+/// A server of requests, for one thread.
 #[derive(Debug)]
 pub(super) struct RequestLoop {
     dispatcher: Arc<Dispatcher>,
@@ -80,7 +80,7 @@ impl RequestLoop {
                     wants_reply,
                     ..
                 } = request.header;
-                // Made before the dispatch, so that a panic in there is answered too.
+                // Made before the dispatch, so that a panic there is answered too.
                 let reply = wants_reply.then(|| ReplyTo::device(channel, unique));
                 let answer = self.dispatcher.dispatch(&request);
                 self.carry_out(requester(&request.header), answer, reply);

@@ -1,4 +1,4 @@
-//! A FUSE connection being served.
+//! The service of a FUSE connection.
 //!
 //! Invariant: the threads end when, and only when, the kernel ends the connection (unmounted, or
 //! aborted).
@@ -19,17 +19,16 @@ use crate::fuse::mounting::readahead;
 use crate::fuse::proc::Effect;
 use crate::sync::Mutex;
 
-/// A mount being served. Dropping it does not end it; unmounting does.
+/// A served mount. Its drop does not end the service; an unmount does.
 #[derive(Debug)]
 pub struct Session {
     parked: Arc<Parked>,
-    /// Joined, and emptied, by the first who waits; others wait for the lock.
+    /// The first waiting thread joins and empties these; others wait for the lock.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Session {
-    /// Shakes hands with the kernel and starts the session threads. When it returns, the mount
-    /// serves.
+    /// Shakes hands with the kernel and starts the session threads. On return the mount serves.
     pub fn start(
         fs: Arc<FileSystem>,
         mount: &Mount,

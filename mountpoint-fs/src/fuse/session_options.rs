@@ -1,4 +1,4 @@
-//! How a connection is to be served, and why it could not be.
+//! The options of a session, and the errors of its start.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use tokio::runtime::Handle;
 
-/// How a connection is served.
+/// The options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Session threads, where requests come from `/dev/fuse`; at least one.
+    /// Session threads that read `/dev/fuse`; at least one.
     pub threads: usize,
-    /// How requests and replies travel.
+    /// The transport of requests and replies.
     pub transport: Transport,
-    /// Most threads there may be that serve FUSE over io_uring.
+    /// Most threads that serve FUSE over io_uring.
     pub ring_threads: usize,
     /// Whether each session thread gets a descriptor, and so a queue of requests, of its own.
     pub clone_descriptors: bool,
@@ -25,11 +25,11 @@ pub struct SessionOptions {
     pub write_max: u32,
     /// Whether changes are refused with EROFS.
     pub read_only: bool,
-    /// Where operations go on that no delivering thread resumes.
+    /// Runs operations that no delivering thread resumes.
     pub runtime: Handle,
 }
 
-/// Why a connection could not be served.
+/// The reason why a connection could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The device failed, or is not a FUSE device.
@@ -53,19 +53,19 @@ pub enum SessionError {
 /// A choice of transports. All fall back to `/dev/fuse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// The faster one, as far as it was measured: `/dev/fuse`.
+    /// The fastest one by measurement: `/dev/fuse`.
     #[default]
     Auto,
     /// `read` and `writev` on `/dev/fuse`.
     DevFuse,
-    /// Queues in shared memory, where the kernel offers them.
+    /// Queues in shared memory, if the kernel offers them.
     IoUring,
     /// The library `fuser` on `/dev/fuse`.
     Fuser,
 }
 
 impl Transport {
-    /// Whether rings are made where the kernel offers them.
+    /// Whether rings are made if the kernel offers them.
     pub(super) fn wants_io_uring(self) -> bool {
         self == Self::IoUring
     }

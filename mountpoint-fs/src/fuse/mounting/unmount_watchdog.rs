@@ -1,11 +1,10 @@
-//! Unmounting when this process is killed, where `fusermount3` cannot be left to do it.
+//! Unmounting after a kill of this process, in the cases that `fusermount3` does not handle.
 //!
-//! Its own `auto_unmount` opens the mount point as root first, to see whether it is dead, and root
-//! may not do that to an ordinary user's mount that is shared with nobody. And where requests
-//! travel over io_uring, the kernel ends the connection of a killed process a moment after the
-//! process: who looks in between gets ECONNABORTED, which `fusermount3` takes for a sign of life.
-//! So a shell of the user's own waits instead. Invariant: it unmounts when, and only when, this
-//! process ends without having said goodbye.
+//! The `auto_unmount` of `fusermount3` first opens the mount point as root to see whether it is
+//! dead, and root may not open an unshared mount of an ordinary user. With io_uring, the kernel
+//! ends the connection of a killed process a moment after the process: a look in between gets
+//! ECONNABORTED, which `fusermount3` takes for a sign of life. So a shell of the user waits
+//! instead. Invariant: the shell unmounts when, and only when, this process ends without a goodbye.
 
 use std::io::{self, PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -31,7 +30,7 @@ impl UnmountWatchdog {
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is for the process that is guarded.
+            // Ctrl-C is for the guarded process.
             .process_group(0)
             .spawn()?;
         Ok(Self { lifeline, shell })

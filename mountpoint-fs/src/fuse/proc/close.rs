@@ -1,8 +1,8 @@
-//! The processes that open and close a file that is written, as `/proc` shows them.
+//! The processes that open and close a written file, as `/proc` shows them.
 //!
-//! Runs on a session thread: it reads what the kernel has at hand, takes no lock that a process
-//! holds while it waits, and nothing leads back into the mount. What cannot be seen, as processes
-//! in another PID namespace or of another user, is said to be unknown.
+//! Runs on a session thread: each look is answered by the kernel at once, takes no lock that a
+//! waiting process holds, and does not lead back into the mount. Invisible processes, as those of
+//! another PID namespace or user, count as unknown.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,8 +12,7 @@ use crate::config::limits::DESCRIPTORS_SEEN_MAX;
 use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
 
-/// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is out of
-/// sight.
+/// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is invisible.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct ClosingThread(pub(in crate::fuse) u32);
 
@@ -47,7 +46,7 @@ impl Closing for ClosingThread {
         let process = format!("/proc/{}", self.0);
         let descriptors = match fs::read_dir(format!("{process}/fdinfo")) {
             Ok(descriptors) => descriptors,
-            // It is gone, with all it had.
+            // The process is gone, with all its descriptors.
             Err(error) if error.kind() == ErrorKind::NotFound => return OtherDescriptors::None,
             Err(_) => return OtherDescriptors::Unknown,
         };
@@ -58,7 +57,7 @@ impl Closing for ClosingThread {
             if seen == DESCRIPTORS_SEEN_MAX {
                 return OtherDescriptors::Unknown;
             }
-            // It may have been closed meanwhile.
+            // The descriptor may have been closed meanwhile.
             let Ok(info) = fs::read_to_string(descriptor.path()) else {
                 continue;
             };
@@ -78,7 +77,7 @@ impl Closing for ClosingThread {
     }
 }
 
-/// The process of `thread`, by the number of that in our PID namespace; 0 if it is out of sight.
+/// The process of `thread`, which is a number in our PID namespace; 0 if it is invisible.
 pub(in crate::fuse) fn opener(thread: u32) -> Opener {
     if thread == 0 {
         return Opener::UNSEEN;
@@ -91,20 +90,20 @@ pub(in crate::fuse) fn opener(thread: u32) -> Opener {
     known.unwrap_or(Opener::UNSEEN)
 }
 
-/// The process, as a thread's `status` tells it.
+/// The process in a thread's `status`.
 fn process_of(status: &str) -> Option<u32> {
     let mut lines = status.lines();
     let value = lines.find_map(|line| line.strip_prefix("Tgid:"))?;
     value.trim().parse().ok()
 }
 
-/// A file of the kernel's. The name of a program may be of any bytes.
+/// The content of a file of the kernel. The name of a program may be of any bytes.
 fn text(path: &str) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What the kernel tells of a process.
+/// The facts of a process in its `stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
     /// In ticks since the boot.
@@ -116,12 +115,12 @@ struct ProcessStat {
 impl ProcessStat {
     /// `None` if there is no process of that number.
     fn of(process: u32) -> Option<Self> {
-        // The first thread's: the process's own is added up from all of its threads.
+        // The first thread's `stat`: the process's own is summed over all of its threads.
         Self::parse(&text(&format!("/proc/{process}/task/{process}/stat"))?)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name of the program may have anything in it.
+        // The name of the program may hold any text.
         let (_, values) = text.rsplit_once(") ")?;
         let mut values = values.split_ascii_whitespace();
         let state = values.next()?;
@@ -135,7 +134,7 @@ impl ProcessStat {
     }
 }
 
-/// What the kernel tells of a descriptor.
+/// The facts of a descriptor in its `fdinfo`.
 #[derive(Debug, PartialEq, Eq)]
 struct DescriptorInfo {
     is_writable: bool,

@@ -1,8 +1,8 @@
-//! What `/proc` tells of the processes that ask: who opens and closes, which system call, what a
-//! signal means.
+//! The processes behind requests, as `/proc` shows them: openers and closers, system calls,
+//! signals.
 //!
-//! Runs on session threads and reads what the kernel has at hand. What cannot be seen is said to be
-//! unknown.
+//! Runs on session threads: each look is answered by the kernel at once. Invisible processes count
+//! as unknown.
 
 mod close;
 mod signals;

@@ -1,26 +1,26 @@
-//! What a signal means to the program that waits for an answer: whether it ends, is asked to end,
-//! or goes on after.
+//! The effect of a signal on a program that waits for an answer: its end, a request to end, or
+//! none.
 //!
-//! The kernel tells only that there is a signal. Reads `/proc`, as who closes a file does.
+//! The kernel reports only that a signal came. `/proc` shows which.
 
 use std::fs;
 
-/// What the signals of a thread do to its program.
+/// The effect of a thread's signals on its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Effect {
     /// The program ends.
     End,
     /// The program handles a signal that asks programs to end: Ctrl-C and the like.
     Ask,
-    /// The program goes on: timers, profilers, children that end.
+    /// The program continues: timers, profilers, children that end.
     None,
-    /// The thread is out of sight: it has ended, or is in a PID namespace that is not ours (its
-    /// number is 0 then).
+    /// The thread is invisible: it has ended, or is in another PID namespace (then its number is
+    /// 0).
     Unknown,
 }
 
 impl Effect {
-    /// Of the thread, by its number in our PID namespace.
+    /// The effect on a thread, by its number in our PID namespace.
     pub(in crate::fuse) fn on(thread: u32) -> Self {
         let status = fs::read(format!("/proc/{thread}/status"));
         let signals = status.ok().and_then(|status| Signals::parse(&status));
@@ -31,9 +31,9 @@ impl Effect {
 /// Sets of signals, as masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Signals {
-    /// Sent to the thread or to its process, and not taken yet.
+    /// Signals sent to the thread or its process, and not taken yet.
     pending: u64,
-    /// Blocked or ignored.
+    /// Blocked and ignored signals.
     unheard: u64,
     handled: u64,
 }

@@ -1,23 +1,16 @@
-//! What the system call is about that a request comes from, as `/proc` shows it.
+//! The system call behind a request, as `/proc` shows it.
 //!
-//! A LOOKUP does not say what for: to look at the name or to make a file of it. The thread that
-//! asks waits for the answer inside its system call, and the kernel shows the number and the
-//! arguments of that. Every directory on the way to the file is looked up in the same call. To root
-//! the kernel shows which of its functions the thread is in, which tells the one from the others.
-//! Other users' mounts take the path for that: it is read out of the memory of the process, which
-//! the same permission allows as the arguments.
+//! A LOOKUP does not tell its purpose: a look at the name, or the creation of a file. The asking
+//! thread waits inside its system call, and the kernel shows number and arguments of that call. The
+//! call looks up every directory of the path as well: a mount of root sees in the thread's kernel
+//! stack which of the look-ups is the last; other mounts read the path in the process's memory.
 //!
-//! Runs on a session thread, as [`close`](super::close) does, but for the reading of memory: that
-//! may wait for another file system, for this one or for a debugger, and has a thread of its own.
-//! What cannot be seen, as threads of another PID namespace or of another user, or calls that a
-//! ring makes, is said to make nothing. So is a call of a program for another architecture, which
-//! has other numbers: none of them means one here that makes files and looks up names there.
+//! Runs on a session thread, as [`close`](super::close); only the memory is read by a thread of its
+//! own, because that may wait for a file system or a debugger. Invisible threads, calls of a ring,
+//! and programs of another architecture count as creating nothing.
 //!
-//! A WRITE does not say either whether its thread waits for it, and so has sent no other: the call
-//! shows that, too.
-//!
-//! What the path does not show is the target of a symbolic link: a directory in it that has the
-//! name of the file is taken for the file.
+//! The call also tells whether the thread of a WRITE waits for it, and so has sent no other. Limit:
+//! a directory inside a symbolic link's target that has the file's name is taken for the file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -31,13 +24,13 @@ use futures::future::BoxFuture;
 use crate::config::limits::{SYSTEM_CALL_LOOKS_MAX, SYSTEM_CALL_READERS_MAX};
 use crate::operation::Purpose;
 
-/// The thread that looks a name up, by its number in our PID namespace; 0 if it is out of sight.
+/// The thread that looks a name up, by its number in our PID namespace; 0 if it is invisible.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 
 impl Purpose for LookingThread {
-    /// Whether the call opens a file that it makes if it is not there, other than to write behind
-    /// what others have written, and `name` is that of the file.
+    /// Whether the call opens the file `name`, and creates it if it is missing. Opens for appending
+    /// do not count.
     fn is_to_make_file<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let Some(opening) = self.opening() else {
@@ -52,7 +45,7 @@ impl Purpose for LookingThread {
 }
 
 impl LookingThread {
-    /// The call that makes a file, if the thread is in one.
+    /// The call of the thread, if it creates a file.
     fn opening(self) -> Option<Opening> {
         Opening::parse(&call_of(self.0)?)
     }
@@ -62,25 +55,24 @@ impl LookingThread {
     }
 }
 
-/// The thread that writes, by its number in our PID namespace; 0 if it is out of sight.
+/// The thread that writes, by its number in our PID namespace; 0 if it is invisible.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct WritingThread(pub(in crate::fuse) u32);
 
 impl WritingThread {
-    /// Whether it may have sent other WRITEs and not wait for them: it is not seen to be in a call
-    /// that writes and waits.
+    /// Whether the thread may have sent other WRITEs without waiting for them. `false` only if it
+    /// is seen in a call that writes and waits.
     pub(in crate::fuse) fn goes_on(self) -> bool {
         call_of(self.0).is_none_or(|call| !waits_for_its_write(&call))
     }
 }
 
-/// Whether the call that the kernel shows as `text` writes, and returns when that is done.
+/// Whether the call that the kernel shows as `text` writes, and returns after the write.
 fn waits_for_its_write(text: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
     let number = words.next().and_then(|number| number.parse().ok());
     let is_write = number.is_some_and(|number| WAITING_WRITES.contains(&number));
-    // A worker of a ring shows what its program called last, and has neither stack nor place to
-    // return to.
+    // A worker of a ring shows its program's last call, with neither stack nor return address.
     let values: Vec<_> = words.collect();
     let is_whole = values.len() == 8 && values[6..].iter().all(|value| *value != "0x0");
     is_write && is_whole
@@ -98,14 +90,14 @@ const WAITING_WRITES: [libc::c_long; 8] = [
     libc::SYS_copy_file_range,
 ];
 
-/// The call that `thread` is in.
+/// The current call of `thread`.
 fn call_of(thread: u32) -> Option<String> {
     if thread == 0 || !sees_own_namespace() {
         return None;
     }
     for _ in 0..SYSTEM_CALL_LOOKS_MAX {
         let call = shown(thread, "syscall")?;
-        // It has sent its request, and is not asleep yet.
+        // The thread has sent its request, and is not asleep yet.
         if call.trim_end() != "running" {
             return Some(call);
         }
@@ -118,14 +110,14 @@ fn shown(thread: u32, what: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/{thread}/{what}")).ok()
 }
 
-/// Whether a thread whose functions in the kernel are `stack` has come to the last name of a path,
-/// which FUSE looks up and makes in one. The names before are looked up by others.
+/// Whether a thread with this kernel stack looks up the last name of a path. FUSE looks that name
+/// up and creates it in one function; other functions look up the names before.
 fn is_at_the_end(stack: &str) -> bool {
     let mut functions = stack.lines().filter_map(|line| line.split_once("] "));
     functions.any(|(_, function)| function.starts_with("fuse_atomic_open+"))
 }
 
-/// Whether `/proc` shows the PID namespace that we are in, whose numbers the kernel tells us.
+/// Whether `/proc` shows our own PID namespace, whose numbers requests have.
 fn sees_own_namespace() -> bool {
     static SEES: OnceLock<bool> = OnceLock::new();
     *SEES.get_or_init(|| {
@@ -134,16 +126,16 @@ fn sees_own_namespace() -> bool {
     })
 }
 
-/// A call that opens a file and makes it, and does not append.
+/// A call that opens and creates a file, and does not append.
 #[derive(Debug, PartialEq, Eq)]
 struct Opening {
-    /// Where the path is in the memory of the process.
+    /// The address of the path in the memory of the process.
     path: u64,
 }
 
 impl Opening {
     /// The call that the kernel shows as `text`: its number, six arguments, the stack pointer and
-    /// where it returns to.
+    /// the return address.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let place = place_of_path(words.next()?.parse().ok()?)?;
@@ -155,18 +147,18 @@ impl Opening {
         let (path, flags) = (values[place], values[place + 1]);
         let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
         let makes = has(libc::O_CREAT) && !has(libc::O_APPEND) && !has(libc::O_PATH);
-        // A worker of a ring shows what its program called last, and has neither.
+        // A worker of a ring shows its program's last call, and has neither.
         (makes && stack != 0 && returns != 0).then_some(Self { path })
     }
 
-    /// Whether it makes the file `name`, if it is a call of `thread`.
+    /// Whether this call of `thread` creates the file `name`.
     async fn is_of(&self, thread: u32, name: &str) -> bool {
         let path = read_apart(thread, self.path).await;
         path.is_some_and(|path| is_file_of(&path, name.as_bytes()))
     }
 }
 
-/// Which argument of the system call `number` the path of `open` is. The flags are behind it.
+/// The index of the path among the arguments of system call `number`. The flags follow it.
 fn place_of_path(number: libc::c_long) -> Option<usize> {
     match number {
         libc::SYS_openat => Some(1),
@@ -177,7 +169,7 @@ fn place_of_path(number: libc::c_long) -> Option<usize> {
 }
 
 /// The text at `place` in the memory of `thread`, read by a thread of its own. `None` if it cannot
-/// be read, or if so many others are being read: somebody has all of them wait.
+/// be read, or if too many reads wait already.
 async fn read_apart(thread: u32, place: u64) -> Option<Vec<u8>> {
     static READERS: AtomicUsize = AtomicUsize::new(0);
     let more = |readers| (readers < SYSTEM_CALL_READERS_MAX).then_some(readers + 1);
@@ -198,23 +190,23 @@ async fn read_apart(thread: u32, place: u64) -> Option<Vec<u8>> {
     told.await.ok().flatten()
 }
 
-/// The text at `place` in the memory of `thread`, down to its zero.
+/// The text at `place` in the memory of `thread`, up to its zero byte.
 fn read_text(thread: u32, place: u64) -> Option<Vec<u8>> {
     let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
     let mut text = [0; PATH_MAX];
-    // It ends before what is not mapped.
+    // The read ends at unmapped memory.
     let len = memory.read_at(&mut text, place).ok()?;
     let end = text[..len].iter().position(|byte| *byte == 0)?;
     Some(text[..end].to_vec())
 }
 
-/// Whether a call that makes the file `path` looks `name` up for that, and not on the way.
+/// Whether a call that creates the file `path` looks up `name` as its last name.
 fn is_file_of(path: &[u8], name: &[u8]) -> bool {
     let mut backwards = path.rsplit(|byte| *byte == b'/');
     backwards.next() == Some(name) && !backwards.any(|other| other == name)
 }
 
-/// How long a path may be, with its zero.
+/// The longest path, with its zero byte.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
 
 #[cfg(test)]

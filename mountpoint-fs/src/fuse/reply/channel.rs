@@ -1,7 +1,7 @@
 //! A descriptor of `/dev/fuse`: requests are read from it, replies written to it.
 //!
-//! Invariant: a reply goes to the descriptor that the request was read from, because each has its
-//! own queue of requests that wait. Threads: `receive` on one session thread; replies on any.
+//! Invariant: a reply goes to the descriptor of its request, because each descriptor has its own
+//! queue of waiting requests. Threads: `receive` on one session thread; replies on any.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -45,7 +45,7 @@ impl Channel {
                 Err(error) => error,
             };
             match error.raw_os_error().map(Errno::from_raw) {
-                // The request was withdrawn before it was read; or a signal came to this thread.
+                // The kernel has withdrawn the request; or a signal came to this thread.
                 Some(Errno::ENOENT | Errno::EINTR | Errno::EAGAIN) => {}
                 // Unmounted; or aborted by an operator.
                 Some(Errno::ENODEV | Errno::ECONNABORTED) => return Ok(None),
@@ -54,7 +54,7 @@ impl Channel {
         }
     }
 
-    /// Gives the descriptor, a blocking one, to somebody else.
+    /// Hands the descriptor over. It is a blocking one.
     pub(in crate::fuse) fn into_device(self) -> OwnedFd {
         self.device.into()
     }
@@ -106,8 +106,7 @@ impl Channel {
             slices.extend(bodies.map(IoSlice::new));
             self.write(&slices, OUT_HEADER_LEN + len)
         } else {
-            // A copy of file data: one system call cannot name so many slices, and a reply is one
-            // system call.
+            // A copy of file data: a reply is one system call, which cannot name so many slices.
             let mut body = Vec::with_capacity(len);
             bodies.for_each(|slice| body.extend_from_slice(slice));
             self.write(

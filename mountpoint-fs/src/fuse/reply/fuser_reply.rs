@@ -106,8 +106,8 @@ impl FuserReply {
 
 /// A directory's reply, shared by the operation that fills it and the duty to send it.
 ///
-/// The library does not tell how large a reply may be: its own buffer decides when it is full. The
-/// lock is a leaf, held while one entry is added.
+/// The library does not tell the size of a reply: its own buffer decides when it is full. The lock
+/// is a leaf, held while one entry is added.
 #[derive(Clone)]
 pub(in crate::fuse) struct SharedDirectory(Arc<Mutex<Option<DirectoryReply>>>);
 
@@ -145,9 +145,9 @@ impl DirectoryReply {
         }
     }
 
-    /// Adds an entry; whether there was room.
+    /// Adds an entry. Returns whether there was room.
     fn add(&mut self, entry: &DirectoryEntry) -> bool {
-        // The library has no entry of unknown kind: a mount that lists such is not served by it.
+        // The library has no entries of unknown kind: mounts with such entries do not use it.
         debug_assert!(entry.detail != EntryDetail::KindUnlessLink);
         let attributes = &entry.entry.attributes;
         let is_full = match self {
@@ -243,7 +243,7 @@ fn send_statfs(to: ReplyStatfs, statfs: &StatFs) {
 /// Inode numbers are not used twice while a mount lives.
 const GENERATION: Generation = Generation(0);
 
-/// What stands for the absence of a name.
+/// The attributes in a reply for an absent name.
 const NO_INODE: FileAttr = FileAttr {
     ino: INodeNo(0),
     size: 0,

@@ -1,7 +1,7 @@
-//! What an application is answered, and the ends that send it.
+//! The answers to applications, and the ways to send them.
 //!
-//! [`Reply`] is a value of the domain; [`ReplyTo`] is the duty to send one. Nothing that serves
-//! requests knows whether a reply travels by a descriptor, a ring or the library `fuser`.
+//! [`Reply`] is a value of the domain; [`ReplyTo`] is the duty to send one. Servers of requests do
+//! not know whether a reply travels by a descriptor, a ring or the library `fuser`.
 
 mod channel;
 mod fuser_reply;

@@ -1,4 +1,4 @@
-//! Replies on their way to the thread of their queue.
+//! Replies that wait for the thread of their queue.
 //!
 //! Invariant: a reply that is put in while the thread sleeps wakes it; the thread goes to sleep
 //! only while the outbox is empty, decided under one lock. A closed outbox takes nothing. Threads:
@@ -11,10 +11,10 @@ use mountpoint_crt_sys::fuse_ring::{RingWaker, Slot};
 use super::reply::Reply;
 use crate::sync::Mutex;
 
-/// A reply, the number of its request, and where it goes.
+/// A reply, the number of its request, and the slot of both.
 pub(in crate::fuse) type Outgoing = (Slot, u64, Reply);
 
-/// Where replies wait for the thread that sends them. There is at most one for each entry.
+/// Replies that wait for the thread that sends them: at most one for each entry.
 #[derive(Debug)]
 pub(in crate::fuse) struct Outbox {
     waker: Arc<RingWaker>,
@@ -36,7 +36,7 @@ impl Outbox {
         })
     }
 
-    /// Has a reply sent.
+    /// Queues a reply.
     pub(in crate::fuse) fn send(&self, slot: Slot, unique: u64, reply: Reply) {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -52,7 +52,7 @@ impl Outbox {
         }
     }
 
-    /// Moves what has come into `replies`, which is empty. Returns whether the outbox is open.
+    /// Moves the queued replies into `replies`, which is empty. Returns whether the outbox is open.
     pub(in crate::fuse) fn take(&self, replies: &mut Vec<Outgoing>) -> bool {
         debug_assert!(replies.is_empty());
         let mut state = self.state.lock();
@@ -60,19 +60,19 @@ impl Outbox {
         !state.is_closed
     }
 
-    /// Whether the thread may sleep. If so, it is woken when something comes.
+    /// Whether the thread may sleep. If so, the next reply wakes it.
     pub(in crate::fuse) fn may_sleep(&self) -> bool {
         let mut state = self.state.lock();
         state.is_asleep = state.replies.is_empty() && !state.is_closed;
         state.is_asleep
     }
 
-    /// The thread has woken up.
+    /// Notes that the thread has woken up.
     pub(in crate::fuse) fn awake(&self) {
         self.state.lock().is_asleep = false;
     }
 
-    /// Ends the thread, and drops what it has not sent: the connection is gone.
+    /// Ends the thread, and drops unsent replies: the connection is gone.
     pub(in crate::fuse) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

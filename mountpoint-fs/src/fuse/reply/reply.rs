@@ -12,13 +12,13 @@ use crate::operation::{Attributes, Entry, HandleNo, Opened, ReadData, StatFs};
 /// The answer to an application.
 #[derive(Debug)]
 pub(in crate::fuse) enum Reply {
-    /// Success, with nothing to say.
+    /// Success, without a result.
     Done,
     /// The operation failed.
     Failed(Errno),
     /// An inode whose lookup count was raised by one.
     Entry(Entry),
-    /// Nothing has the name, and the kernel need not ask again for so long.
+    /// No file has the name, and the kernel need not ask again for so long.
     Absence(Duration),
     Attributes(Attributes),
     Opened(Opened),
@@ -34,7 +34,7 @@ pub(in crate::fuse) enum Reply {
     StatFs(StatFs),
     /// The agreement of the handshake.
     Agreed(InitReply),
-    /// The major version of the protocol that is spoken here.
+    /// The major version of our protocol.
     Version,
     /// Directory entries, or an extended attribute.
     Bytes(Vec<u8>),

@@ -17,7 +17,7 @@ use super::reply::Reply;
 #[derive(Debug)]
 pub(in crate::fuse) struct ReplyTo {
     unique: u64,
-    /// `None` once it has been answered.
+    /// `None` after the answer.
     route: Option<Route>,
 }
 
@@ -94,7 +94,7 @@ fn write(channel: &Channel, unique: u64, reply: &Reply) {
         }
         _ => {
             tracing::error!(unique, %error, "a reply could not be sent, the application gets EIO");
-            // If the kernel ended the request all the same, this fails with ENOENT.
+            // If the kernel has ended the request, this write fails with ENOENT.
             let failed = Reply::Failed(Errno::EIO);
             if let Err(error) = channel.send(unique, &failed) {
                 tracing::debug!(unique, %error, "nobody waits for a reply");

@@ -56,7 +56,7 @@ pub(super) fn start(
     Ok(threads)
 }
 
-/// The first thread uses the first descriptor; the others one of their own, if it can be had.
+/// The first thread uses the first descriptor; each other thread gets its own, if possible.
 fn channel_of(first: &Arc<Channel>, index: usize, clone: bool) -> Arc<Channel> {
     if index == 0 || !clone {
         return Arc::clone(first);
@@ -71,7 +71,7 @@ fn channel_of(first: &Arc<Channel>, index: usize, clone: bool) -> Arc<Channel> {
     }
 }
 
-/// Rings, if the kernel offers io_uring and they are wanted and can be had.
+/// Rings, if the user wants them, the kernel offers io_uring, and they can be made.
 fn prepare_rings(channel: &Channel, init: &InitRequest, options: &SessionOptions) -> Option<Rings> {
     let is_offered = init.flags & init_flags::OVER_IO_URING != 0;
     if !is_offered || !options.transport.wants_io_uring() {
@@ -89,7 +89,7 @@ fn prepare_rings(channel: &Channel, init: &InitRequest, options: &SessionOptions
     }
 }
 
-/// Starts them. Where that fails nothing is started.
+/// Starts all threads, or none if one fails.
 fn start_rings(
     transport: Transport,
     rings: Option<Rings>,
@@ -121,7 +121,7 @@ fn fall_back(transport: Transport, reason: &str) {
 struct Worker {
     channel: Arc<Channel>,
     server: RequestLoop,
-    /// Of rings that serve the same connection, and end with it.
+    /// Wakers of rings that serve the same connection, and end with it.
     outboxes: Arc<[Arc<Outbox>]>,
     buffer_len: usize,
 }
@@ -140,21 +140,21 @@ impl Worker {
                 }
             }
         }
-        // The kernel tells a ring of the end only where an entry is idle.
+        // The kernel reports the end only to rings with an idle entry.
         for outbox in self.outboxes.iter() {
             outbox.close();
         }
     }
 }
 
-/// Why a kernel that could does not.
+/// The reason why a capable kernel offers no io_uring.
 const NOT_OFFERED: &str = "the kernel does not offer it; that takes Linux 6.14 and `echo Y > \
     /sys/module/fuse/parameters/enable_uring` before the mount";
 
 /// Beside rings the device brings FORGET and INTERRUPT only.
 const THREADS_BESIDE_RINGS: usize = 1;
 
-/// A whole WRITE, and its header in a page of its own. The kernel refuses to read into less.
+/// A whole WRITE, with its header in a page of its own. The kernel demands a buffer of this size.
 fn buffer_len(write_max: u32) -> usize {
     write_max as usize + 4096
 }

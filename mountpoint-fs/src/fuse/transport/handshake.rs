@@ -1,4 +1,4 @@
-//! The first messages of a connection: what kernel and file system agree on.
+//! The first messages of a connection, in which kernel and file system agree.
 //!
 //! Runs on the thread that starts the session, before any session thread.
 
@@ -13,8 +13,7 @@ use crate::fuse::request_loop::answer_malformed;
 use crate::fuse::session_options::SessionError;
 use crate::fuse::wire::{InitReply, InitRequest, Operation, Request};
 
-/// Answers INIT, which comes before anything else. Returns what was agreed, and the rings if they
-/// are part of it.
+/// Answers INIT, the first message. Returns the agreement, and the rings if they are part of it.
 pub(super) fn shake_hands(
     channel: &Arc<Channel>,
     buffer: &mut [u8],

@@ -1,4 +1,4 @@
-//! The way from the library's calls to our servers of requests.
+//! The bridge from the library's calls to our servers of requests.
 //!
 //! Knows no operation: `filesystem` builds the requests. Threads: any of the library.
 
@@ -13,18 +13,18 @@ use crate::fuse::wire::{Header, InitReply, Mutation, Operation, Request};
 use crate::operation::{HandleNo, InodeNo};
 use crate::sync::Mutex;
 
-/// What the library calls.
+/// The file system that the library calls.
 pub(super) struct Bridge {
     service: Service,
     pub(super) limits: SessionLimits,
-    /// Set when kernel and file system have agreed, which comes before anything else.
+    /// Set by the handshake, before any other call.
     loops: OnceLock<Loops>,
 }
 
 /// Servers of requests: at most one for each thread of the library.
 struct Loops {
     make: Box<dyn Fn() -> RequestLoop + Send + Sync>,
-    /// The servers that no thread uses.
+    /// Idle servers.
     idle: Mutex<Vec<RequestLoop>>,
 }
 
@@ -37,7 +37,7 @@ impl Bridge {
         }
     }
 
-    /// Kernel and file system have agreed on `agreed`.
+    /// Notes the agreement of the handshake.
     pub(super) fn begin(&mut self, agreed: &InitReply) {
         self.loops = OnceLock::from(Loops {
             make: Box::new(self.service.servers(agreed)),
@@ -67,7 +67,7 @@ impl Bridge {
         self.serve(requester, ino, Operation::Mutate(mutation), reply);
     }
 
-    /// Serves a request, with a reply where somebody waits.
+    /// Serves a request, with a reply if an application waits.
     pub(super) fn serve_request(
         &self,
         requester: &fuser::Request,
@@ -81,7 +81,7 @@ impl Bridge {
         self.with_loop(|serving| serving.serve_parsed(&request, reply));
     }
 
-    /// Lists a directory into the library's own reply, whose size it does not tell.
+    /// Lists a directory into the library's own reply, whose size is unknown.
     pub(super) fn list(
         &self,
         requester: &fuser::Request,

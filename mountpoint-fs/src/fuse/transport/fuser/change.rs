@@ -14,7 +14,7 @@ pub(super) struct Numbers {
     pub(super) size: Option<u64>,
 }
 
-/// The change that a SETATTR asks for.
+/// The requested change of a SETATTR.
 pub(super) fn attribute_change(
     numbers: &Numbers,
     (atime, mtime): (Option<TimeOrNow>, Option<TimeOrNow>),
@@ -32,8 +32,8 @@ pub(super) fn attribute_change(
     }
 }
 
-/// The library keeps the two numbers of a time before 1970 in a way of its own: it takes the
-/// nanoseconds away from the seconds, where the kernel adds them.
+/// A time from the library. For times before 1970 the library subtracts the nanoseconds from the
+/// seconds, while the kernel adds them.
 fn time_change(time: TimeOrNow) -> TimeChange {
     let time = match time {
         TimeOrNow::Now => return TimeChange::Now,
@@ -54,7 +54,7 @@ fn seconds_and_nanos(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// `None` for what S3 has no meaning for.
+/// The mode of a rename; `None` for flags without a meaning for S3.
 pub(super) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
     if flags.is_empty() {
         Some(RenameMode::Replace)

@@ -1,4 +1,4 @@
-//! What kernel and file system agree on, in the words of the library.
+//! The handshake through the library.
 
 use std::io;
 
@@ -41,7 +41,7 @@ pub(super) fn agree(config: &mut KernelConfig, limits: SessionLimits) -> io::Res
         && config
             .set_congestion_threshold(agreed.congestion_threshold.max(1))
             .is_ok();
-    // The kernel may offer less, which the library tells only here.
+    // The kernel may offer less; only this call shows it.
     if let Err(offered) = config.set_max_readahead(agreed.readahead_max) {
         tracing::debug!(offered, "the kernel offers a smaller read-ahead");
     }
@@ -52,5 +52,5 @@ pub(super) fn agree(config: &mut KernelConfig, limits: SessionLimits) -> io::Res
     Ok(agreed)
 }
 
-/// The minor version that the library speaks, whatever the kernel's is.
+/// The minor version that the library speaks to every kernel.
 const MINOR: u32 = 40;

@@ -1,4 +1,4 @@
-//! The library's calls as requests: each builds what `wire` would parse.
+//! The library's calls as requests: each builds the request that `wire` would parse.
 //!
 //! Calls that the library answers by itself (locks, `poll`, `bmap`, `lseek`, `access`) get ENOSYS
 //! there as here.

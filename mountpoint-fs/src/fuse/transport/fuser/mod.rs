@@ -1,8 +1,8 @@
 //! FUSE through the library `fuser`, to compare with our own session.
 //!
-//! The library receives and parses requests and encodes replies; what an operation does, what it
-//! answers and when stays ours: [`Bridge`](bridge::Bridge) turns the library's calls into the
-//! requests that `wire` would parse. `doc/internals/fuse-transports.md` lists what it cannot do.
+//! The library receives and parses requests and encodes replies. The operations and their answers
+//! stay ours: [`Bridge`](bridge::Bridge) turns the library's calls into the requests that `wire`
+//! would parse. `doc/internals/fuse-transports.md` lists the limits of the library.
 //!
 //! Threads: `fuser-N` of the library read requests, `fuse-library` waits for their end.
 
@@ -58,7 +58,7 @@ pub(super) fn start(
     Ok(vec![thread])
 }
 
-/// Whether threads can have descriptors of their own. The library ends where they cannot.
+/// Whether threads can have descriptors of their own. Without them the library fails.
 fn can_be_cloned(device: &OwnedFd) -> bool {
     let cloned = fuse_device::clone_device(device.as_fd());
     if let Err(error) = &cloned {
