@@ -1,4 +1,4 @@
-//! The client itself: each operation of [`ObjectClient`] goes to the file that knows it.
+//! The client itself: each operation of [`ObjectClient`] goes to its file.
 
 use std::fmt;
 use std::ops::Range;

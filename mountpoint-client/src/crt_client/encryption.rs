@@ -1,4 +1,4 @@
-//! How S3 encrypts objects: by a key of its own, one of KMS, or one that the user keeps.
+//! The encryption of objects: by a key of S3, of KMS, or of the user.
 //!
 //! Knows the headers' values, not which request carries them. Never prints a key.
 

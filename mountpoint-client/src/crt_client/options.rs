@@ -1,4 +1,4 @@
-//! What a [`CrtClient`](super::CrtClient) is made from, and the bounds of its requests.
+//! The options of a [`CrtClient`](super::CrtClient), and the bounds of its requests.
 
 use std::time::Duration;
 

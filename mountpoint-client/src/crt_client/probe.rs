@@ -1,8 +1,8 @@
-//! What a server shows of itself beyond what the file system needs: its clock, the order of its
-//! listings, the checksums it keeps. For `mount-s3 doctor`.
+//! Properties of a server that the file system does not need: its clock, the order of its listings,
+//! its stored checksums. For `mount-s3 doctor`.
 //!
-//! Each probe is one request that changes nothing, sent once: what a server does wrong is the
-//! finding. Judges nothing, and bounds no time; the caller does both. Runs on the tokio runtime
+//! Each probe is one request that changes nothing, sent once: a wrong answer is the finding. The
+//! caller judges and bounds the time. Runs on the tokio runtime
 //! that polls it.
 
 use std::sync::Arc;

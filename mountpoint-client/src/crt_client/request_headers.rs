@@ -1,5 +1,5 @@
-//! Headers that the mount's settings put on requests: who asks, who pays, who must own the bucket,
-//! which key encrypts.
+//! Headers that the mount's settings put on requests: user agent, payer, bucket owner, encryption
+//! key.
 //!
 //! One table for both ways to S3. Knows the operations' names and nothing else of a request.
 

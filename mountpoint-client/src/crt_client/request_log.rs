@@ -1,7 +1,7 @@
 //! One line of the log for each request to S3, over the CRT and over the SDK, when it has ended.
 //!
-//! Nothing is prepared, and no clock is read, while nobody wants these lines. Never a header that
-//! was sent.
+//! While the log has no use for these lines, nothing is prepared and no clock is read. A line never
+//! has a header of the request.
 
 use std::fmt;
 use std::ops::Range;

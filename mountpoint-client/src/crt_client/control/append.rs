@@ -1,8 +1,8 @@
 //! PutObject behind the end of an object, on directory buckets only.
 //!
-//! A server that does not know the offset puts the bytes in the place of the whole object. So it is
-//! sent only to a server that has opened a session, and an answer that does not tell the new size
-//! of the object is not believed before the object was looked at.
+//! A server that ignores the offset replaces the whole object by the bytes. So the request is sent
+//! only to a server that has opened a session, and after an answer without the object's new size
+//! the object is checked.
 //!
 //! Repeating it is safe: the version and the offset are conditions, which hold only once.
 

@@ -1,7 +1,7 @@
 //! One request over the CRT, its body in memory and its answer's too.
 //!
-//! Knows no operation; what an answer means is its caller's to say. [`retry`] sends it once for
-//! each attempt, and each goes over another network interface than the one that failed the last.
+//! Knows no operation: the caller interprets the answer. [`retry`] sends the request once for each
+//! attempt, and avoids the network interface of the last failure.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

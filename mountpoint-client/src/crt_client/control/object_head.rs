@@ -1,4 +1,4 @@
-//! HeadObject, and how the head of any answer describes its object.
+//! HeadObject, and the description of an object in the head of any answer.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;

@@ -1,4 +1,4 @@
-//! The headers of a request that stores an object: what the object carries, its checksum, and the
+//! The headers of a request that stores an object: those of the object, its checksum, and the
 //! condition.
 
 use base64::Engine;

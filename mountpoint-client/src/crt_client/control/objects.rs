@@ -1,4 +1,4 @@
-//! Control requests for objects and the bucket: is the bucket there, delete, copy.
+//! Control requests for objects and the bucket: HeadBucket, deletions, copies.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Whether the server encrypts as `--sse` says, found out before anything is stored.
+//! The proof that the server encrypts as `--sse` demands, before the first store.
 //!
-//! A server that ignores the headers stores the object all the same, in the place of the old one,
-//! and only its answer tells. So the first request that would store a whole object waits for an
-//! upload that is begun and aborted: the answer to the beginning tells as much, and nothing is
-//! stored or replaced. Once proven, this costs nothing.
+//! A server that ignores the headers stores the object unencrypted, in the place of the old one,
+//! and only its answer shows that. So the first store of a whole object waits for an upload that is
+//! begun and aborted: its first answer shows the encryption, and no object is stored or replaced.
+//! After the proof no further request is sent.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! RenameObject: the same object under another name, at once. Directory buckets only.
 //!
-//! A server that does not know it takes the request for a PutObject of nothing and empties the
-//! destination. So it is sent only to a server that has opened a session, and no server but S3
-//! Express does.
+//! A server without this operation takes the request for a PutObject of no bytes and empties the
+//! destination. So it is sent only to a server that has opened a session, as S3 Express alone does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

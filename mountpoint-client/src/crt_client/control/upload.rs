@@ -1,8 +1,8 @@
-//! PutObject and UploadPart: one request each, over the CRT, with a body that stays where it is in
-//! memory.
+//! PutObject and UploadPart: one request each, over the CRT, with a body that is not copied.
 //!
-//! Repeating them is safe: the same bytes to the same place. Only a condition can make a repeated
-//! PutObject fail on its own first attempt, whose answer was lost; the message says so then.
+//! A repetition is safe: equal bytes to the same key. Only a condition can make a repeated
+//! PutObject fail because of its own first attempt, whose answer was lost; then the message tells
+//! so.
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
-//! Keeps read-ahead from taking every connection, so that a reader that is blocked never queues
-//! behind it.
+//! A limit of read-ahead's connections, so that a blocked reader never queues behind read-ahead.
 //!
-//! Knows no request: it gives out tickets, and begins what waited for one.
+//! Knows no request: it gives out tickets, and begins the read-aheads that waited for one.
 //!
 //! Invariant: at most `share` admitted tickets, unless the queue was full.
 

@@ -1,7 +1,7 @@
-//! The attempts of one request: what each failure means for the next.
+//! The attempts of one request, and the consequences of each failure for the next.
 //!
-//! Asks the retry policy, which is pure, and tells the pacing, the breaker and the log of outages
-//! what happened.
+//! Asks the retry policy, which is pure, and reports the outcome to the pacing, the breaker and the
+//! log of outages.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Whether requests ask S3 for the checksums that it keeps.
+//! The switch whether requests ask S3 for stored checksums.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

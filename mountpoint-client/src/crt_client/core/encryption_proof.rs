@@ -1,4 +1,4 @@
-//! Whether the server has shown that it encrypts as `--sse` says.
+//! The memory whether the server has proven that it encrypts as `--sse` demands.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,6 @@
-//! What all requests of a client share: where they go, who signs them, how they are retried.
+//! The shared state of all requests of a client: destination, keys, retries.
 //!
-//! Invariant: every request, whichever path it takes, is retried by [`Attempts`] and paced by one
+//! Invariant: every request, on either path, is retried by [`Attempts`] and paced by one
 //! [`Pacing`].
 
 mod admission;

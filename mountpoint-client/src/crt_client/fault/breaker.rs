@@ -1,11 +1,11 @@
 //! The circuit breaker: while S3 answers nothing at all, requests fail at once instead of one after
 //! the other.
 //!
-//! A request that hangs is given up after a minute. Those behind it, which wait for a lock of the
-//! kernel or for a permit, would take a minute each. So when nothing was answered for
-//! [`SILENCE_MAX`] although requests waited, the breaker opens: what waits and what comes is
-//! refused. From the first request that is late on, a probe (HeadBucket) is sent every few seconds;
-//! any answer, to it or to another request, closes the breaker.
+//! A hanging request is given up after a minute. Requests behind it, which wait for a lock of the
+//! kernel or for a permit, would take a minute each. So after [`SILENCE_MAX`] without any answer
+//! the breaker opens: waiting and new requests are refused. From the first late request on, a probe
+//! (HeadBucket) is sent every few seconds; any answer, to it or to another request, closes the
+//! breaker.
 //!
 //! [`Silence`] is pure: values in, values out. A request that is late holds a [`Waiting`]. The
 //! probes are one task of the runtime, which ends with the silence, or when no request waits and

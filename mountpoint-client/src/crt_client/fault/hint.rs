@@ -1,4 +1,4 @@
-//! What a person can do about a failure.
+//! Remedies of failures, for the user.
 //!
 //! Pure.
 

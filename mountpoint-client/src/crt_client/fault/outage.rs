@@ -59,7 +59,7 @@ impl Outage {
         }
     }
 
-    /// A request has its answer. The news, if that ends what was told: while others fail still, a
+    /// Notes an answer. Returns the news, if it ends a reported outage: while others fail still, a
     /// request that did not fail says nothing of them.
     fn answered(&mut self, was_troubled: bool, now: Duration) -> Option<News> {
         let is_end = self.is_told && (was_troubled || self.troubled == 0);

@@ -1,5 +1,5 @@
-//! What a failed call of the SDK means. The table is [`classify`](super::classify)'s; this finds
-//! its inputs.
+//! The meaning of a failed call of the SDK. The table is [`classify`](super::classify)'s; this
+//! module finds its inputs.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! Whether keys that a server refuses without a reason are to be replaced.
+//! The decision whether to replace keys that a server refuses without a reason.
 //!
 //! Pure: values in, values out; no clock, no look-up. `Core` asks it and acts.
 //!

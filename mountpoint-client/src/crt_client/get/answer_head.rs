@@ -1,7 +1,6 @@
-//! Whether the head of a GET's answer is what was asked for, before any byte of it is believed.
+//! The check of the head of a GET's answer, before any byte of it is believed.
 //!
-//! Pure. Invariant: an answer that passes holds exactly the range asked for, of the version asked
-//! for.
+//! Pure. Invariant: an answer that passes has exactly the requested range of the requested version.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! The first bytes of an object of unknown size: one GetObject, whose head also tells what
-//! HeadObject would.
+//! The first bytes of an object of unknown size: one GetObject, whose head has all that HeadObject
+//! tells.
 //!
 //! A GET into a block has to know its length beforehand. This answer has memory of its own, so it
 //! is for few bytes.

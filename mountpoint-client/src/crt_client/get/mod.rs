@@ -1,5 +1,4 @@
-//! The bytes of an object: one GET, over as many attempts as it takes, into memory that is there
-//! already.
+//! The bytes of an object: one GET, over several attempts if need be, into existing memory.
 //!
 //! [`GetOperation`] fills a block, [`first_bytes`] is a small answer in memory of its own. A byte
 //! is shown only once the head of its answer, and the checksum where S3 sends one, prove that it

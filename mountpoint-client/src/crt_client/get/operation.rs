@@ -1,7 +1,7 @@
-//! One GET from request to last byte, over as many attempts as it takes.
+//! One GET from request to last byte, over several attempts if need be.
 //!
-//! The operation owns the right to fill the block between attempts; during one the CRT has it. So
-//! bytes are only ever appended, and the next attempt asks for what is missing, of the same
+//! Between attempts the operation owns the right to fill the block; during an attempt the CRT has
+//! it. So bytes are only ever appended, and the next attempt asks for the missing bytes of the same
 //! version. Runs on CRT threads and, for retries, on the tokio runtime; never blocks. Its lock is
 //! not held while the observer, the CRT or the admission gate is called.
 //!

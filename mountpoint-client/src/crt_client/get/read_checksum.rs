@@ -1,10 +1,9 @@
-//! The checksum of bytes that were read, where S3 sends one of exactly these bytes.
+//! The checksum of read bytes, if S3 sends one of exactly these bytes.
 //!
-//! Sends nothing. S3 sends the checksum that it keeps of an object with an answer that has all of
-//! it. That of an object in parts may be made of the checksums of its parts (COMPOSITE): it cannot
-//! be compared, and an answer to a range does not mark it by the number of parts behind it. So a
-//! checksum counts where the answer says that it is of the whole (FULL_OBJECT), or where it says
-//! nothing and the ETag is that of an object in one piece.
+//! S3 sends an object's stored checksum with an answer that has the whole object. The checksum of
+//! an object in parts may be made of its parts' checksums (COMPOSITE) and cannot be compared; an
+//! answer to a range does not mark that. So a checksum counts if the answer calls it FULL_OBJECT,
+//! or names no type and the ETag is that of an object in one piece.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

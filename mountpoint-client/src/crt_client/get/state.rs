@@ -1,4 +1,4 @@
-//! How far a GET is: its phase, and what its attempts have found out.
+//! The state of a GET: its phase, and the findings of its attempts.
 
 use std::ops::Range;
 

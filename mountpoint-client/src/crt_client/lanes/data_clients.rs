@@ -1,8 +1,8 @@
-//! The CRT's clients, three for each network interface: one for data that gives a stalled
-//! connection up soon, one for data that is patient, and one for control requests.
+//! The CRT's clients, three for each network interface: a quick one for data, which soon gives up a
+//! stalled connection, a patient one for data, and one for control requests.
 //!
-//! So a control request never waits for a connection that carries data. [`Interfaces`] chooses the
-//! interface of a request, and is told how the request ended.
+//! So a control request never waits for a connection with data. [`Interfaces`] chooses the
+//! interface of a request, and gets its outcome.
 
 use std::sync::Arc;
 use std::sync::OnceLock;

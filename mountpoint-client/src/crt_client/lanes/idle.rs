@@ -1,11 +1,11 @@
-//! How long connections live after a client's last request.
+//! The life of connections after a client's last request.
 //!
 //! The CRT's clients close idle connections some 5 s after the last request, and the next look-up
-//! connects anew. [`Keeper`] keeps them, and lets those of a client go that has not been used for a
+//! connects anew. [`Keeper`] keeps them, and closes those of a client without a request for a
 //! while. Knows no interface and no request.
 //!
-//! One task of the tokio runtime sleeps until the first client's time may be over, and ends when
-//! nothing is kept: an idle mount has no timer. The task alone keeps nobody alive.
+//! One task of the tokio runtime sleeps until the first client's time may be over, and ends without
+//! kept connections: an idle mount has no timer. The task alone keeps no client alive.
 //!
 //! Lock: held for some instructions, the CRT's own inside.
 

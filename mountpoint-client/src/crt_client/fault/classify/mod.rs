@@ -1,5 +1,5 @@
-//! What an answer or a broken connection means: the one table from HTTP status, S3 error code and
-//! CRT error to [`ErrorKind`], and the message a person reads.
+//! The meaning of an answer or a broken connection: the one table from HTTP status, S3 error code
+//! and CRT error to [`ErrorKind`], and the message for the user.
 //!
 //! Pure. Messages never hold a header that was sent.
 

@@ -1,11 +1,11 @@
 //! ListBucketResult as a document, read in one pass; text is borrowed from the answer where nothing
 //! in it is escaped.
 //!
-//! Pure, and safe on any input. Knows what the elements are called and how their values are
-//! written; whether they make sense is [`listing`](crate::crt_client::control::listing)'s to judge.
-//! Elements that it does not know are skipped with all that is in them, and so are namespaces.
+//! Pure, and safe on any input. Knows the elements' names and the form of their values;
+//! [`listing`](crate::crt_client::control::listing) checks their meaning. Unknown elements are
+//! skipped with their content, and so are namespaces.
 //!
-//! Invariant: what it returns was read from a document that came to its end.
+//! Invariant: every result was read from a complete document.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
