@@ -524,7 +524,7 @@ fn tell_of(others: &[(String, std::path::PathBuf)]) {
         more => format!(" and {more} more"),
     };
     tracing::warn!(
-        "journals of other hosts are left alone: {}{more}; a mount of the bucket on such a host aborts what they name. \
+        "journals of other hosts are left alone: {}{more}; a mount of the bucket on such a host aborts their uploads. \
          Remove those of hosts that are gone",
         named.join(", ")
     );

@@ -136,7 +136,7 @@ impl Mutator {
 fn not_changed(error: ClientError, key: &Key) -> FsError {
     match error.kind {
         ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
-            "{key} was replaced or deleted by somebody else before it was changed: {error}"
+            "{key} was replaced or deleted by another client before it was changed: {error}"
         )),
         _ => failed(error, COPY),
     }

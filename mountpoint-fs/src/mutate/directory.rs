@@ -121,7 +121,7 @@ impl Mutator {
                 change(&mut headers)?;
                 match self.make_marker(prefix, headers).await {
                     Err(FsError::Exists) => Err(FsError::Stale(format!(
-                        "{prefix} was made by somebody else just now"
+                        "{prefix} was made by another client just now"
                     ))),
                     made => made,
                 }

@@ -93,7 +93,7 @@ fn whole_second(time: SystemTime) -> SystemTime {
 pub(crate) fn tell_own(key: &Key, error: &ClientError) {
     tracing::warn!(
         %key,
-        "the bucket holds what was sent, so the change was made, although its last answer was: {error}"
+        "the bucket holds the sent bytes, so the change was made, although its last answer was: {error}"
     );
 }
 

@@ -57,7 +57,7 @@ pub(in crate::write) fn not_made(
     match (condition, &error.kind) {
         (PutCondition::Match(_), ErrorKind::PreconditionFailed | ErrorKind::NotFound) => {
             FsError::Stale(format!(
-                "{key} was changed by somebody else while it was written: {error}"
+                "{key} was changed by another client while it was written: {error}"
             ))
         }
         _ => failed(error),

@@ -73,7 +73,7 @@ impl Asking {
     pub(in crate::crt_client) fn succeeded(self, mode: &ChecksumMode) {
         if self == Self::Refused && !mode.is_unknown.swap(true, Ordering::Relaxed) {
             tracing::info!(
-                "the server refuses requests for checksums (x-amz-checksum-mode): what is read is compared with none"
+                "the server refuses requests for checksums (x-amz-checksum-mode): read bytes are compared with no checksum"
             );
         }
     }

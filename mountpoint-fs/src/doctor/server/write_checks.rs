@@ -202,7 +202,7 @@ pub(in crate::doctor) fn etags(
 /// The finding on the removal; `left` may still be there.
 pub(in crate::doctor) fn removed(left: &[String], folder: &str, is_unanswered: bool) -> Finding {
     const CHECK: &str = "temporary objects";
-    let advice = format!("delete what is below {folder}, and abort its uploads");
+    let advice = format!("delete the objects below {folder}, and abort its uploads");
     let found = match (left, is_unanswered) {
         ([], false) => {
             let found = format!("nothing stays below {folder}");

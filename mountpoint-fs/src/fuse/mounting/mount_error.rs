@@ -91,13 +91,13 @@ pub enum MountError {
     },
     /// `/dev/fd/N`, where no descriptor N is open.
     #[error(
-        "descriptor {0} is not open: whoever mounts at /dev/fd/{0} opens /dev/fuse, mounts with it, and passes it to \
+        "descriptor {0} is not open: the process that mounts at /dev/fd/{0} opens /dev/fuse, mounts with it, and passes it to \
          this process as descriptor {0}"
     )]
     NotPassed(i32),
     /// `/dev/fd/N`, where descriptor N is something else.
     #[error(
-        "descriptor {0} is not an open /dev/fuse: whoever mounts at /dev/fd/{0} opens /dev/fuse, mounts with it, and \
+        "descriptor {0} is not an open /dev/fuse: the process that mounts at /dev/fd/{0} opens /dev/fuse, mounts with it, and \
          passes it as descriptor {0}"
     )]
     NotAPassedDevice(i32),

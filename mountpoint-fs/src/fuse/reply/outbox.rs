@@ -41,7 +41,7 @@ impl Outbox {
         let mut state = self.state.lock();
         if state.is_closed {
             drop(state);
-            tracing::debug!(unique, "nobody waits for a reply");
+            tracing::debug!(unique, "no application waits for a reply");
             return;
         }
         state.replies.push((slot, unique, reply));

@@ -90,14 +90,14 @@ fn write(channel: &Channel, unique: u64, reply: &Reply) {
     match error.raw_os_error().map(Errno::from_raw) {
         // The connection was aborted, or has ended: no application waits.
         Some(Errno::ENOENT | Errno::ENODEV | Errno::EPIPE) => {
-            tracing::debug!(unique, %error, "nobody waits for a reply");
+            tracing::debug!(unique, %error, "no application waits for a reply");
         }
         _ => {
             tracing::error!(unique, %error, "a reply could not be sent, the application gets EIO");
             // If the kernel has ended the request, this write fails with ENOENT.
             let failed = Reply::Failed(Errno::EIO);
             if let Err(error) = channel.send(unique, &failed) {
-                tracing::debug!(unique, %error, "nobody waits for a reply");
+                tracing::debug!(unique, %error, "no application waits for a reply");
             }
         }
     }

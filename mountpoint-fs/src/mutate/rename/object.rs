@@ -190,7 +190,7 @@ impl Mutator {
             PutCondition::Match(etag) => match self.client.head(key).await {
                 Ok(there) if there.etag.matches(etag) => Ok(()),
                 Ok(_) => Err(FsError::Busy(format!(
-                    "{key} was replaced by somebody else while another object was renamed to it"
+                    "{key} was replaced by another client while another object was renamed to it"
                 ))),
                 Err(error) => Err(error.into()),
             },

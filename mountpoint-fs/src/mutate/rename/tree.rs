@@ -297,7 +297,7 @@ impl Mutator {
             keys.extend(listed.objects);
             if keys.len() > RENAME_KEYS_MAX {
                 return Err(FsError::TooLarge(format!(
-                    "{prefix} holds more than the {RENAME_KEYS_MAX} objects that one rename may move; rename what is \
+                    "{prefix} holds more than the {RENAME_KEYS_MAX} objects that one rename may move; rename the entries \
                      in it"
                 )));
             }

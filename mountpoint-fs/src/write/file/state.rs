@@ -153,9 +153,9 @@ impl FileState {
     /// The object in the bucket if the file fails now, for the log.
     pub(in crate::write) fn what_stays(&self) -> &'static str {
         match (&self.sink, &self.stage, &self.replaces) {
-            (Sink::Append { .. }, ..) => "what was appended before stays",
+            (Sink::Append { .. }, ..) => "the parts appended before stay",
             (_, Stage::Stored(_), _) | (_, _, Replaces::Version(_)) => {
-                "what was stored before stays"
+                "the version stored before stays"
             }
             (_, _, Replaces::Any(_)) => "the object that was to be replaced stays",
             (_, _, Replaces::Nothing) => "nothing of the file is stored",

@@ -475,7 +475,7 @@ fn a_reader_never_makes_a_writer_fail() {
     assert_eq!(refused.raw_os_error(), Some(libc::EINVAL), "{refused}");
     drop(file);
     let log = mounted.log();
-    assert!(log.contains("what was stored before stays"), "{log}");
+    assert!(log.contains("the version stored before stays"), "{log}");
     assert!(!log.contains("nothing of the file is stored"), "{log}");
     let stored = server.store().object(BUCKET, "synchronised").unwrap();
     assert_eq!(stored.bytes(), "stored");

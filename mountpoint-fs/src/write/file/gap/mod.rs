@@ -48,7 +48,7 @@ impl Writer {
         }
         if len > state.extent.end && !state.extent.takes_gaps {
             return Err(FsError::NotPermitted(
-                "a file that is appended to grows by what is written to it alone".to_owned(),
+                "a file that is appended to grows by writes alone".to_owned(),
             ));
         }
         let most = self.context.plan.total();
@@ -114,7 +114,7 @@ impl Writer {
         let refused = state.extent.refused_len.take().filter(|_| is_empty_and_new);
         let error = if state.extent.end > state.extent.written.max(state.extent.len_set) {
             FsError::NotSequential(format!(
-                "{}: a write behind a gap at {} was interrupted: the file would end with zeros that nobody wrote",
+                "{}: a write behind a gap at {} was interrupted: the file would end with zeros that no application wrote",
                 self.key, state.extent.written
             ))
         } else if let Some(refused) = refused {

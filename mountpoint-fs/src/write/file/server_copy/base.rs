@@ -72,7 +72,7 @@ impl Writer {
             Err(error) if self.failure.get().is_none() && is_refusal(&error) => {
                 tracing::info!(
                     key = %self.key,
-                    "the server does not copy parts of objects: what is appended to is read and sent again: {error}"
+                    "the server does not copy parts of objects: the object is read and sent again: {error}"
                 );
                 self.context.send.features.learn_copies(false);
                 self.begin_anew(state);

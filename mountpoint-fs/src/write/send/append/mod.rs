@@ -195,8 +195,8 @@ fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
         return Ok(());
     }
     Err(FsError::Stale(format!(
-        "{key} was appended to by somebody else while it was written: all before byte {offset} is stored, and who opens it \
-         again goes on behind what is there"
+        "{key} was appended to by another client while it was written: all before byte {offset} is stored, and the next open \
+         of it continues behind the newer end"
     )))
 }
 

@@ -147,7 +147,7 @@ fn two_writers_never_mix() {
     now(first.store()).unwrap();
     let refused = now(second.store()).unwrap_err();
     assert!(
-        matches!(&refused, FsError::Stale(text) if text.contains("key was changed by somebody else")),
+        matches!(&refused, FsError::Stale(text) if text.contains("key was changed by another client")),
         "{refused}"
     );
     assert_eq!(bench.content().unwrap(), b"old first");
@@ -263,7 +263,7 @@ fn what_others_appended_behind_a_lost_answer_does_not_make_the_part_missing() {
         drop(bench.client.take_log());
         let refused = now(writer.write(offset, b"more")).unwrap_err();
         assert!(
-            matches!(&refused, FsError::Stale(text) if text.contains("appended to by somebody else")),
+            matches!(&refused, FsError::Stale(text) if text.contains("appended to by another client")),
             "{refused}"
         );
         assert!(matches!(now(writer.store()), Err(FsError::Stale(_))));
@@ -377,7 +377,7 @@ fn a_write_out_of_order_leaves_what_was_appended() {
     now(writer.store()).unwrap();
     let refused = write(&writer, 0, b"x").unwrap_err();
     assert!(
-        matches!(&refused, FsError::NotSequential(text) if text.contains("what was appended before stays")),
+        matches!(&refused, FsError::NotSequential(text) if text.contains("the parts appended before stay")),
         "{refused}"
     );
     assert_eq!(bench.content().unwrap(), b"old new");
