@@ -38,6 +38,29 @@ pub(in crate::fuse) enum FuserReply {
     Directory(SharedDirectory),
 }
 
+macro_rules! from_replies {
+    ($($variant:ident($reply:ty)),*) => {
+        $(impl From<$reply> for FuserReply {
+            fn from(reply: $reply) -> Self {
+                Self::$variant(reply)
+            }
+        })*
+    };
+}
+
+from_replies!(
+    Empty(ReplyEmpty),
+    Data(ReplyData),
+    Entry(ReplyEntry),
+    Attributes(ReplyAttr),
+    Open(ReplyOpen),
+    Create(ReplyCreate),
+    Write(ReplyWrite),
+    StatFs(ReplyStatfs),
+    ExtendedAttribute(ReplyXattr),
+    Ioctl(ReplyIoctl)
+);
+
 impl FuserReply {
     /// Answers.
     pub(super) fn send(self, unique: u64, reply: Reply) {

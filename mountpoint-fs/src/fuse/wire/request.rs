@@ -191,6 +191,12 @@ impl<'a> Request<'a> {
     }
 }
 
+impl<'a> From<Mutation<'a>> for Operation<'a> {
+    fn from(mutation: Mutation<'a>) -> Self {
+        Self::Mutate(mutation)
+    }
+}
+
 impl<'a> Operation<'a> {
     fn parse(code: u32, fields: &mut Fields<'a>) -> Option<Self> {
         Some(match code {

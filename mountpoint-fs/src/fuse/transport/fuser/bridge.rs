@@ -9,7 +9,7 @@ use fuser::{FileHandle, INodeNo};
 use crate::fuse::init::SessionLimits;
 use crate::fuse::reply::{DirectoryReply, FuserReply, Reply, ReplyTo, SharedDirectory};
 use crate::fuse::request_loop::{RequestLoop, Service};
-use crate::fuse::wire::{Header, InitReply, Mutation, Operation, Request};
+use crate::fuse::wire::{Header, InitReply, Operation, Request};
 use crate::operation::{HandleNo, InodeNo};
 use crate::sync::Mutex;
 
@@ -46,36 +46,25 @@ impl Bridge {
     }
 
     /// Serves `operation` on `ino`.
-    pub(super) fn serve(
+    pub(super) fn serve<'a>(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
-        operation: Operation<'_>,
-        reply: FuserReply,
+        operation: impl Into<Operation<'a>>,
+        reply: impl Into<FuserReply>,
     ) {
-        self.serve_request(requester, ino, operation, Some(reply));
-    }
-
-    /// Serves a change of names or attributes.
-    pub(super) fn mutate(
-        &self,
-        requester: &fuser::Request,
-        ino: INodeNo,
-        mutation: Mutation<'_>,
-        reply: FuserReply,
-    ) {
-        self.serve(requester, ino, Operation::Mutate(mutation), reply);
+        self.serve_request(request, ino, operation.into(), Some(reply.into()));
     }
 
     /// Serves a request, with a reply if an application waits.
     pub(super) fn serve_request(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         operation: Operation<'_>,
         reply: Option<FuserReply>,
     ) {
-        let header = header(requester, ino, reply.is_some());
+        let header = header(request, ino, reply.is_some());
         let reply = reply.map(|reply| ReplyTo::fuser(header.unique, reply));
         let request = Request { header, operation };
         self.with_loop(|serving| serving.serve_parsed(&request, reply));
@@ -84,12 +73,12 @@ impl Bridge {
     /// Lists a directory into the library's own reply, whose size is unknown.
     pub(super) fn list(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         place: (FileHandle, u64),
         reply: DirectoryReply,
     ) {
-        let header = header(requester, ino, true);
+        let header = header(request, ino, true);
         let plus = matches!(reply, DirectoryReply::Entries(_));
         let (sink, place) = (SharedDirectory::new(reply), (HandleNo(place.0.0), place.1));
         let reply = FuserReply::Directory(sink.clone());
@@ -110,12 +99,12 @@ impl Bridge {
     }
 }
 
-fn header(requester: &fuser::Request, ino: INodeNo, wants_reply: bool) -> Header {
+fn header(request: &fuser::Request, ino: INodeNo, wants_reply: bool) -> Header {
     Header {
-        unique: requester.unique().0,
+        unique: request.unique().0,
         node: ino.0,
-        uid: requester.uid(),
-        pid: requester.pid(),
+        uid: request.uid(),
+        pid: request.pid(),
         wants_reply,
     }
 }

@@ -18,7 +18,7 @@ use fuser::{
 use super::bridge::Bridge;
 use super::change::{Numbers, attribute_change, rename_mode};
 use super::connection::agree;
-use crate::fuse::reply::{DirectoryReply, FuserReply};
+use crate::fuse::reply::DirectoryReply;
 use crate::fuse::wire::{
     AllocateRequest, Content, CopyRangeRequest, Mutation, Operation, Unsupported,
 };
@@ -29,29 +29,27 @@ impl Filesystem for Bridge {
         Ok(())
     }
 
-    fn lookup(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let reply = FuserReply::Entry(reply);
-        self.serve(requester, parent, Operation::Lookup { name }, reply);
+    fn lookup(&self, request: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.serve(request, parent, Operation::Lookup { name }, reply);
     }
 
-    fn forget(&self, requester: &fuser::Request, ino: INodeNo, count: u64) {
-        self.serve_request(requester, ino, Operation::Forget { count }, None);
+    fn forget(&self, request: &fuser::Request, ino: INodeNo, count: u64) {
+        self.serve_request(request, ino, Operation::Forget { count }, None);
     }
 
     fn getattr(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         _: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        let reply = FuserReply::Attributes(reply);
-        self.serve(requester, ino, Operation::GetAttributes, reply);
+        self.serve(request, ino, Operation::GetAttributes, reply);
     }
 
     fn setattr(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -74,17 +72,16 @@ impl Filesystem for Bridge {
             size,
         };
         let change = attribute_change(&numbers, (atime, mtime), handle);
-        let reply = FuserReply::Attributes(reply);
-        self.mutate(requester, ino, Mutation::SetAttributes(change), reply);
+        self.serve(request, ino, Mutation::SetAttributes(change), reply);
     }
 
-    fn readlink(&self, requester: &fuser::Request, ino: INodeNo, reply: ReplyData) {
-        self.serve(requester, ino, Operation::ReadLink, FuserReply::Data(reply));
+    fn readlink(&self, request: &fuser::Request, ino: INodeNo, reply: ReplyData) {
+        self.serve(request, ino, Operation::ReadLink, reply);
     }
 
     fn mknod(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -92,50 +89,45 @@ impl Filesystem for Bridge {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let reply = FuserReply::Entry(reply);
-        self.serve(requester, parent, Operation::MakeNode { name, mode }, reply);
+        self.serve(request, parent, Operation::MakeNode { name, mode }, reply);
     }
 
     fn mkdir(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
         _: u32,
         reply: ReplyEntry,
     ) {
-        let reply = FuserReply::Entry(reply);
-        self.mutate(
-            requester,
+        self.serve(
+            request,
             parent,
             Mutation::MakeDirectory { name, mode },
             reply,
         );
     }
 
-    fn unlink(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let reply = FuserReply::Empty(reply);
-        self.mutate(requester, parent, Mutation::Unlink { name }, reply);
+    fn unlink(&self, request: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.serve(request, parent, Mutation::Unlink { name }, reply);
     }
 
-    fn rmdir(&self, requester: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let reply = FuserReply::Empty(reply);
-        self.mutate(requester, parent, Mutation::RemoveDirectory { name }, reply);
+    fn rmdir(&self, request: &fuser::Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.serve(request, parent, Mutation::RemoveDirectory { name }, reply);
     }
 
     fn symlink(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         target: &Path,
         reply: ReplyEntry,
     ) {
         let target = target.as_os_str();
-        let reply = FuserReply::Entry(reply);
-        self.mutate(
-            requester,
+        self.serve(
+            request,
             parent,
             Mutation::SymbolicLink { name, target },
             reply,
@@ -144,7 +136,7 @@ impl Filesystem for Bridge {
 
     fn rename(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         new_directory: INodeNo,
@@ -158,30 +150,28 @@ impl Filesystem for Bridge {
             new_name,
             mode: rename_mode(flags),
         };
-        self.mutate(requester, parent, rename, FuserReply::Empty(reply));
+        self.serve(request, parent, rename, reply);
     }
 
     fn link(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         _: INodeNo,
         parent: INodeNo,
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let reply = FuserReply::Entry(reply);
-        self.mutate(requester, parent, Mutation::HardLink { name }, reply);
+        self.serve(request, parent, Mutation::HardLink { name }, reply);
     }
 
-    fn open(&self, requester: &fuser::Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &fuser::Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = flags.0.cast_unsigned();
-        let reply = FuserReply::Open(reply);
-        self.serve(requester, ino, Operation::Open { flags }, reply);
+        self.serve(request, ino, Operation::Open { flags }, reply);
     }
 
     fn create(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -194,12 +184,12 @@ impl Filesystem for Bridge {
             flags: flags.cast_unsigned(),
             mode,
         };
-        self.serve(requester, parent, create, FuserReply::Create(reply));
+        self.serve(request, parent, create, reply);
     }
 
     fn read(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -215,12 +205,12 @@ impl Filesystem for Bridge {
             // Only reads that bypass the page cache name the owner of a lock.
             fills_cache: owner.is_none(),
         };
-        self.serve(requester, ino, read, FuserReply::Data(reply));
+        self.serve(request, ino, read, reply);
     }
 
     fn write(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -235,24 +225,24 @@ impl Filesystem for Bridge {
             offset,
             data: Content(data),
         };
-        self.serve(requester, ino, write, FuserReply::Write(reply));
+        self.serve(request, ino, write, reply);
     }
 
     fn flush(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
         let flush = Operation::Flush { handle: handle.0 };
-        self.serve(requester, ino, flush, FuserReply::Empty(reply));
+        self.serve(request, ino, flush, reply);
     }
 
     fn release(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
@@ -261,81 +251,79 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         let release = Operation::Release { handle: handle.0 };
-        self.serve(requester, ino, release, FuserReply::Empty(reply));
+        self.serve(request, ino, release, reply);
     }
 
     fn fsync(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: bool,
         reply: ReplyEmpty,
     ) {
         let sync = Operation::Sync { handle: handle.0 };
-        self.serve(requester, ino, sync, FuserReply::Empty(reply));
+        self.serve(request, ino, sync, reply);
     }
 
-    fn opendir(&self, requester: &fuser::Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let reply = FuserReply::Open(reply);
-        self.serve(requester, ino, Operation::OpenDirectory, reply);
+    fn opendir(&self, request: &fuser::Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.serve(request, ino, Operation::OpenDirectory, reply);
     }
 
     fn readdir(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
         let reply = DirectoryReply::Names(reply);
-        self.list(requester, ino, (handle, offset), reply);
+        self.list(request, ino, (handle, offset), reply);
     }
 
     fn readdirplus(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
         let reply = DirectoryReply::Entries(reply);
-        self.list(requester, ino, (handle, offset), reply);
+        self.list(request, ino, (handle, offset), reply);
     }
 
     fn releasedir(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
         let release = Operation::ReleaseDirectory { handle: handle.0 };
-        self.serve(requester, ino, release, FuserReply::Empty(reply));
+        self.serve(request, ino, release, reply);
     }
 
     fn fsyncdir(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         _: FileHandle,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let reply = FuserReply::Empty(reply);
-        self.serve(requester, ino, Operation::SyncDirectory, reply);
+        self.serve(request, ino, Operation::SyncDirectory, reply);
     }
 
-    fn statfs(&self, requester: &fuser::Request, ino: INodeNo, reply: ReplyStatfs) {
-        self.serve(requester, ino, Operation::StatFs, FuserReply::StatFs(reply));
+    fn statfs(&self, request: &fuser::Request, ino: INodeNo, reply: ReplyStatfs) {
+        self.serve(request, ino, Operation::StatFs, reply);
     }
 
     fn setxattr(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -348,40 +336,34 @@ impl Filesystem for Bridge {
             value: Content(value),
             flags: flags.cast_unsigned(),
         };
-        self.mutate(requester, ino, set, FuserReply::Empty(reply));
+        self.serve(request, ino, set, reply);
     }
 
     fn getxattr(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         name: &OsStr,
         size: u32,
         reply: ReplyXattr,
     ) {
         let get = Operation::ExtendedAttribute { name, size };
-        self.serve(requester, ino, get, FuserReply::ExtendedAttribute(reply));
+        self.serve(request, ino, get, reply);
     }
 
-    fn listxattr(&self, requester: &fuser::Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &fuser::Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let list = Operation::ExtendedAttributes { size };
-        self.serve(requester, ino, list, FuserReply::ExtendedAttribute(reply));
+        self.serve(request, ino, list, reply);
     }
 
-    fn removexattr(
-        &self,
-        requester: &fuser::Request,
-        ino: INodeNo,
-        name: &OsStr,
-        reply: ReplyEmpty,
-    ) {
+    fn removexattr(&self, request: &fuser::Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let remove = Mutation::RemoveExtendedAttribute { name };
-        self.mutate(requester, ino, remove, FuserReply::Empty(reply));
+        self.serve(request, ino, remove, reply);
     }
 
     fn ioctl(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
@@ -391,12 +373,12 @@ impl Filesystem for Bridge {
         reply: ReplyIoctl,
     ) {
         let ioctl = Operation::Unsupported(Unsupported::Ioctl);
-        self.serve(requester, ino, ioctl, FuserReply::Ioctl(reply));
+        self.serve(request, ino, ioctl, reply);
     }
 
     fn fallocate(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -410,17 +392,12 @@ impl Filesystem for Bridge {
             end: offset + len,
             mode: mode.cast_unsigned(),
         };
-        self.mutate(
-            requester,
-            ino,
-            Mutation::Allocate(allocate),
-            FuserReply::Empty(reply),
-        );
+        self.serve(request, ino, Mutation::Allocate(allocate), reply);
     }
 
     fn copy_file_range(
         &self,
-        requester: &fuser::Request,
+        request: &fuser::Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -440,11 +417,6 @@ impl Filesystem for Bridge {
             len,
             is_wide: false,
         };
-        self.mutate(
-            requester,
-            ino,
-            Mutation::CopyRange(copy),
-            FuserReply::Write(reply),
-        );
+        self.serve(request, ino, Mutation::CopyRange(copy), reply);
     }
 }
