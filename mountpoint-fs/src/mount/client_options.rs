@@ -29,28 +29,7 @@ pub fn client_options(
     environment: &Environment,
 ) -> Result<CrtClientOptions, String> {
     let mut options = CrtClientOptions::new(&bucket.name);
-    options.region = flags.region.clone().or_else(|| environment.region.clone());
-    options.endpoint_url = match &flags.endpoint_url {
-        Some(url) => Some(url.clone()),
-        None => environment.endpoint_url.clone().transpose()?,
-    };
-    options.force_path_style = flags.force_path_style;
-    options.transfer_acceleration = flags.transfer_acceleration;
-    options.dual_stack = flags.dual_stack;
-    options.fips = flags.fips;
-    options.requester_pays = flags.requester_pays;
-    options.bucket_type = flags.bucket_type.map(|bucket_type| match bucket_type {
-        BucketTypeArg::GeneralPurpose => BucketType::GeneralPurpose,
-        BucketTypeArg::Directory => BucketType::Directory,
-    });
-    options
-        .expected_bucket_owner
-        .clone_from(&flags.expected_bucket_owner);
-    options.sse_customer_key = flags
-        .sse_customer_key_file
-        .as_deref()
-        .map(sse_customer_key)
-        .transpose()?;
+    set_bucket(&mut options, flags, environment)?;
     options.credentials = if credentials.no_sign_request {
         CredentialsMode::Unsigned
     } else {
@@ -85,6 +64,37 @@ pub fn client_options(
         options.user_agent = format!("{prefix} {}", options.user_agent);
     }
     Ok(options)
+}
+
+/// Sets where the bucket is, and how requests to it look.
+fn set_bucket(
+    options: &mut CrtClientOptions,
+    flags: &BucketFlags,
+    environment: &Environment,
+) -> Result<(), String> {
+    options.region = flags.region.clone().or_else(|| environment.region.clone());
+    options.endpoint_url = match &flags.endpoint_url {
+        Some(url) => Some(url.clone()),
+        None => environment.endpoint_url.clone().transpose()?,
+    };
+    options.force_path_style = flags.force_path_style;
+    options.transfer_acceleration = flags.transfer_acceleration;
+    options.dual_stack = flags.dual_stack;
+    options.fips = flags.fips;
+    options.requester_pays = flags.requester_pays;
+    options.bucket_type = flags.bucket_type.map(|bucket_type| match bucket_type {
+        BucketTypeArg::GeneralPurpose => BucketType::GeneralPurpose,
+        BucketTypeArg::Directory => BucketType::Directory,
+    });
+    options
+        .expected_bucket_owner
+        .clone_from(&flags.expected_bucket_owner);
+    options.sse_customer_key = flags
+        .sse_customer_key_file
+        .as_deref()
+        .map(sse_customer_key)
+        .transpose()?;
+    Ok(())
 }
 
 /// The encryption of new objects.

@@ -69,44 +69,42 @@ pub(in crate::doctor) fn judge(directory: &Path, state: Option<&State>, is_given
             CHECK,
             format!("{shown} is a descriptor that the mounting process passes"),
         ),
-        Some(State::Missing) if !is_given => Finding::ok(
-            Area::Directory,
-            CHECK,
-            format!("{shown} does not exist yet; none was given"),
-        ),
-        Some(State::Missing) => Finding::error(
+        Some(State::Missing) if is_given => Finding::error(
             Area::Directory,
             CHECK,
             format!("{shown} does not exist"),
             format!("`mkdir -p {shown}`"),
         ),
-        Some(State::Unusable(why)) if !is_given => {
-            let (found, _) = split_hint(why);
-            Finding::warning(
-                Area::Directory,
-                CHECK,
-                format!("{found}; none was given"),
-                NAME_ANOTHER,
-            )
-        }
-        Some(State::Unusable(why)) => {
-            let (found, hint) = split_hint(why);
-            let advice = hint.unwrap_or("choose another directory");
-            Finding::error(Area::Directory, CHECK, found, advice)
-        }
-        None if !is_given => Finding::warning(
+        Some(State::Missing) => Finding::ok(
             Area::Directory,
             CHECK,
-            format!("{shown} does not answer: a dead file system is on the way to it"),
-            NAME_ANOTHER,
+            format!("{shown} does not exist yet; none was given"),
         ),
-        None => Finding::error(
-            Area::Directory,
-            CHECK,
-            format!("{shown} does not answer: a dead file system is on the way to it"),
-            format!("`umount -l {shown}`, or choose another directory"),
-        ),
+        Some(State::Unusable(why)) => unusable(why, is_given),
+        None => silent(directory, is_given),
     }
+}
+
+/// The finding on a directory that cannot be mounted on.
+fn unusable(why: &str, is_given: bool) -> Finding {
+    let (found, hint) = split_hint(why);
+    if is_given {
+        let advice = hint.unwrap_or("choose another directory");
+        return Finding::error(Area::Directory, CHECK, found, advice);
+    }
+    let found = format!("{found}; none was given");
+    Finding::warning(Area::Directory, CHECK, found, NAME_ANOTHER)
+}
+
+/// The finding on a directory that does not answer.
+fn silent(directory: &Path, is_given: bool) -> Finding {
+    let shown = directory.display();
+    let found = format!("{shown} does not answer: a dead file system is on the way to it");
+    if is_given {
+        let advice = format!("`umount -l {shown}`, or choose another directory");
+        return Finding::error(Area::Directory, CHECK, found, advice);
+    }
+    Finding::warning(Area::Directory, CHECK, found, NAME_ANOTHER)
 }
 
 const NAME_ANOTHER: &str = "name another directory: `mount-s3 doctor BUCKET DIRECTORY`";

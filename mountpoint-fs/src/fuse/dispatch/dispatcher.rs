@@ -151,12 +151,7 @@ impl Dispatcher {
         let this = Arc::clone(self);
         Some(match *operation {
             Operation::Lookup { name } => this.lookup(ino, name.to_owned(), LookingThread(pid)),
-            Operation::GetAttributes => Box::pin(async move {
-                let result = this.fs.attributes(ino).await;
-                this.reply(FuseOperation::Attributes, ino, result, |attributes| {
-                    this.attributes(attributes)
-                })
-            }),
+            Operation::GetAttributes => this.get_attributes(ino),
             Operation::Open { flags } => this.open(ino, pid, flags),
             Operation::Read {
                 handle,
@@ -171,21 +166,19 @@ impl Dispatcher {
             Operation::ExtendedAttribute { name, size } => {
                 this.extended_attribute(ino, name.to_owned(), size)
             }
-            Operation::ExtendedAttributes { size } => Box::pin(async move {
-                let names = this.fs.extended_attributes(ino).await;
-                this.reply(FuseOperation::ExtendedAttribute, ino, names, |names| {
-                    sized(&names, size)
-                })
-            }),
+            Operation::ExtendedAttributes { size } => this.extended_attributes(ino, size),
             Operation::ReadLink => Box::pin(async move {
                 let result = this.fs.read_link(ino).await;
                 this.reply(FuseOperation::ReadLink, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
-                this.reply(FuseOperation::OpenDirectory, ino, result, |handle| {
-                    Reply::OpenedDirectory(handle)
-                })
+                this.reply(
+                    FuseOperation::OpenDirectory,
+                    ino,
+                    result,
+                    Reply::OpenedDirectory,
+                )
             }),
             Operation::ReadDirectory {
                 handle,
@@ -286,6 +279,16 @@ impl Dispatcher {
         })
     }
 
+    /// The reply to a GETATTR.
+    fn get_attributes(self: Arc<Self>, ino: InodeNo) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.attributes(ino).await;
+            self.reply(FuseOperation::Attributes, ino, result, |attributes| {
+                self.attributes(attributes)
+            })
+        })
+    }
+
     /// The reply to a GETXATTR.
     fn extended_attribute(
         self: Arc<Self>,
@@ -297,6 +300,16 @@ impl Dispatcher {
             let result = self.fs.extended_attribute(ino, &name).await;
             self.reply(FuseOperation::ExtendedAttribute, ino, result, |value| {
                 value.map_or(Reply::Failed(NO_ATTRIBUTE), |value| sized(&value, size))
+            })
+        })
+    }
+
+    /// The reply to a LISTXATTR.
+    fn extended_attributes(self: Arc<Self>, ino: InodeNo, size: u32) -> PendingReply {
+        Box::pin(async move {
+            let names = self.fs.extended_attributes(ino).await;
+            self.reply(FuseOperation::ExtendedAttribute, ino, names, |names| {
+                sized(&names, size)
             })
         })
     }

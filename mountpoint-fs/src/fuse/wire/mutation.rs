@@ -68,6 +68,29 @@ pub(in crate::fuse) struct CopyRangeRequest {
     pub(in crate::fuse) is_wide: bool,
 }
 
+impl AllocateRequest {
+    fn parse(fields: &mut Fields<'_>) -> Option<Self> {
+        let handle = fields.u64()?;
+        let end = fields.u64()?.checked_add(fields.u64()?)?;
+        let mode = fields.u32()?;
+        Some(Self { handle, end, mode })
+    }
+}
+
+impl CopyRangeRequest {
+    fn parse(fields: &mut Fields<'_>, is_wide: bool) -> Option<Self> {
+        Some(Self {
+            handle: fields.u64()?,
+            offset: fields.u64()?,
+            to_node: fields.u64()?,
+            to_handle: fields.u64()?,
+            to_offset: fields.u64()?,
+            len: fields.u64()?,
+            is_wide,
+        })
+    }
+}
+
 impl<'a> Mutation<'a> {
     /// Whether requests with this code are parsed here.
     pub(super) fn is_mutation(code: u32) -> bool {
@@ -119,23 +142,9 @@ impl<'a> Mutation<'a> {
                 let name = fields.name()?;
                 Self::HardLink { name }
             }
-            opcode::FALLOCATE => {
-                let handle = fields.u64()?;
-                let end = fields.u64()?.checked_add(fields.u64()?)?;
-                let mode = fields.u32()?;
-                Self::Allocate(AllocateRequest { handle, end, mode })
-            }
-            opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
-                Self::CopyRange(CopyRangeRequest {
-                    handle: fields.u64()?,
-                    offset: fields.u64()?,
-                    to_node: fields.u64()?,
-                    to_handle: fields.u64()?,
-                    to_offset: fields.u64()?,
-                    len: fields.u64()?,
-                    is_wide: code == opcode::COPY_FILE_RANGE_64,
-                })
-            }
+            opcode::FALLOCATE => Self::Allocate(AllocateRequest::parse(fields)?),
+            opcode::COPY_FILE_RANGE => Self::CopyRange(CopyRangeRequest::parse(fields, false)?),
+            opcode::COPY_FILE_RANGE_64 => Self::CopyRange(CopyRangeRequest::parse(fields, true)?),
             opcode::SETXATTR => {
                 let (size, flags) = (fields.u32()?, fields.u32()?);
                 let name = fields.name()?;

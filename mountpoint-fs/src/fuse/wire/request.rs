@@ -216,47 +216,20 @@ impl<'a> Operation<'a> {
             opcode::OPEN => Self::Open {
                 flags: fields.u32()?,
             },
-            opcode::READ => {
-                let (handle, offset, size) = fields.handle_offset_size()?;
-                // Only reads that bypass the page cache name the owner of a lock.
-                let fills_cache = fields.u32()? & READ_LOCKOWNER == 0;
-                Self::Read {
-                    handle,
-                    offset,
-                    size,
-                    fills_cache,
-                }
+            opcode::READ => Self::parse_read(fields)?,
+            opcode::CREATE | opcode::MKNOD | opcode::WRITE | opcode::FLUSH | opcode::FSYNC => {
+                Self::parse_writing(code, fields)?
             }
-            opcode::CREATE | opcode::MKNOD | opcode::WRITE => Self::parse_writing(code, fields)?,
-            opcode::FLUSH => Self::Flush {
-                handle: fields.u64()?,
-            },
-            opcode::FSYNC => Self::Sync {
-                handle: fields.u64()?,
-            },
-            opcode::FSYNCDIR => Self::SyncDirectory,
             opcode::RELEASE => Self::Release {
                 handle: fields.u64()?,
             },
-            opcode::OPENDIR => Self::OpenDirectory,
-            opcode::READDIR | opcode::READDIRPLUS => {
-                let (handle, offset, size) = fields.handle_offset_size()?;
-                Self::ReadDirectory {
-                    handle,
-                    offset,
-                    size,
-                    plus: code == opcode::READDIRPLUS,
-                }
-            }
-            opcode::RELEASEDIR => Self::ReleaseDirectory {
-                handle: fields.u64()?,
-            },
+            opcode::OPENDIR
+            | opcode::READDIR
+            | opcode::READDIRPLUS
+            | opcode::RELEASEDIR
+            | opcode::FSYNCDIR => Self::parse_directory(code, fields)?,
             opcode::STATFS => Self::StatFs,
-            opcode::GETXATTR => {
-                let (size, _padding) = (fields.u32()?, fields.u32()?);
-                let name = fields.name()?;
-                Self::ExtendedAttribute { name, size }
-            }
+            opcode::GETXATTR => Self::parse_extended_attribute(fields)?,
             opcode::LISTXATTR => Self::ExtendedAttributes {
                 size: fields.u32()?,
             },
@@ -271,7 +244,25 @@ impl<'a> Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Operations of files that are written.
+    fn parse_read(fields: &mut Fields<'a>) -> Option<Self> {
+        let (handle, offset, size) = fields.handle_offset_size()?;
+        // Only reads that bypass the page cache name the owner of a lock.
+        let fills_cache = fields.u32()? & READ_LOCKOWNER == 0;
+        Some(Self::Read {
+            handle,
+            offset,
+            size,
+            fills_cache,
+        })
+    }
+
+    fn parse_extended_attribute(fields: &mut Fields<'a>) -> Option<Self> {
+        let (size, _padding) = (fields.u32()?, fields.u32()?);
+        let name = fields.name()?;
+        Some(Self::ExtendedAttribute { name, size })
+    }
+
+    /// Operations of written files.
     fn parse_writing(code: u32, fields: &mut Fields<'a>) -> Option<Self> {
         Some(match code {
             opcode::CREATE => {
@@ -303,6 +294,33 @@ impl<'a> Operation<'a> {
                     data: Content(fields.0.get(..size)?),
                 }
             }
+            opcode::FLUSH => Self::Flush {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNC => Self::Sync {
+                handle: fields.u64()?,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Operations of open directories.
+    fn parse_directory(code: u32, fields: &mut Fields<'a>) -> Option<Self> {
+        Some(match code {
+            opcode::OPENDIR => Self::OpenDirectory,
+            opcode::READDIR | opcode::READDIRPLUS => {
+                let (handle, offset, size) = fields.handle_offset_size()?;
+                Self::ReadDirectory {
+                    handle,
+                    offset,
+                    size,
+                    plus: code == opcode::READDIRPLUS,
+                }
+            }
+            opcode::RELEASEDIR => Self::ReleaseDirectory {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNCDIR => Self::SyncDirectory,
             _ => return None,
         })
     }

@@ -131,21 +131,15 @@ impl Mutator {
                 Target::Any => Ok(()),
             }
         };
-        let describe = async {
-            self.client
-                .head_details(from)
-                .await
-                .map_err(renaming_failed)
+        let describe = async || {
+            let described = self.client.head_details(from).await;
+            described.map_err(renaming_failed)
         };
-        let mut first = Some(future::try_join(describe, absent).await?.0);
+        let mut first = Some(future::try_join(describe(), absent).await?.0);
         for _ in 0..RENAME_ATTEMPTS_MAX {
             let source = match first.take() {
                 Some(source) => source,
-                None => self
-                    .client
-                    .head_details(from)
-                    .await
-                    .map_err(renaming_failed)?,
+                None => describe().await?,
             };
             let etag = match self.copy(&source, to, condition.clone(), stop).await {
                 Err(FsError::Stale(_)) => {
