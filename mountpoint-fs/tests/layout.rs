@@ -32,7 +32,7 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/namespace/resolve/strategy.rs",
     "mountpoint-fs/src/read/layout/prefetch.rs",
     "mountpoint-fs/src/read/plan/",
-    "mountpoint-fs/src/memory/admission.rs",
+    "mountpoint-fs/src/memory/admission/mod.rs",
     "mountpoint-fs/src/memory/writer_queue.rs",
     "mountpoint-fs/src/write/send/part_sizes.rs",
 ];
