@@ -1,7 +1,7 @@
-//! The one ledger of memory, for blocks that are read and buffers that are written.
+//! The one ledger of memory, for blocks of reads and buffers of writes.
 //!
-//! `budget` counts and serves; pure are `admission`, what writers may hold, and `writer_queue`, the
-//! order in which they get it.
+//! `budget` counts and serves. Pure: `admission`, the limits of writers, and `writer_queue`, their
+//! order.
 
 mod admission;
 mod budget;

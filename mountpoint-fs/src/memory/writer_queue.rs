@@ -1,6 +1,6 @@
-//! Writers that wait for a buffer, in the order in which they came.
+//! Writers that wait for a buffer, in the order of their requests.
 //!
-//! Pure. [`Admission`] says what a writer may have; this says whose turn it is. A writer is known
+//! Pure. [`Admission`] decides the size of a grant; the queue decides the turn. A writer is known
 //! by a ticket, and answered through `T`.
 
 use std::cmp::Reverse;
@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use super::admission::{Admission, BufferKind, BufferRequest, WaitState};
 
-/// What writers hold, and the writers that wait.
+/// The admission, and the waiting writers.
 #[derive(Debug)]
 pub(super) struct WriterQueue<T> {
-    /// Counts what was granted, although reads may not have given it back yet.
+    /// Counts granted memory, even if reads have not given it back yet.
     pub(super) admission: Admission,
     /// In order of their ticket.
     waiting: VecDeque<WaitingWriter<T>>,
@@ -23,7 +23,7 @@ pub(super) struct WriterQueue<T> {
 struct WaitingWriter<T> {
     ticket: u64,
     request: BufferRequest,
-    /// Bytes of its file, which are lost if it fails.
+    /// Bytes of the writer's file, which a failure loses.
     written: u64,
     told: T,
 }
@@ -41,8 +41,8 @@ impl<T> WriterQueue<T> {
         self.waiting.is_empty()
     }
 
-    /// A writer waits for `request` to a file of which `written` bytes were taken, unless the mount
-    /// ends. Tickets rise.
+    /// Adds a writer with `request`, for a file with `written` taken bytes, unless the mount ends.
+    /// Tickets rise.
     pub(super) fn push(&mut self, ticket: u64, request: BufferRequest, written: u64, told: T) {
         if !self.is_ended {
             self.waiting.push_back(WaitingWriter {
@@ -54,8 +54,8 @@ impl<T> WriterQueue<T> {
         }
     }
 
-    /// The next writer for which there is something, and the bytes that it gets beside what it
-    /// holds. Only the first writer is asked, unless nothing in flight would give memory back
+    /// The next writer that can be granted memory, and the bytes beside those that it holds. Only
+    /// the first writer is considered, unless nothing in flight would give memory back
     /// ([`WaitState::Stuck`]).
     pub(super) fn grant(&mut self, wait: WaitState) -> Option<(T, BufferKind, u64)> {
         let tried = match wait {
@@ -75,8 +75,8 @@ impl<T> WriterQueue<T> {
         Some((writer.told, kind, more))
     }
 
-    /// Takes out one writer, which is to fail: one that holds memory, if one does, of whose file
-    /// least is lost, and the youngest of several.
+    /// Takes out one writer, which is to fail: of those that hold memory, or of all if none does,
+    /// the one with the least bytes to lose, and the youngest of several.
     pub(super) fn fail_one(&mut self) -> Option<T> {
         let waiting = self.waiting.iter().enumerate();
         let least =
@@ -85,7 +85,7 @@ impl<T> WriterQueue<T> {
         Some(self.waiting.remove(index)?.told)
     }
 
-    /// Takes out all writers, which are to fail, and those that come later.
+    /// Takes out all writers, which are to fail. Later ones fail at once.
     pub(super) fn fail_all(&mut self) -> Vec<T> {
         self.is_ended = true;
         self.waiting.drain(..).map(|writer| writer.told).collect()

@@ -6,13 +6,13 @@
 //! one. A writer that gets it can fill its part without more memory, sends it, and gives it back,
 //! so the next one can: writers that wait are served in turn, and none waits for ever.
 //!
-//! Bytes of WRITEs that wait are in memory as well, and nobody can refuse them: the kernel has
-//! handed them over. So small buffers leave room for as much as the threads that write may have
-//! waiting at once. Waiting bytes are counted as far as buffers leave room for them.
+//! Bytes of waiting WRITEs are in memory as well, and cannot be refused: the kernel has handed them
+//! over. So small buffers leave room for the WRITEs that the writing threads may have waiting at
+//! once. Waiting bytes are counted as far as buffers leave room for them.
 //!
 //! Invariants: `small + parts + waiting <= all`, unless the only part needs a little more or is
-//! larger than that; a whole part fits as soon as the parts that are held have been sent, whatever
-//! small buffers are held, and whatever waits.
+//! larger than that; a whole part fits as soon as the held parts have been sent, beside all small
+//! buffers and waiting WRITEs.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use crate::config::limits::{
     WRITE_PLENTY_SHARE,
 };
 
-/// What memory is held for.
+/// The use of a writer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
     /// A small buffer, which holds the beginning of a part until the file is closed or has grown.
@@ -44,14 +44,14 @@ pub struct BufferRequest {
     pub whole: u64,
     /// The shortest part that can be sent before the file ends.
     pub shortest: u64,
-    /// Parts were sent: it is not a small file.
+    /// Parts were sent: the file is not small.
     pub is_large: bool,
 }
 
-/// How a writer came to ask.
+/// The wait of a request so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitState {
-    /// Just now, and nobody waits.
+    /// The request is new, and no other writer waits.
     First,
     /// The request has waited.
     Waited,
@@ -82,16 +82,16 @@ struct Limits {
     usual: u64,
     /// Memory that small buffers leave to parts.
     kept: u64,
-    /// Memory that small buffers may take whatever waits: small files go on side by side.
+    /// Memory that small buffers may take in any case, so that small files progress side by side.
     begun: u64,
-    /// Up to here small buffers get the length that lasts for a while.
+    /// Bytes up to which small buffers get the length that lasts for a while.
     plenty: u64,
-    /// Up to here a file gets room for its first part at once.
+    /// Bytes up to which a file gets room for its first part at once.
     eager: u64,
 }
 
 impl Admission {
-    /// Of a mount with `memory` bytes, whose first parts need `part`.
+    /// The admission of a mount with `memory` bytes, whose first parts need `part`.
     pub(super) fn new(memory: u64, part: u64) -> Self {
         let begun = begun(memory);
         let all = all(memory);
@@ -117,13 +117,13 @@ impl Admission {
         self.small + self.parts
     }
 
-    /// From now on WRITEs that wait may come to `bytes`.
+    /// Sets the bytes of WRITEs that may wait at once.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.expected = bytes;
     }
 
-    /// A WRITE of `bytes` waits. Returns how many of them are counted: bytes beyond all memory are
-    /// not, so that parts and some small buffers still find room.
+    /// Counts a WRITE of `bytes` that waits. Returns the counted bytes: not those beyond all
+    /// memory, so that parts and some small buffers still find room.
     pub(super) fn wait(&mut self, bytes: u64) -> u64 {
         let others = self.small.max(self.limits.begun) + self.parts.max(self.limits.kept);
         let free = self.limits.all.saturating_sub(others + self.waiting);
@@ -132,7 +132,7 @@ impl Admission {
         counted
     }
 
-    /// A WRITE waits no more of which so many bytes were counted.
+    /// Takes back the counted bytes of a WRITE that waits no longer.
     pub(super) fn waited(&mut self, counted: u64) {
         self.waiting -= counted;
     }
@@ -189,7 +189,7 @@ impl Admission {
         *self.of(kind) -= bytes;
     }
 
-    /// `bytes` of a buffer are held for another kind from now on.
+    /// Moves `bytes` of a buffer to another kind.
     pub(super) fn convert(&mut self, bytes: u64, from: BufferKind, to: BufferKind) {
         self.give_back(from, bytes);
         self.take(to, bytes);

@@ -39,9 +39,9 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Read(Purpose),
-    /// A buffer of a file that is written.
+    /// A buffer of a written file.
     Buffer(BufferKind),
-    /// The bytes of a WRITE that waits.
+    /// The bytes of a waiting WRITE.
     Pending,
 }
 
@@ -83,7 +83,7 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// A writer that was granted a buffer, and is to be told.
+/// A writer with a granted buffer, to be notified.
 struct Granted {
     told: oneshot::Sender<Reserve>,
     ticket: u64,
@@ -110,7 +110,7 @@ impl Budget {
         })
     }
 
-    /// The first part of a written file needs `part` bytes. Called before any file is written.
+    /// Sets the bytes of a written file's first part. Called before any file is written.
     pub fn set_first_part(&self, part: u64) {
         self.state.lock().writers.admission = Admission::new(self.limit, part);
     }
@@ -191,8 +191,8 @@ impl Budget {
         }
     }
 
-    /// Reserves memory for a written file's buffer at once, or returns `None`. WRITEs that wait may
-    /// come to `expected` bytes.
+    /// Reserves memory for a written file's buffer at once, or returns `None`. `expected` are the
+    /// bytes of WRITEs that may wait at once.
     #[must_use]
     pub fn try_buffer(
         self: &Arc<Self>,
@@ -214,9 +214,8 @@ impl Budget {
         Some(self.reservation(more, Class::Buffer(kind)))
     }
 
-    /// Reserves memory for a buffer of a file of which `written` bytes were taken, when there is
-    /// some: what the future returns is reserved when reads have given back what they hold of it.
-    /// `None` if there will be no memory.
+    /// Waits for memory for a buffer of a file with `written` taken bytes. The future returns it
+    /// when reads have given their share back; `None` if there will be no memory.
     pub fn buffer(
         self: &Arc<Self>,
         request: BufferRequest,
@@ -227,8 +226,7 @@ impl Budget {
         let (ticket, is_first) = {
             let mut state = self.state.lock();
             let ticket = state.next_ticket();
-            // A writer that waits only for what reads hold gets no more than one that need not
-            // wait.
+            // A writer that waits only for reads gets no more than a writer that need not wait.
             let is_first = state.writers.is_empty();
             state.writers.push(ticket, request, written, told);
             (ticket, is_first)
@@ -250,9 +248,9 @@ impl Budget {
         }
     }
 
-    /// Grants waiting writers what there is, the first first. Where nothing in flight would give
-    /// memory back, one of them is [`WaitState::Stuck`]: the first for which there is something.
-    /// `expected` as in [`Self::try_buffer`], if it was counted again.
+    /// Grants waiting writers the free memory, in the order of their requests. If nothing in flight
+    /// would give memory back, one of them is [`WaitState::Stuck`]: the first that can be granted
+    /// some. `expected` as in [`Self::try_buffer`], if it was counted again.
     pub fn serve_writers(self: &Arc<Self>, wait: WaitState, expected: Option<u64>) {
         let granted = {
             let mut state = self.state.lock();
@@ -264,20 +262,20 @@ impl Budget {
         self.tell(granted);
     }
 
-    /// Makes the waiting writer fail whose failure loses least.
+    /// Fails the waiting writer with the least bytes to lose.
     pub fn fail_writer(self: &Arc<Self>) {
         let failed = self.state.lock().writers.fail_one();
         drop(failed);
         self.serve_writers(WaitState::Waited, None);
     }
 
-    /// Makes all writers fail that wait, now or later. For the end of the mount.
+    /// Fails all writers that wait, now and later. For the end of the mount.
     pub fn fail_writers(&self) {
         let failed = self.state.lock().writers.fail_all();
         drop(failed);
     }
 
-    /// Whether a writer waits, or would for a small buffer of `bytes` more.
+    /// Whether a writer waits, or would wait for a small buffer of `bytes` more.
     #[must_use]
     pub fn is_short_for_writers(&self, bytes: u64, expected: u64) -> bool {
         let mut state = self.state.lock();
@@ -331,8 +329,7 @@ impl Budget {
         self.tell(granted);
     }
 
-    /// Tells writers of their grants. A writer that has given up meanwhile leaves its memory to the
-    /// next.
+    /// Notifies writers of their grants. The memory of a writer that has given up goes to the next.
     fn tell(self: &Arc<Self>, granted: Vec<Granted>) {
         for grant in granted {
             let reserve = Reserve {
@@ -354,8 +351,7 @@ impl Ledger {
         ticket
     }
 
-    /// Whether a demand fits. One that is larger than the whole budget is served alone rather than
-    /// never.
+    /// Whether a demand fits. A demand above the whole budget is served alone rather than never.
     fn fits(&self, bytes: u64, limit: u64) -> bool {
         self.used == 0 || self.used + bytes <= limit
     }
@@ -425,7 +421,7 @@ impl Drop for WriterTicket {
     fn drop(&mut self) {
         let waiter = self.budget.state.lock().writers.remove(self.ticket);
         if waiter.is_some() {
-            // It may have been in the way of the next.
+            // The writer may have blocked the next one.
             self.budget.serve_writers(WaitState::Waited, None);
         }
     }
