@@ -216,8 +216,12 @@ impl Mount {
         }
     }
 
+    /// Number of the mount's device; `None` if the kernel does not tell.
     pub(in crate::fuse) fn device_number(&self) -> Option<DeviceNumber> {
-        self.mounted.as_ref().and_then(|mounted| mounted.number)
+        match &self.mounted {
+            Some(mounted) => mounted.number,
+            None => DeviceNumber::of_connection(&self.device),
+        }
     }
 }
 
