@@ -305,6 +305,7 @@ fn links_between_documents_lead_somewhere() {
         "COMPATIBILITY.md",
         "CONFIGURATION.md",
         "DEVELOPMENT.md",
+        "LOADING-MODELS.md",
         "PROGRAMS.md",
         "SEMANTICS.md",
         "TROUBLESHOOTING.md",

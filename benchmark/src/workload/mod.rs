@@ -52,8 +52,8 @@ impl Workload {
         }
     }
 
-    /// The same by a program that has read another file so before: a mount learns from the files
-    /// that a program has read how to answer it on the next ones.
+    /// This workload by a program that has read another file so before: a mount learns from the
+    /// files that a program has read how to answer it on the next ones.
     fn warm(self, data: &Dataset) -> Self {
         let Action::Sequential { block, mode, .. } = self.action else {
             unreachable!("{} is no sequential read", self.name);

@@ -229,14 +229,20 @@ impl AccessHistory {
     /// What of `range`, ahead of the extent at `index`, no other extent has read in passing.
     pub(in crate::read) fn unread(&self, index: usize, range: Range<u64>) -> Vec<Range<u64>> {
         let end = self.extents[index].range.end;
-        let ahead =
-            |read_range: &Range<u64>| end < read_range.start && read_range.start < range.end;
-        let mut read_ranges: Vec<_> = self
-            .extents
-            .iter()
-            .filter(|other| self.is_read_range(other) && ahead(&other.range))
-            .map(|other| other.range.clone())
-            .filter(|read_range| read_range.end - read_range.start >= READ_RANGE_MIN)
+        self.without(range, |read_range| end < read_range.start)
+    }
+
+    /// What of `range` was not read a short while ago.
+    pub(in crate::read) fn without_read(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        self.without(range, |_| true)
+    }
+
+    /// What of `range` is in none of the stretches, read of late, that `counts`.
+    fn without(&self, range: Range<u64>, counts: impl Fn(&Range<u64>) -> bool) -> Vec<Range<u64>> {
+        let overlaps = |read: &Range<u64>| read.start < range.end && range.start < read.end;
+        let read_ranges = self.read_ranges();
+        let mut read_ranges: Vec<_> = read_ranges
+            .filter(|read_range| overlaps(read_range) && counts(read_range))
             .collect();
         read_ranges.sort_unstable_by_key(|read_range| read_range.start);
         without(range, read_ranges.into_iter())

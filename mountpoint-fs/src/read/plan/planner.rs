@@ -52,6 +52,8 @@ enum Asker {
     Extent(usize),
     /// The stride.
     Stride,
+    /// The reader that goes backwards.
+    Backward,
 }
 
 /// How far a plan reaches, and in what steps.
@@ -90,6 +92,8 @@ impl Planner {
         if let Some(Proposal::Stride(runs)) = proposal {
             self.ask_for_runs(runs, blocks, bounds, &mut plan);
             self.expect_rest(extent, range, bounds.size, blocks, &mut plan);
+        } else if let Some(Proposal::Backward(range, part)) = proposal {
+            self.ask_behind(range, part, blocks, &mut plan);
         } else if let Some(reach) = self.reach(proposal, extent, access, bounds, &plan) {
             self.ask_ahead(extent, reach, range.end, blocks, &mut plan);
         } else {
@@ -116,7 +120,7 @@ impl Planner {
                 self.history.carry(extent);
                 self.follow(extent, access, Some(wanted), bounds, missed)
             }
-            Proposal::Stride(_) | Proposal::WithinRun => None,
+            Proposal::Stride(_) | Proposal::Backward(..) | Proposal::WithinRun => None,
         }
     }
 
@@ -182,6 +186,22 @@ impl Planner {
         let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
         plan.ahead = missing.flat_map(|gap| cut(gap, reach.part)).collect();
         join(&mut plan.demand, &mut plan.ahead, read_end, reach.join_max);
+    }
+
+    /// Adds to a plan what a reader that goes backwards comes to, nearest first.
+    fn ask_behind<T>(
+        &self,
+        range: Range<u64>,
+        part: u64,
+        blocks: &BlockMap<T>,
+        plan: &mut ReadPlan,
+    ) {
+        plan.asker = Asker::Backward;
+        plan.is_time_to_retire = true;
+        let unread = self.history.without_read(range);
+        let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
+        plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
+        plan.ahead.reverse();
     }
 
     /// Adds to a plan the next runs of a stride.
@@ -251,6 +271,7 @@ impl Planner {
                 }
             }
             Asker::Stride => drop(self.patterns.end_stride()),
+            Asker::Backward => self.patterns.end_copy(),
         }
     }
 

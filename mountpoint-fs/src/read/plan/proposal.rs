@@ -14,6 +14,8 @@ pub(super) enum Proposal {
     WithinRun,
     /// The reader skips over short gaps: fetch as in sequence, so many bytes ahead at first.
     Scan(u64),
+    /// The reader goes backwards: fetch this range, its end first, in parts of so many bytes.
+    Backward(Range<u64>, u64),
     /// The read belongs to a stride: fetch these ranges, most urgent first.
     Stride(Vec<Range<u64>>),
     /// The reader stays wherever it begins: fetch as in sequence, so many bytes ahead at first.
@@ -29,9 +31,10 @@ impl Proposal {
             Self::Beginning => 0,
             Self::WithinRun => 1,
             Self::Scan(_) => 2,
-            Self::Stride(_) => 3,
-            Self::Run(_) => 4,
-            Self::Stream => 5,
+            Self::Backward(..) => 3,
+            Self::Stride(_) => 4,
+            Self::Run(_) => 5,
+            Self::Stream => 6,
         }
     }
 }
@@ -57,6 +60,10 @@ mod tests {
                 Some(Proposal::WithinRun),
             ),
             (vec![stride(), Some(Proposal::Run(5))], stride()),
+            (
+                vec![stride(), Some(Proposal::Backward(2..9, 4))],
+                Some(Proposal::Backward(2..9, 4)),
+            ),
             (
                 vec![stride(), Some(Proposal::Scan(5))],
                 Some(Proposal::Scan(5)),

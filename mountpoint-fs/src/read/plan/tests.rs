@@ -343,7 +343,9 @@ fn runs_at_a_constant_distance_are_in_the_air_before_they_are_read() {
         );
         let learning = 3 * 4 * MIB * u64::from(run_kib > read_kib);
         let wasted = model.fetched - asked;
-        let ahead_max = STRIDE_RUNS_MAX as u64 * run_kib as u64 * KIB;
+        // Backwards without a gap, as much as was read.
+        let ahead_max = (STRIDE_RUNS_MAX as u64 * run_kib as u64 * KIB)
+            .max(u64::from(step_kib == -128) * asked);
         assert!(
             wasted <= learning + ahead_max,
             "{step_kib}: {wasted} wasted"
@@ -547,10 +549,10 @@ fn streams_in_any_order_fetch_every_byte_once() {
             let end = (offset + len).min((n % streams + 1) * length);
             model.read_at(offset..end, random.random_bool(0.5), Duration::ZERO);
         }
-        // A chance stride may cost one read's bytes.
+        // A chance stride may cost one read's bytes, a chance run backwards as many as it has.
         let wasted = model.fetched - length * streams;
         assert!(
-            wasted <= len,
+            wasted <= (8 * len).max(MIB),
             "seed {seed}: {streams} streams, depth {depth}, {len} bytes, {wasted} wasted"
         );
         assert!(model.blocks.is_empty());

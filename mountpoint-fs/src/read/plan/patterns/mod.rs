@@ -1,8 +1,10 @@
-//! Reads that are no plain sequence: constant strides, sparse scans, runs of like lengths.
+//! Reads that are no plain sequence: constant strides, sparse scans, runs of like lengths, copies
+//! out of mappings.
 //!
 //! Pure; the detectors know nothing of each other, nor of windows and blocks. [`Patterns`] shows
 //! each read to all of them and returns what each proposes.
 
+mod mapped_copy;
 mod run_length;
 mod sparse_scan;
 mod stride;
@@ -10,6 +12,7 @@ mod stride;
 use std::mem;
 use std::ops::Range;
 
+use self::mapped_copy::{Behind, MappedCopy};
 use self::run_length::RunLengthPredictor;
 use self::sparse_scan::SparseScan;
 use self::stride::Stride;
@@ -39,8 +42,8 @@ pub(super) struct SeenRead<'a> {
 /// What the detectors say of a read.
 #[derive(Debug, Default)]
 pub(super) struct Observation {
-    pub(super) proposals: [Option<Proposal>; 3],
-    /// Whether a stride gave up what was asked for ahead.
+    pub(super) proposals: [Option<Proposal>; 4],
+    /// Whether a detector gave up what it had asked for ahead.
     pub(super) has_given_up: bool,
 }
 
@@ -59,6 +62,7 @@ pub(super) struct Patterns {
 struct JumpPatterns {
     stride: Stride,
     scan: SparseScan,
+    copy: MappedCopy,
 }
 
 impl Patterns {
@@ -78,12 +82,13 @@ impl Patterns {
         let Some(jumps) = &mut self.jumps else {
             return Observation::default();
         };
+        let ends_copy = jumps.copy.go_on(read.range);
         jumps.scan.go_on(read.range);
         let run_end = jumps.stride.run_end(read.run_start);
         jumps.stride.go_on(read.range);
-        let is_within = run_end.is_some_and(|end| read.range.end <= end);
+        let is_within = ends_copy || run_end.is_some_and(|end| read.range.end <= end);
         Observation {
-            proposals: [is_within.then_some(Proposal::WithinRun), None, None],
+            proposals: [is_within.then_some(Proposal::WithinRun), None, None, None],
             has_given_up: false,
         }
     }
@@ -95,7 +100,8 @@ impl Patterns {
         } else {
             self.observe_run(read);
         }
-        let (stride, has_given_up) = if !read.is_alone || scan.is_some() {
+        let (copy, is_copy) = self.observe_copy(read);
+        let (stride, has_given_up) = if !read.is_alone || scan.is_some() || is_copy {
             // A reader at several places at once needs no read-ahead of a stride.
             (None, self.end_stride())
         } else if read.kind == AccessKind::First {
@@ -103,9 +109,9 @@ impl Patterns {
         } else {
             self.observe_stride(read)
         };
-        let run = self.run_that_begins(read);
+        let run = self.run_that_begins(read).filter(|_| !is_copy);
         Observation {
-            proposals: [scan, stride, run],
+            proposals: [scan, copy, stride, run],
             has_given_up,
         }
     }
@@ -122,6 +128,18 @@ impl Patterns {
         let is_worth = read.is_remote && !jumps.stride.is_sure();
         let run = jumps.scan.run().filter(|_| is_worth);
         run.map(Proposal::Scan)
+    }
+
+    /// What to ask for behind a reader that goes backwards, and whether the read belongs to a copy.
+    fn observe_copy(&mut self, read: &SeenRead<'_>) -> (Option<Proposal>, bool) {
+        // A fault waits for its pages: who reads at several places at once copies nothing.
+        if read.kind == AccessKind::First || !read.is_alone {
+            return (None, false);
+        }
+        let copy = &mut self.jumps.get_or_insert_default().copy;
+        let behind = copy.jump(read.range, read.is_remote, read.ahead_max);
+        let proposal = behind.map(|Behind { range, part }| Proposal::Backward(range, part));
+        (proposal, copy.is_sure() || copy.is_at_tail())
     }
 
     /// Learns from the stream that was left, unless that had come to the end of the object.
@@ -151,6 +169,13 @@ impl Patterns {
         (proposal, has_given_up)
     }
 
+    /// Ends the copy.
+    pub(super) fn end_copy(&mut self) {
+        if let Some(jumps) = &mut self.jumps {
+            jumps.copy.end();
+        }
+    }
+
     /// Ends the stride. Returns whether something was asked for ahead of it.
     pub(super) fn end_stride(&mut self) -> bool {
         let jumps = self.jumps.as_mut();
@@ -165,13 +190,17 @@ impl Patterns {
 
     /// How far a stream that began at `start` and has come to `end` may be asked ahead.
     pub(super) fn reach(&self, start: u64, end: u64) -> u64 {
+        let copy = self.jumps.as_ref().map(|jumps| &jumps.copy);
+        if let Some(end) = copy.and_then(|copy| copy.end_of(start, end)) {
+            return end;
+        }
         let run_lengths = self.run_lengths.as_ref();
         run_lengths.map_or(u64::MAX, |run_lengths| run_lengths.reach(start, end))
     }
 
-    /// Ranges that a stride has asked for and that were not read yet.
+    /// Ranges that a stride or a copy has asked for and that were not read yet.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let jumps = self.jumps.iter();
-        jumps.flat_map(|jumps| jumps.stride.asked_ahead())
+        jumps.flat_map(|jumps| jumps.stride.asked_ahead().chain(jumps.copy.asked_ahead()))
     }
 }
