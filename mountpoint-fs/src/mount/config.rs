@@ -92,8 +92,6 @@ impl MountConfig {
         let read = read_config(args, environment)?;
         let memory_max = read.memory_max;
         let mount = &args.mount;
-        let mut warnings = args.warnings();
-        warnings.extend_from_slice(&environment.warnings);
         Ok(Self {
             directory: args.directory.clone(),
             client,
@@ -119,7 +117,7 @@ impl MountConfig {
                 transport: environment.fuse_transport,
                 read_only: mount.read_only,
             },
-            warnings,
+            warnings: [args.warnings(), environment.warnings.clone()].concat(),
         })
     }
 }

@@ -89,9 +89,8 @@ impl Dispatcher {
                 return Answer::Nothing;
             }
             Operation::BatchForget(forgets) => {
-                for (node, count) in forgets.iter() {
-                    self.fs.forget(InodeNo(node), count);
-                }
+                let forget = |(node, count)| self.fs.forget(InodeNo(node), count);
+                forgets.iter().for_each(forget);
                 return Answer::Nothing;
             }
             // Access control lists, and the attributes of security modules.
@@ -99,12 +98,10 @@ impl Dispatcher {
                 return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
             }
             Operation::Unsupported(operation) => {
-                return unsupported(*operation)
-                    .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
+                let answer = |errno| Answer::Now(Reply::Failed(errno));
+                return unsupported(*operation).map_or(Answer::Nothing, answer);
             }
-            Operation::Mutate(mutation) => {
-                return self.mutate((ino, header.pid), mutation);
-            }
+            Operation::Mutate(mutation) => return self.mutate((ino, header.pid), mutation),
             Operation::Write {
                 handle,
                 offset,
