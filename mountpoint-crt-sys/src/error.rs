@@ -1,6 +1,7 @@
 //! Errors of the C library, sorted by the caller's next action.
 
 use std::fmt;
+use std::sync::Arc;
 
 use mountpoint_s3_crt_sys as sys;
 use sys::{
@@ -18,6 +19,11 @@ pub struct CrtError(Cause);
 enum Cause {
     Crt(i32),
     Own(OwnError),
+    /// TLS says why.
+    Tls {
+        code: i32,
+        text: Arc<str>,
+    },
 }
 
 /// Errors that this crate finds, not the CRT.
@@ -37,6 +43,8 @@ pub(crate) enum OwnError {
     Endpoint,
     /// The CA bundle cannot be used.
     CaBundle,
+    /// TLS cannot take its place between the socket and HTTP.
+    NoPlaceForTls,
 }
 
 /// The meaning of an error for the caller.
@@ -76,11 +84,19 @@ impl CrtError {
         Self(Cause::Crt(code))
     }
 
+    /// TLS failed, with C's number for that, for this reason.
+    pub(crate) fn tls(code: i32, reason: &str) -> Self {
+        Self(Cause::Tls {
+            code,
+            text: Arc::from(reason),
+        })
+    }
+
     /// The CRT's number; 0 for an error that this crate found.
     #[must_use]
     pub fn code(&self) -> i32 {
         match self.0 {
-            Cause::Crt(code) => code,
+            Cause::Crt(code) | Cause::Tls { code, .. } => code,
             Cause::Own(_) => 0,
         }
     }
@@ -89,7 +105,7 @@ impl CrtError {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.0 {
-            Cause::Crt(code) => {
+            Cause::Crt(code) | Cause::Tls { code, .. } => {
                 // SAFETY: asks about a number; any number may be asked about.
                 let text = unsafe { sys::aws_error_name(code) };
                 // SAFETY: the library keeps these texts for ever.
@@ -101,11 +117,12 @@ impl CrtError {
 
     /// The error's text.
     #[must_use]
-    pub fn text(&self) -> &'static str {
-        match self.0 {
+    pub fn text(&self) -> &str {
+        match &self.0 {
+            Cause::Tls { text, .. } => text,
             Cause::Crt(code) => {
                 // SAFETY: asks about a number; any number may be asked about.
-                let text = unsafe { sys::aws_error_str(code) };
+                let text = unsafe { sys::aws_error_str(*code) };
                 // SAFETY: the library keeps these texts for ever.
                 unsafe { static_text(text) }
             }
@@ -117,11 +134,11 @@ impl CrtError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
-            Cause::Crt(code) => kind_of(code),
+            Cause::Crt(code) | Cause::Tls { code, .. } => kind_of(code),
             Cause::Own(OwnError::Refused) => ErrorKind::Refused,
             Cause::Own(OwnError::LargeBody | OwnError::LargeHead) => ErrorKind::Response,
             Cause::Own(OwnError::ShortBody) => ErrorKind::Connection,
-            Cause::Own(OwnError::CaBundle) => ErrorKind::Tls,
+            Cause::Own(OwnError::CaBundle | OwnError::NoPlaceForTls) => ErrorKind::Tls,
             Cause::Own(_) => ErrorKind::Other,
         }
     }
@@ -150,6 +167,10 @@ impl OwnError {
             Self::CaBundle => (
                 "CA_BUNDLE",
                 "The CA bundle must be certificates in PEM form.",
+            ),
+            Self::NoPlaceForTls => (
+                "NO_PLACE_FOR_TLS",
+                "The CRT is not the version that this program was made for: it cannot speak TLS.",
             ),
             Self::Endpoint => (
                 "ENDPOINT",

@@ -27,7 +27,7 @@ mod tests;
 pub use auth::credentials::{Credentials, CredentialsReply, CredentialsSource};
 pub use auth::signing::Signing;
 pub use connection::proxy::ProxyOptions;
-pub use connection::tls::TlsOptions;
+pub use connection::tls::client::TlsOptions;
 pub use error::{CrtError, ErrorKind};
 pub use request::exchange::Cancel;
 pub use request::types::{

@@ -27,11 +27,6 @@ use crate::log;
 /// CPU time per byte; more than this gains nothing.
 const FRAGMENT_SIZE: usize = 512 << 10;
 
-/// Fragment size under TLS, whose records have up to 16 KiB: each record that is written takes a
-/// message of this size until the socket has it, and messages that the pool lacks are allocated.
-/// 512 KiB costs a fifth more CPU time when writing; reading costs the same from 32 KiB on.
-const FRAGMENT_SIZE_TLS: usize = 64 << 10;
-
 /// Host names whose addresses are remembered.
 const HOSTS_MAX: usize = 16;
 
@@ -49,9 +44,6 @@ pub struct RuntimeOptions {
     /// Counts the memory that the C library holds, for [`Runtime::native_bytes`]. Costs an atomic
     /// operation for each allocation, and leaks a few bytes for each runtime.
     pub count_memory: bool,
-    /// Whether connections are encrypted, which decides the fragment size. The first runtime of the
-    /// process decides for all.
-    pub is_tls: bool,
 }
 
 /// Event loops, resolver and bootstrap. Cheap to clone.
@@ -73,7 +65,7 @@ struct Shared {
 impl Runtime {
     /// Starts the library (once in the process) and a group of event loops.
     pub fn new(options: &RuntimeOptions) -> Result<Self, CrtError> {
-        init_library(options.is_tls);
+        init_library();
         let allocator = if options.count_memory {
             Allocator::counting()
         } else {
@@ -154,16 +146,11 @@ impl fmt::Debug for Runtime {
     }
 }
 
-fn init_library(is_tls: bool) {
-    let fragment_size = if is_tls {
-        FRAGMENT_SIZE_TLS
-    } else {
-        FRAGMENT_SIZE
-    };
+fn init_library() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         // SAFETY: nothing of the CRT runs yet, so nobody reads it at the same time.
-        unsafe { sys::g_aws_channel_max_fragment_size = fragment_size };
+        unsafe { sys::g_aws_channel_max_fragment_size = FRAGMENT_SIZE };
         // SAFETY: the default allocator lives for ever. Never cleaned up, which would race with
         // exiting threads.
         unsafe { sys::aws_s3_library_init(Allocator::plain().as_ptr()) };

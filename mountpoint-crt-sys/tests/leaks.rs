@@ -201,9 +201,7 @@ fn a_client_that_could_not_be_made_leaks_nothing() {
         ..good.clone()
     };
     assert!(Client::new(&runtime, &unknown).is_err());
-    let tls = TlsOptions {
-        ca_bundle: Some(b"none".to_vec()),
-    };
+    let tls = TlsOptions::new(Some(b"none".to_vec()));
     let bad = ClientOptions {
         tls,
         endpoint: "https://localhost".into(),

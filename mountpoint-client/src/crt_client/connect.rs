@@ -85,7 +85,9 @@ pub(super) async fn connect_at(
         network_gbps,
         ..
     } = resolved;
-    let address = address(&endpoint, options.proxy.for_url(&endpoint.origin));
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    let address = address(&endpoint, proxy);
+    let is_proxy_tls = proxy.is_some_and(|proxy| proxy.options().is_tls);
     let probe = Probe::new(&clients.sdk, &options.bucket, &address);
     let on_all = |connections: u32| connections as usize * clients.data.count();
     Ok(Core {
@@ -101,6 +103,7 @@ pub(super) async fn connect_at(
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
         address,
+        is_proxy_tls,
         endpoint,
         headers: clients.headers,
         encryption: EncryptionProof::default(),
@@ -159,7 +162,7 @@ impl RequestClients {
         let connections = options.connections(resolved.network_gbps);
         let plan = client_options(options, endpoint, credentials.as_ref(), connections);
         let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
-        let data = data_clients(options, endpoint, &plan, interfaces, keeper)?;
+        let data = data_clients(options, &plan, interfaces, keeper)?;
         Ok(Self {
             headers,
             credentials,
@@ -178,10 +181,9 @@ fn retry_policy(options: &CrtClientOptions) -> RetryPolicy {
     }
 }
 
-fn runtime_options(options: &CrtClientOptions, endpoint: &Endpoint) -> RuntimeOptions {
+fn runtime_options(options: &CrtClientOptions) -> RuntimeOptions {
     RuntimeOptions {
         event_loop_threads: options.event_loop_threads,
-        is_tls: endpoint.is_tls(),
         ..RuntimeOptions::default()
     }
 }
@@ -292,12 +294,11 @@ fn is_of_aws(options: &CrtClientOptions) -> bool {
 
 fn data_clients(
     options: &CrtClientOptions,
-    endpoint: &Endpoint,
     client: &ClientOptions,
     interfaces: Arc<Interfaces>,
     keeper: Arc<Keeper>,
 ) -> Result<DataClients, ClientError> {
-    let runtime = Runtime::new(&runtime_options(options, endpoint)).map_err(|error| {
+    let runtime = Runtime::new(&runtime_options(options)).map_err(|error| {
         ClientError::new(
             ErrorKind::InvalidRequest,
             format!("cannot start the AWS Common Runtime: {error}"),
@@ -321,9 +322,7 @@ fn client_options(
     ClientOptions {
         endpoint: endpoint.origin.clone(),
         signing,
-        tls: TlsOptions {
-            ca_bundle: options.ca_bundle.clone(),
-        },
+        tls: TlsOptions::new(options.ca_bundle.clone()),
         throughput_target_gbps: f64::from(connections) * GBPS_PER_CONNECTION,
         part_size_max: options.part_size_max,
         connect_timeout: CONNECT_TIMEOUT,

@@ -117,11 +117,6 @@ impl Endpoint {
         format!("{}/", self.path_prefix)
     }
 
-    /// Whether connections are encrypted.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.origin.starts_with("https://")
-    }
-
     /// Whether nothing on the way to Amazon S3 can send a request twice: no proxy looks into TLS.
     pub(crate) fn is_amazon_itself(&self) -> bool {
         let host = self.origin.strip_prefix("https://").unwrap_or_default();

@@ -30,6 +30,10 @@ impl Endpoint {
         check(unsafe {
             sys::aws_uri_init_parse(&raw mut *uri, allocator.as_ptr(), &raw const text)
         })?;
+        // C takes port 80 where none is named and it does no TLS itself.
+        if is_tls && uri.port == 0 {
+            uri.port = HTTPS_PORT;
+        }
         Ok(Self {
             uri,
             authority: authority.to_owned(),
@@ -46,6 +50,21 @@ impl Endpoint {
         &self.authority
     }
 
+    /// The name or address, an IPv6 address without brackets.
+    pub(crate) fn host(&self) -> &str {
+        let host = self
+            .authority
+            .rsplit_once(':')
+            .map_or(&*self.authority, |(host, port)| {
+                if port.bytes().all(|byte| byte.is_ascii_digit()) {
+                    host
+                } else {
+                    &self.authority
+                }
+            });
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     pub(crate) fn is_tls(&self) -> bool {
         self.is_tls
     }
@@ -57,6 +76,8 @@ impl Drop for Endpoint {
         unsafe { sys::aws_uri_clean_up(&raw mut *self.uri) };
     }
 }
+
+const HTTPS_PORT: u32 = 443;
 
 /// The authority without the scheme's own port, and whether the scheme is https.
 fn split(endpoint: &str) -> Option<(&str, bool)> {

@@ -8,7 +8,7 @@ use std::fmt;
 use mountpoint_s3_crt_sys as sys;
 use sys::aws_http_proxy_connection_type as connection_type;
 
-use super::tls::TlsConnectionOptions;
+use super::proxy_tls::TlsConnectionOptions;
 use crate::ffi::cursor;
 
 /// Where a client's connections go first. A server behind TLS is reached by CONNECT, others by

@@ -17,7 +17,6 @@
 //! `Table` is written down from the header of the version that `hook::CRATE_VERSION` names; where
 //! something is not what it should be there, bytes are copied as C does it.
 
-use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
@@ -25,6 +24,13 @@ use bytes::Bytes;
 use mountpoint_s3_crt_sys as sys;
 use parking_lot::Mutex;
 
+use super::message::{self, Loan};
+#[cfg(test)]
+use super::moved;
+use super::socket_table::{
+    Cleanup, Functions, Socket, Table, Written, aws_socket_handler_get_socket, fail,
+};
+use super::tls::wire::{PlainWrite, TlsWire};
 use crate::ffi::guard;
 
 /// Bytes that are read at once while the head of an answer is awaited that is likely long: what
@@ -35,52 +41,20 @@ const HEAD_READ: usize = 16 << 10;
 /// copying so many.
 const LONG_ANSWER: u64 = 128 << 10;
 
-/// `aws_socket_vtable`: functions of which only three are called from here.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Table {
-    cleanup: Option<Cleanup>,
-    /// From `socket_connect_fn` to `socket_subscribe_to_readable_events_fn`.
-    _until_read: [*const libc::c_void; 10],
-    read: Option<Read>,
-    write: Option<Write>,
-    /// From `socket_get_error_fn` to `socket_get_server_name_fn`.
-    _after_write: [*const libc::c_void; 6],
-}
-
-/// `aws_socket`, as far as it is looked at.
-#[repr(C)]
-struct Socket {
-    table: *const Table,
-}
-
-type Cleanup = unsafe extern "C" fn(*mut Socket);
-type Read = unsafe extern "C" fn(*mut Socket, *mut sys::aws_byte_buf, *mut usize) -> libc::c_int;
-type Write = unsafe extern "C" fn(
-    *mut Socket,
-    *const sys::aws_byte_cursor,
-    Option<Written>,
-    *mut libc::c_void,
-) -> libc::c_int;
-type Written = unsafe extern "C" fn(*mut Socket, libc::c_int, usize, *mut libc::c_void);
-type Release = unsafe extern "C" fn(*mut sys::aws_allocator, *mut libc::c_void);
-
-unsafe extern "C" {
-    /// The socket of a socket handler, which is the first handler of every channel.
-    fn aws_socket_handler_get_socket(handler: *const sys::aws_channel_handler) -> *const Socket;
-}
-
 /// The data behind a socket: its table, and the destination of its bytes.
 #[repr(C)]
 pub(crate) struct Link {
     /// The target of the socket's pointer. First, so that it leads to the whole.
     table: Table,
     original: *const Table,
-    channel: *const sys::aws_channel,
-    read: Read,
-    write: Write,
+    channel: *mut sys::aws_channel,
+    functions: Functions,
     cleanup: Cleanup,
     state: Mutex<TransferState>,
+    /// The message that has the request's memory.
+    loan: Arc<Loan>,
+    /// TLS, if the connection's client speaks it.
+    wire: OnceLock<Arc<TlsWire>>,
 }
 
 // SAFETY: used on one thread until the clean-up; what changes is behind a lock.
@@ -96,8 +70,6 @@ struct TransferState {
     body_left: Option<u64>,
     /// Whether the last answer was long.
     is_long: bool,
-    /// The buffer of the message that has the request's memory.
-    lent: Option<NonNull<u8>>,
     /// Bytes that the message to be written next lacks.
     outgoing: Option<Outgoing>,
 }
@@ -124,7 +96,37 @@ struct Outgoing {
 pub(crate) unsafe fn link<'a>(connection: *mut sys::aws_http_connection) -> Option<&'a Link> {
     // SAFETY: the caller's contract.
     let (socket, channel) = unsafe { socket_of(connection) }?;
-    // SAFETY: alive as long as its connection.
+    // SAFETY: as above.
+    unsafe { link_of_socket(socket, channel) }
+}
+
+/// The link of the socket of a handler, which is made if there is none.
+///
+/// # Safety
+///
+/// `handler` is the first of `channel`, both are alive, and this is their event loop's thread. The
+/// link lives as long as the socket.
+pub(super) unsafe fn link_behind_handler<'a>(
+    handler: *mut sys::aws_channel_handler,
+    channel: *mut sys::aws_channel,
+) -> Option<&'a Link> {
+    // SAFETY: a client's channel begins with the handler of its socket.
+    let socket = unsafe { aws_socket_handler_get_socket(handler) }.cast_mut();
+    if socket.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { link_of_socket(socket, channel) }
+}
+
+/// # Safety
+///
+/// The socket and its channel are alive, and this is their event loop's thread.
+unsafe fn link_of_socket<'a>(
+    socket: *mut Socket,
+    channel: *mut sys::aws_channel,
+) -> Option<&'a Link> {
+    // SAFETY: the caller's contract.
     let table = unsafe { (*socket).table };
     // SAFETY: a table that C made, or a link's.
     if let Some(link) = unsafe { link_behind(table) } {
@@ -132,21 +134,27 @@ pub(crate) unsafe fn link<'a>(connection: *mut sys::aws_http_connection) -> Opti
     }
     // SAFETY: as above.
     let current = unsafe { table.as_ref() }?;
-    let (read_of_c, write_of_c) = (current.read?, current.write?);
+    let functions = Functions {
+        close: current.close?,
+        read: current.read?,
+        write: current.write?,
+    };
     let cleanup_of_c = current.cleanup?;
     let link = Arc::into_raw(Arc::new(Link {
         table: Table {
             cleanup: Some(cleanup),
+            close: Some(close),
             read: Some(read),
             write: Some(write),
             ..*current
         },
         original: table,
         channel,
-        read: read_of_c,
-        write: write_of_c,
+        functions,
         cleanup: cleanup_of_c,
         state: Mutex::default(),
+        loan: Arc::default(),
+        wire: OnceLock::new(),
     }));
     // SAFETY: nobody else uses the socket at this time; its `cleanup` takes the link back.
     unsafe { (*socket).table = link.cast::<Table>() };
@@ -177,7 +185,7 @@ pub(crate) unsafe fn existing_link<'a>(
 /// As for [`link`].
 unsafe fn socket_of(
     connection: *mut sys::aws_http_connection,
-) -> Option<(*mut Socket, *const sys::aws_channel)> {
+) -> Option<(*mut Socket, *mut sys::aws_channel)> {
     if connection.is_null() {
         return None;
     }
@@ -201,11 +209,11 @@ unsafe fn socket_of(
 ///
 /// `table` is a socket's, or null.
 unsafe fn link_behind<'a>(table: *const Table) -> Option<&'a Link> {
-    let ours: Read = read;
+    let ours: Cleanup = cleanup;
     // SAFETY: the caller's contract.
-    let reads = unsafe { table.as_ref() }?.read?;
+    let cleans_up = unsafe { table.as_ref() }?.cleanup?;
     // SAFETY: only a link's table has this function, and it is the link's first field.
-    ptr::fn_addr_eq(reads, ours).then(|| unsafe { &*table.cast::<Link>() })
+    ptr::fn_addr_eq(cleans_up, ours).then(|| unsafe { &*table.cast::<Link>() })
 }
 
 /// # Safety
@@ -217,6 +225,11 @@ unsafe fn link_of(socket: *mut Socket) -> *const Link {
 }
 
 impl Link {
+    /// Makes everything that is read and written from now on TLS. False if it is another's already.
+    pub(super) fn secure(&self, wire: &Arc<TlsWire>) -> bool {
+        Arc::ptr_eq(self.wire.get_or_init(|| Arc::clone(wire)), wire)
+    }
+
     /// The head of an answer has come, with a body of so many bytes, if it says so.
     pub(crate) fn answer_begins(&self, body_len: Option<u64>) {
         let mut state = self.state.lock();
@@ -279,6 +292,19 @@ unsafe extern "C" fn cleanup(socket: *mut Socket) {
     guard(|| drop(link));
 }
 
+unsafe extern "C" fn close(socket: *mut Socket) -> libc::c_int {
+    // SAFETY: called through the link's table.
+    let link = unsafe { link_of(socket) };
+    // SAFETY: alive as long as the socket.
+    let this = unsafe { &*link };
+    if let Some(wire) = this.wire.get() {
+        // SAFETY: C closes a connection's socket on its event loop.
+        unsafe { wire.close(&this.functions, socket) };
+    }
+    // SAFETY: C's call.
+    unsafe { (this.functions.close)(socket) }
+}
+
 unsafe extern "C" fn read(
     socket: *mut Socket,
     buffer: *mut sys::aws_byte_buf,
@@ -289,27 +315,28 @@ unsafe extern "C" fn read(
     // SAFETY: alive as long as the socket.
     let this = unsafe { &*link };
     // SAFETY: C's own arguments: the socket's handler is the only one that reads, into a message.
-    let message = unsafe { adopt(this, buffer) };
+    let message = unsafe { message::adopt(this.channel, buffer) };
     // SAFETY: as above.
     let buffer = unsafe { &mut *buffer };
-    let (target, is_long) = {
+    let (target, is_head, is_long) = {
         let state = this.state.lock();
         let target = state
             .target
-            .filter(|_| state.lent.is_none() && buffer.len == 0);
-        (target, state.is_long && state.body_left.is_none())
+            .filter(|_| !this.loan.is_open() && buffer.len == 0);
+        (target, state.body_left.is_none(), state.is_long)
     };
     let Some((target, message)) = target.zip(message) else {
-        let capacity = if is_long {
+        let capacity = if is_head && is_long && this.wire.get().is_none() {
             buffer.capacity.min(buffer.len + HEAD_READ)
         } else {
             buffer.capacity
         };
         let whole = std::mem::replace(&mut buffer.capacity, capacity);
-        // SAFETY: C's call, into a part of the buffer.
-        let result = unsafe { (this.read)(socket, buffer, amount) };
+        // SAFETY: into a part of the buffer.
+        let result = unsafe { fill(this, socket, buffer, is_head) };
         buffer.capacity = whole;
-        return result;
+        // SAFETY: C's own argument.
+        return unsafe { read_result(result, amount) };
     };
     let mut into = sys::aws_byte_buf {
         len: 0,
@@ -317,71 +344,55 @@ unsafe extern "C" fn read(
         capacity: target.len.min(buffer.capacity),
         allocator: ptr::null_mut(),
     };
-    // SAFETY: C's call; the target is the request's own memory.
-    let result = unsafe { (this.read)(socket, &raw mut into, amount) };
-    if result == sys::AWS_OP_SUCCESS && into.len > 0 {
+    // SAFETY: the target is the request's own memory.
+    let result = unsafe { fill(this, socket, &mut into, false) };
+    if result.is_ok() && into.len > 0 {
         #[cfg(test)]
         moved::note(into.buffer, into.len);
-        this.state.lock().lent = NonNull::new(buffer.buffer);
-        buffer.buffer = into.buffer;
-        buffer.len = into.len;
-        // SAFETY: the socket has a reference.
-        unsafe { Arc::increment_strong_count(link) };
-        // SAFETY: C uses the user data of no message that it reads.
-        unsafe { (*message).user_data = link.cast_mut().cast() };
+        // SAFETY: the message that was adopted above; its target stays until it is released.
+        unsafe { this.loan.open(message, &into) };
     }
-    result
+    // SAFETY: C's own argument.
+    unsafe { read_result(result, amount) }
 }
 
-/// The message that `buffer` is the data of, with its end in our hands: it is cleared no more.
+/// Reads into the rest of `into`: what the socket has, or what TLS makes of it; with TLS one record
+/// at most if `is_head`, since what comes with a head is copied.
 ///
 /// # Safety
 ///
-/// `buffer` is the data of a message.
-unsafe fn adopt(link: &Link, buffer: *mut sys::aws_byte_buf) -> Option<*mut sys::aws_io_message> {
-    let offset = offset_of!(sys::aws_io_message, message_data);
-    // SAFETY: the caller's contract.
-    let message = unsafe { buffer.byte_sub(offset) }.cast::<sys::aws_io_message>();
-    // SAFETY: as above.
-    let owner = unsafe { (*message).owning_channel };
-    // SAFETY: as above.
-    let allocator = unsafe { (*message).allocator };
-    if !ptr::eq(owner, link.channel) || allocator.is_null() {
-        return None;
+/// On the event loop of the link's socket; `into` has memory that is the caller's.
+unsafe fn fill(
+    link: &Link,
+    socket: *mut Socket,
+    into: &mut sys::aws_byte_buf,
+    is_head: bool,
+) -> Result<usize, libc::c_int> {
+    if let Some(wire) = link.wire.get() {
+        // SAFETY: the caller's contract.
+        return unsafe { wire.read(&link.functions, socket, into, is_head) };
     }
-    // SAFETY: the message's own record of its pool; C writes it anew for each message.
-    let release = unsafe { &mut (*allocator).mem_release };
-    let current = (*release)?;
-    let known = *RELEASE_OF_C.get_or_init(|| current);
-    if !ptr::fn_addr_eq(known, current) {
-        return None;
+    let mut len = 0;
+    // SAFETY: C's call.
+    match unsafe { (link.functions.read)(socket, into, &raw mut len) } {
+        sys::AWS_OP_SUCCESS => Ok(len),
+        failed => Err(failed),
     }
-    *release = Some(release_message);
-    Some(message)
 }
 
-/// How messages go back to C's pool.
-static RELEASE_OF_C: OnceLock<Release> = OnceLock::new();
-
-unsafe extern "C" fn release_message(
-    allocator: *mut sys::aws_allocator,
-    message: *mut libc::c_void,
-) {
-    // SAFETY: C releases a message with its own record of its pool.
-    let this = unsafe { &mut *message.cast::<sys::aws_io_message>() };
-    let link = std::mem::replace(&mut this.user_data, ptr::null_mut());
-    if !link.is_null() {
-        // SAFETY: the reference that `read` has put there.
-        let link = unsafe { Arc::from_raw(link.cast_const().cast::<Link>()) };
-        if let Some(own) = link.state.lock().lent.take() {
-            this.message_data.buffer = own.as_ptr();
+/// C's result, and its out parameter.
+///
+/// # Safety
+///
+/// `amount` is C's own argument.
+unsafe fn read_result(result: Result<usize, libc::c_int>, amount: *mut usize) -> libc::c_int {
+    match result {
+        Ok(len) => {
+            // SAFETY: the caller's contract.
+            unsafe { *amount = len };
+            sys::AWS_OP_SUCCESS
         }
-    }
-    // So C has nothing to clear.
-    this.message_data.len = 0;
-    if let Some(release) = RELEASE_OF_C.get() {
-        // SAFETY: C's call.
-        unsafe { release(allocator, message) };
+        Err(failed) => failed,
     }
 }
 
@@ -402,44 +413,80 @@ unsafe extern "C" fn write(
     let link = unsafe { link_of(socket) };
     // SAFETY: alive as long as the socket.
     let this = unsafe { &*link };
-    let Some(outgoing) = this.state.lock().outgoing.take() else {
+    let outgoing = this.state.lock().outgoing.take();
+    let is_whole = outgoing.is_none();
+    if is_whole && this.wire.get().is_none() {
         // SAFETY: C's call.
-        return unsafe { (this.write)(socket, data, written, user_data) };
-    };
+        return unsafe { (this.functions.write)(socket, data, written, user_data) };
+    }
     // SAFETY: C's own argument.
     let data = unsafe { *data };
-    let Some(head_len) = head_len(&data, &outgoing) else {
-        // Never seen: the message that was left incomplete is another one.
-        let code = sys::aws_common_error::AWS_ERROR_INVALID_STATE as i32;
-        // SAFETY: sets a thread-local number.
-        return unsafe { sys::aws_raise_error(code) };
+    let head_len = match &outgoing {
+        None => Some(data.len),
+        Some(outgoing) => head_len(&data, outgoing),
     };
-    if head_len > 0 {
-        let head = sys::aws_byte_cursor {
-            len: head_len,
-            ptr: data.ptr,
-        };
+    let Some(head_len) = head_len else {
+        // Never seen: the message that was left incomplete is another one.
+        return fail(sys::aws_common_error::AWS_ERROR_INVALID_STATE as i32);
+    };
+    let head = sys::aws_byte_cursor {
+        len: head_len,
+        ptr: data.ptr,
+    };
+    let body = outgoing.map_or_else(Bytes::new, |outgoing| outgoing.bytes);
+    #[cfg(test)]
+    moved::note(body.as_ptr(), body.len());
+    let Some(wire) = this.wire.get() else {
+        // SAFETY: C's own arguments.
+        return unsafe { write_parts(this, socket, head, body, (written, user_data)) };
+    };
+    let write = PlainWrite {
+        head,
+        body,
+        written,
+        user_data,
+    };
+    // SAFETY: C's own arguments: the message lives until it is told that it is written.
+    match unsafe { wire.write(&this.functions, socket, this.channel, write) } {
+        Ok(()) => sys::AWS_OP_SUCCESS,
+        Err(failed) => failed,
+    }
+}
+
+/// Writes the beginning of a message, and then its end, which lies elsewhere.
+///
+/// # Safety
+///
+/// As C calls the function of a socket's table; `head` lives until the writer is told.
+unsafe fn write_parts(
+    this: &Link,
+    socket: *mut Socket,
+    head: sys::aws_byte_cursor,
+    bytes: Bytes,
+    (written, user_data): (Option<Written>, *mut libc::c_void),
+) -> libc::c_int {
+    if head.len > 0 {
         // SAFETY: C's call; the message lives until its second half is written. Without user data
         // nobody is told.
-        let result = unsafe { (this.write)(socket, &raw const head, written, ptr::null_mut()) };
+        let result =
+            unsafe { (this.functions.write)(socket, &raw const head, written, ptr::null_mut()) };
         if result != sys::AWS_OP_SUCCESS {
             return result;
         }
     }
     let body = sys::aws_byte_cursor {
-        len: outgoing.bytes.len(),
-        ptr: outgoing.bytes.as_ptr().cast_mut(),
+        len: bytes.len(),
+        ptr: bytes.as_ptr().cast_mut(),
     };
-    #[cfg(test)]
-    moved::note(body.ptr, body.len);
     let writing = Box::into_raw(Box::new(Writing {
         written,
         user_data,
-        _bytes: outgoing.bytes,
+        _bytes: bytes,
     }));
     // SAFETY: C's call; the bytes live until `body_written`.
-    let result =
-        unsafe { (this.write)(socket, &raw const body, Some(body_written), writing.cast()) };
+    let result = unsafe {
+        (this.functions.write)(socket, &raw const body, Some(body_written), writing.cast())
+    };
     if result != sys::AWS_OP_SUCCESS {
         // SAFETY: a write that fails at once is not told of.
         let writing = unsafe { Box::from_raw(writing) };
@@ -465,33 +512,10 @@ unsafe extern "C" fn body_written(
     let (told, user_data) = (writing.written, writing.user_data);
     // The last owner of the bytes gives memory back.
     guard(|| drop(writing));
-    if let Some(message) = NonNull::new(user_data.cast::<sys::aws_io_message>()) {
-        // So C has nothing to clear.
-        // SAFETY: the socket's handler writes messages, and is told of each by it.
-        unsafe { (*message.as_ptr()).message_data.len = 0 };
-    }
+    // SAFETY: the socket's handler writes messages, and is told of each by it.
+    unsafe { message::clear_nothing(user_data) };
     if let Some(written) = told {
         // SAFETY: the handler's own call.
         unsafe { written(socket, error_code, len, user_data) };
-    }
-}
-
-/// Counters of bytes that were read to their destination and written from their place.
-#[cfg(test)]
-pub(crate) mod moved {
-    use parking_lot::Mutex;
-
-    static PIECES: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
-
-    pub(crate) fn note(start: *const u8, len: usize) {
-        PIECES.lock().push((start.addr(), len));
-    }
-
-    /// Bytes of this memory that were, and forgets them.
-    pub(crate) fn take(start: *const u8, len: usize) -> usize {
-        let memory = start.addr()..start.addr() + len;
-        let pieces = &mut *PIECES.lock();
-        let ours = pieces.extract_if(.., |(start, _)| memory.contains(start));
-        ours.map(|(_, len)| len).sum()
     }
 }

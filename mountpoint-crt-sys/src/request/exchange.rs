@@ -24,6 +24,7 @@ use super::head::read_head;
 use super::types::{HEAD_MAX, ResponseHead};
 use crate::CrtError;
 use crate::block::Unfilled;
+use crate::connection::tls::client::TlsClient;
 use crate::error::OwnError;
 use crate::ffi::{Handle, bytes_at, guard};
 
@@ -59,8 +60,10 @@ pub(crate) trait Exchange: Send + Sync {
 pub(crate) struct Running {
     exchange: Box<dyn Exchange>,
     slot: Arc<Slot>,
+    /// TLS, if all that is sent for it must be encrypted.
+    tls: Option<Arc<TlsClient>>,
     /// Why this side ended it.
-    aborted: OnceLock<OwnError>,
+    aborted: OnceLock<CrtError>,
     /// Bytes of headers that have come.
     head_len: AtomicUsize,
 }
@@ -77,8 +80,7 @@ pub struct Cancel {
 impl Cancel {
     /// Cancels unless the request has finished. Costs the connection. Any thread, any number of
     /// times; returns at once. The request ends soon on a CRT thread, but while it waits for a
-    /// connection only when that attempt ends: within the connect timeout, or up to 30 seconds
-    /// after a TLS negotiation that failed.
+    /// connection only when that attempt ends, within the connect timeout.
     pub fn cancel(&self) {
         let slot = self.slot.0.lock();
         if let Some(meta_request) = &*slot {
@@ -120,6 +122,7 @@ pub(crate) unsafe fn start(
     client: *mut sys::aws_s3_client,
     mut options: sys::aws_s3_meta_request_options,
     delivery: Delivery,
+    tls: Option<Arc<TlsClient>>,
     exchange: Box<dyn Exchange>,
     show: impl FnOnce(*mut sys::aws_s3_meta_request),
 ) -> Result<Cancel, (CrtError, Box<dyn Exchange>)> {
@@ -127,6 +130,7 @@ pub(crate) unsafe fn start(
     let running = Running {
         exchange,
         slot: Arc::clone(&slot),
+        tls,
         aborted: OnceLock::new(),
         head_len: AtomicUsize::new(0),
     };
@@ -190,6 +194,17 @@ impl Running {
         guard(|| self.exchange.outgoing()).flatten()
     }
 
+    /// TLS, if all that is sent for it must be encrypted.
+    pub(crate) fn tls(&self) -> Option<&Arc<TlsClient>> {
+        self.tls.as_ref()
+    }
+
+    /// Names the reason why the request is about to fail.
+    pub(crate) fn fails_because(&self, reason: CrtError) {
+        // The first reason counts.
+        drop(self.aborted.set(reason));
+    }
+
     /// So many bytes of headers have come. The result is C's: not zero ends the request.
     pub(crate) fn headers(&self, len: usize) -> libc::c_int {
         let before = self.head_len.fetch_add(len, Ordering::Relaxed);
@@ -213,8 +228,7 @@ impl Running {
         match guard(call).unwrap_or(Err(OwnError::Panicked)) {
             Ok(()) => sys::AWS_OP_SUCCESS,
             Err(reason) => {
-                // The first reason counts.
-                let _ = self.aborted.set(reason);
+                self.fails_because(reason.into());
                 // SAFETY: sets a thread-local number.
                 unsafe { sys::aws_raise_error(CANCELLED) }
             }
@@ -222,7 +236,7 @@ impl Running {
     }
 
     fn finish(&self, error_code: i32) {
-        let aborted = self.aborted.get().map(|reason| CrtError::from(*reason));
+        let aborted = self.aborted.get().cloned();
         let error = aborted.or_else(|| (error_code != 0).then(|| CrtError::from_code(error_code)));
         self.exchange.finished(error);
     }

@@ -22,7 +22,9 @@ use crate::auth::express;
 use crate::auth::signing::Signer;
 use crate::block::BlockFill;
 use crate::connection::endpoint::Endpoint;
-use crate::connection::tls::TlsConnectionOptions;
+use crate::connection::proxy_tls::TlsConnectionOptions;
+use crate::connection::tls::client::{TlsClient, TlsOptions};
+use crate::error::OwnError;
 use crate::ffi::{Handle, cursor};
 use crate::request::buffer_pool::new_pool;
 use crate::request::exchange::{Cancel, Delivery, Exchange, start};
@@ -31,7 +33,6 @@ use crate::request::head::RequestHead;
 use crate::request::send::Send;
 use crate::{
     CrtError, GetHandler, Message, ProxyOptions, RangedGet, Runtime, SendHandler, Signing,
-    TlsOptions,
 };
 
 /// The CRT derives sizes of its own from its memory limit, none of which is used: blocks are the
@@ -74,6 +75,8 @@ struct Shared {
     client: Handle<sys::aws_s3_client>,
     delivery: Delivery,
     endpoint: Endpoint,
+    /// None if the server speaks no TLS, or C does it (through a proxy that speaks TLS itself).
+    tls: Option<Arc<TlsClient>>,
     part_size_max: usize,
     runtime: Runtime,
 }
@@ -92,12 +95,22 @@ impl Client {
         wanted: Delivery,
     ) -> Result<Self, CrtError> {
         let endpoint = Endpoint::new(runtime.allocator(), &options.endpoint)?;
+        let is_proxy_tls = options.proxy.as_ref().is_some_and(|proxy| proxy.is_tls);
+        let tls = (endpoint.is_tls() && !is_proxy_tls)
+            .then(|| {
+                let handshake_max = options.connect_timeout * TLS_ROUND_TRIPS;
+                options.tls.client(endpoint.host(), handshake_max)
+            })
+            .transpose()?;
         let client = new_client(runtime, options, &endpoint)?;
         let delivery = match wanted {
             // SAFETY: new, made from the runtime's bootstrap.
-            Delivery::Hooked => unsafe { hook::install(client.as_ptr(), runtime) },
+            Delivery::Hooked => unsafe { hook::install(client.as_ptr(), runtime, tls.is_some()) },
             Delivery::AtTheEnd => Delivery::AtTheEnd,
         };
+        if tls.is_some() && delivery != Delivery::Hooked {
+            return Err(OwnError::NoPlaceForTls.into());
+        }
         let (part_size_max, runtime) = (options.part_size_max, runtime.clone());
         Ok(Self {
             shared: Arc::new(Shared {
@@ -105,6 +118,7 @@ impl Client {
                 client,
                 delivery,
                 endpoint,
+                tls,
                 part_size_max,
                 runtime,
             }),
@@ -220,7 +234,16 @@ impl Shared {
                 let client = self.client.as_ptr();
                 // SAFETY: the client, the endpoint and the message are alive; a body is owned by
                 // the exchange.
-                unsafe { start(client, options, self.delivery, exchange, keep) }
+                unsafe {
+                    start(
+                        client,
+                        options,
+                        self.delivery,
+                        self.tls.clone(),
+                        exchange,
+                        keep,
+                    )
+                }
             }
             Err(error) => Err((error, exchange)),
         };
@@ -243,17 +266,20 @@ fn new_client(
     let signer = Signer::new(allocator, &options.signing)?;
     let signing_config = signer.config();
     let retry_strategy = no_retry(allocator)?;
+    let proxy = options.proxy.as_ref();
     let new_tls = || {
         let negotiation_max = options.connect_timeout * TLS_ROUND_TRIPS;
-        TlsConnectionOptions::new(allocator, &options.tls, negotiation_max)
+        TlsConnectionOptions::new(allocator, options.tls.ca_bundle(), negotiation_max)
     };
-    let tls = endpoint.is_tls().then(new_tls).transpose()?;
-    let proxy = options.proxy.as_ref();
     let proxy_tls = proxy
         .filter(|proxy| proxy.is_tls)
         .map(|proxy| new_tls()?.named(allocator, &proxy.host))
         .transpose()?;
-    let proxy = proxy.map(|proxy| proxy.to_c(proxy_tls.as_ref(), tls.is_some()));
+    // Behind a proxy that speaks TLS, C does all of it.
+    let tls = (endpoint.is_tls() && proxy_tls.is_some())
+        .then(new_tls)
+        .transpose()?;
+    let proxy = proxy.map(|proxy| proxy.to_c(proxy_tls.as_ref(), endpoint.is_tls()));
     let interfaces: Vec<_> = options
         .network_interface
         .iter()

@@ -14,6 +14,9 @@
 //!   released at once. The client's end stays balanced: it releases the reference that we put
 //!   there, and it waits for the second group's end, which comes (now or later) through the
 //!   callback that C itself has registered.
+//! - **TLS.** The callbacks of a client that speaks TLS put it into the connection's socket before
+//!   the first byte goes there ([`crate::connection::socket_handler`]), and refuse the request
+//!   where that cannot be.
 //! - **Host count.** C asks the resolver on every step of its scheduler whether the host has an
 //!   address yet, only to start slowly when it has none. A constant answers instead.
 //! - **Idle connections.** A request tells the endpoint whose connections it uses
@@ -32,6 +35,9 @@ use crate::connection::body_stream::replace_body;
 use crate::connection::head_limit;
 use crate::connection::socket;
 use crate::connection::socket::Link;
+use crate::connection::socket_handler::{secure, tls_failure};
+use crate::connection::socket_table::fail;
+use crate::error::OwnError;
 use crate::ffi::{Handle, bytes_at, check, cursor};
 use crate::request::exchange::{Delivery, Running, running};
 use crate::request::head::read_head;
@@ -47,10 +53,16 @@ const LEND_MIN: usize = 64 << 10;
 
 /// Installs the hook. The client must be new.
 ///
+/// With `is_tls` a client that it cannot be installed for must send nothing.
+///
 /// # Safety
 ///
 /// `client` is alive, made from `runtime`'s bootstrap, and nobody else knows it yet.
-pub(crate) unsafe fn install(client: *mut sys::aws_s3_client, runtime: &Runtime) -> Delivery {
+pub(crate) unsafe fn install(
+    client: *mut sys::aws_s3_client,
+    runtime: &Runtime,
+    is_tls: bool,
+) -> Delivery {
     // SAFETY: alive, and set when it was made.
     let table = unsafe { (*client).vtable };
     // SAFETY: as above.
@@ -69,7 +81,7 @@ pub(crate) unsafe fn install(client: *mut sys::aws_s3_client, runtime: &Runtime)
         return Delivery::AtTheEnd;
     }
     // SAFETY: a complete table, checked above.
-    let Some(hooked) = (unsafe { hooked_table(table) }) else {
+    let Some(hooked) = (unsafe { hooked_table(table, is_tls) }) else {
         return Delivery::AtTheEnd;
     };
     // SAFETY: nobody else uses the client yet; the table lives for ever and C does not write to it.
@@ -107,12 +119,17 @@ unsafe fn is_complete(table: *const sys::aws_s3_client_vtable) -> bool {
 /// `table` is a client's table.
 unsafe fn hooked_table(
     table: *const sys::aws_s3_client_vtable,
+    is_tls: bool,
 ) -> Option<&'static sys::aws_s3_client_vtable> {
-    static HOOKED: OnceLock<(usize, sys::aws_s3_client_vtable)> = OnceLock::new();
-    let (original, hooked) = HOOKED.get_or_init(|| {
+    static HOOKED: [OnceLock<(usize, sys::aws_s3_client_vtable)>; 2] =
+        [const { OnceLock::new() }; 2];
+    let (original, hooked) = HOOKED[usize::from(is_tls)].get_or_init(|| {
         // SAFETY: the caller's contract; a static that nobody writes.
         let mut hooked = unsafe { *table };
-        hooked.http_connection_make_request = Some(make_request);
+        hooked.http_connection_make_request = Some(match is_tls {
+            true => make_secure_request,
+            false => make_request,
+        });
         hooked.get_host_address_count = Some(one_host);
         (table.addr(), hooked)
     });
@@ -158,6 +175,29 @@ type Body = unsafe extern "C" fn(
 type Complete = unsafe extern "C" fn(*mut sys::aws_http_stream, libc::c_int, *mut libc::c_void);
 
 static ORIGINALS: OnceLock<Originals> = OnceLock::new();
+
+/// For clients that speak TLS: makes no request on a connection that would send it in clear.
+unsafe extern "C" fn make_secure_request(
+    connection: *mut sys::aws_http_connection,
+    options: *const sys::aws_http_make_request_options,
+) -> *mut sys::aws_http_stream {
+    // SAFETY: C's options for this call.
+    let user_data = unsafe { (*options).user_data };
+    // SAFETY: the user data of C's requests is the connection, with the request that is about to be
+    // sent.
+    let running = unsafe { request_of(user_data) }.map(|(running, _)| running);
+    let tls = running.and_then(Running::tls);
+    // SAFETY: alive, and the request that is about to be made is the only one on it.
+    if !tls.is_some_and(|tls| unsafe { secure(connection, tls) }) {
+        if let Some(running) = running {
+            running.fails_because(OwnError::NoPlaceForTls.into());
+        }
+        fail(sys::aws_io_errors::AWS_IO_TLS_ERROR_NOT_NEGOTIATED as i32);
+        return ptr::null_mut();
+    }
+    // SAFETY: C's own arguments.
+    unsafe { make_request(connection, options) }
+}
 
 unsafe extern "C" fn make_request(
     connection: *mut sys::aws_http_connection,
@@ -348,6 +388,15 @@ unsafe extern "C" fn hooked_complete(
     // SAFETY: a stream's callbacks come on its connection's thread.
     if let Some(link) = unsafe { socket::existing_link(stream_connection) } {
         link.expect_nothing();
+    }
+    if error_code != 0 {
+        // SAFETY: as above.
+        let failure = unsafe { tls_failure(stream_connection) };
+        // SAFETY: the user data of C's requests is the connection, alive during its callbacks.
+        let known = unsafe { request_of(connection) };
+        if let Some((failure, (running, _))) = failure.zip(known) {
+            running.fails_because(failure.into());
+        }
     }
     if let Some(originals) = ORIGINALS.get() {
         // SAFETY: C's own arguments.

@@ -16,7 +16,7 @@ use super::probe::{SOON, client, get, get_into, message, pattern};
 use super::runtime;
 use super::server::{Server, Then, answer, partial_head, send};
 use crate::block::{BlockFill, BlockPool};
-use crate::connection::socket::moved;
+use crate::connection::moved;
 
 const SIZE: usize = 3 << 20;
 

@@ -45,6 +45,12 @@ impl Getting {
         self.end.recv_timeout(SOON).expect("the GET ends")
     }
 
+    /// As [`Self::failure`], which comes within this time.
+    pub(crate) fn failure_within(&self, limit: Duration) -> (BlockFill, Failure) {
+        let (fill, outcome) = self.end.recv_timeout(limit).expect("the GET ends soon");
+        (fill, outcome.expect_err("the GET fails"))
+    }
+
     pub(crate) fn failure(&self) -> (BlockFill, Failure) {
         let (fill, outcome) = self.end();
         (fill, outcome.expect_err("the GET fails"))

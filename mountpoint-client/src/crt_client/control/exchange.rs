@@ -104,9 +104,10 @@ impl<'a> Exchange<'a> {
 
 /// Repeats attempts over the CRT by [`core::retry`].
 ///
-/// The CRT says little about a connection that cannot be made, and after a failed TLS negotiation
-/// only 10 to 30 s later. So until the server has answered once, the SDK, whose TLS and resolver
-/// name the reason, greets it: before the request with TLS, after a failure without.
+/// The CRT says little about a connection that cannot be made, and behind a proxy that speaks
+/// TLS it tells of a failed negotiation only 10 to 30 s later. So until the server has answered
+/// once, the SDK, whose resolver and TLS name the reason, greets it: behind such a proxy before the
+/// request, otherwise after a failure.
 pub(in crate::crt_client) async fn retry<T, A>(
     core: &Core,
     call: Call,
@@ -117,7 +118,7 @@ where
 {
     let operation = call.operation.clone();
     let is_strange = || !core.was_reached.load(Ordering::Relaxed);
-    if is_strange() && core.endpoint.is_tls() {
+    if is_strange() && core.is_proxy_tls {
         core::retry(core, call.clone(), || greet(core, &operation)).await?;
     }
     let error = match core::retry(core, call, attempt).await {

@@ -51,6 +51,8 @@ pub(super) struct Core {
     pub(super) endpoint: Endpoint,
     /// The endpoint for a person, with the proxy in front of it.
     pub(super) address: String,
+    /// Whether the proxy in front of it speaks TLS itself.
+    pub(super) is_proxy_tls: bool,
     pub(super) user_agent: String,
     /// Headers that the settings put on requests.
     pub(super) headers: RequestHeaders,

@@ -8,3 +8,4 @@ mod reading;
 mod requests;
 mod small_files;
 mod tail;
+mod tls;

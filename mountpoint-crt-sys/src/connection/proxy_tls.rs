@@ -1,6 +1,8 @@
-//! TLS settings for the connections of a client.
+//! TLS settings for connections to a proxy that speaks TLS itself, and through it.
 //!
-//! A negotiation that fails is logged at once, but its request ends 10 to 30 seconds later: the TLS
+//! C asks the proxy for a tunnel before there is a request, and so before our own TLS
+//! ([`crate::connection::tls`]) could begin: there C does all of it, with its own library. A
+//! negotiation that fails there is logged at once, but its request ends 10 to 30 seconds later: the
 //! library waits on purpose, so that nobody learns from its timing.
 
 use std::time::Duration;
@@ -12,13 +14,6 @@ use crate::allocator::Allocator;
 use crate::error::OwnError;
 use crate::ffi::{Handle, check, cursor};
 
-/// Whom TLS trusts.
-#[derive(Clone, Debug, Default)]
-pub struct TlsOptions {
-    /// PEM certificates that replace the trust store of the operating system.
-    pub ca_bundle: Option<Vec<u8>>,
-}
-
 /// Settings in C's form. The server name is not among them: the S3 client sets it from the
 /// endpoint's host.
 pub(crate) struct TlsConnectionOptions(sys::aws_tls_connection_options);
@@ -26,16 +21,12 @@ pub(crate) struct TlsConnectionOptions(sys::aws_tls_connection_options);
 impl TlsConnectionOptions {
     pub(crate) fn new(
         allocator: Allocator,
-        options: &TlsOptions,
+        ca_bundle: Option<&[u8]>,
         negotiation_max: Duration,
     ) -> Result<Self, CrtError> {
         // C calls every bundle that it cannot use an invalid argument.
-        let context = new_context(allocator, options).map_err(|error| {
-            options
-                .ca_bundle
-                .as_ref()
-                .map_or(error, |_| OwnError::CaBundle.into())
-        })?;
+        let context = new_context(allocator, ca_bundle)
+            .map_err(|error| ca_bundle.map_or(error, |_| OwnError::CaBundle.into()))?;
         let mut connection = sys::aws_tls_connection_options::default();
         // SAFETY: fills an empty struct; takes its own reference of the context.
         unsafe {
@@ -73,9 +64,9 @@ impl Drop for TlsConnectionOptions {
 
 fn new_context(
     allocator: Allocator,
-    options: &TlsOptions,
+    ca_bundle: Option<&[u8]>,
 ) -> Result<Handle<sys::aws_tls_ctx>, CrtError> {
-    let settings = ContextOptions::new(allocator, options)?;
+    let settings = ContextOptions::new(allocator, ca_bundle)?;
     // SAFETY: copies what it needs of the settings.
     let raw = unsafe { sys::aws_tls_client_ctx_new(allocator.as_ptr(), &raw const settings.0) };
     // SAFETY: a new reference, or null.
@@ -85,13 +76,13 @@ fn new_context(
 struct ContextOptions(sys::aws_tls_ctx_options);
 
 impl ContextOptions {
-    fn new(allocator: Allocator, options: &TlsOptions) -> Result<Self, CrtError> {
+    fn new(allocator: Allocator, ca_bundle: Option<&[u8]>) -> Result<Self, CrtError> {
         let mut this = Self(sys::aws_tls_ctx_options::default());
         // SAFETY: fills an empty struct.
         unsafe {
             sys::aws_tls_ctx_options_init_default_client(&raw mut this.0, allocator.as_ptr());
         };
-        if let Some(bundle) = &options.ca_bundle {
+        if let Some(bundle) = ca_bundle {
             let bundle = cursor(bundle);
             // SAFETY: copies the bundle.
             check(unsafe {
