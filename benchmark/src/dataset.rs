@@ -105,6 +105,8 @@ pub(crate) struct Dataset {
     /// end.
     pub(crate) listed_far: FileSet,
     pub(crate) tree_far: FileSet,
+    /// A tree of 300 directories, far away.
+    pub(crate) tree_wide: FileSet,
     /// Files that workloads write. The bucket holds none of them.
     pub(crate) written_large: FileSet,
     pub(crate) written_four: FileSet,
@@ -153,6 +155,7 @@ impl Dataset {
             tensors: set("tensors", Shape::Flat, 4, 512 * MIB / part),
             listed_far: set("listed-far", Shape::Flat, 500 / part, KIB),
             tree_far: set("tree-far", Shape::Tree, 500 / part, KIB),
+            tree_wide: set("tree-wide", Shape::Tree, 12_500, KIB),
             written_large: set(WRITTEN, Shape::Flat, 1, GIB / part),
             written_four: set(WRITTEN, Shape::Flat, 4, 512 * MIB / part),
             written_small: set(WRITTEN, Shape::Flat, 1000 / part, 4 * KIB),
@@ -164,7 +167,7 @@ impl Dataset {
     }
 
     /// Every set that the bucket holds.
-    pub(crate) fn file_sets(&self) -> [FileSet; 16] {
+    pub(crate) fn file_sets(&self) -> [FileSet; 17] {
         [
             self.large,
             self.streams,
@@ -182,6 +185,7 @@ impl Dataset {
             self.model,
             self.listed_far,
             self.tree_far,
+            self.tree_wide,
         ]
     }
 

@@ -4,6 +4,7 @@ use crate::dataset::{Dataset, FileSet};
 use crate::workload::{Action, Conditions, Group, Script, Unit, Workload};
 
 const LATENCIES_MS: [u64; 3] = [0, 20, 60];
+const WALK_LATENCIES_MS: [u64; 2] = [20, 60];
 /// First stats at once.
 const STATS: u64 = 200;
 
@@ -16,7 +17,40 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
         };
         at(data, latency_ms, listed, tree)
     });
-    tables.into_iter().flatten().collect()
+    let walks = WALK_LATENCIES_MS.map(|latency_ms| walks(data, latency_ms));
+    tables.into_iter().chain(walks).flatten().collect()
+}
+
+/// Walks of a tree by the programs that walk most.
+fn walks(data: &Dataset, latency_ms: u64) -> Vec<Workload> {
+    let files = data.tree_wide;
+    let programs: [(&str, &str, &'static [&'static str]); 4] = [
+        ("find", "find", &[]),
+        ("ls-lr", "ls", &["-lR"]),
+        ("du", "du", &["-s"]),
+        ("rsync", "rsync", &["-rn"]),
+    ];
+    let row = |(name, program, arguments): (&str, &'static str, &'static [&'static str])| {
+        let command = [&[program], arguments].concat().join(" ");
+        Workload {
+            conditions: Some(Conditions::latency_ms(latency_ms)),
+            ..Workload::new(
+                Group::Metadata,
+                format!("metadata-walk-{name}-{latency_ms}ms"),
+                Action::Command {
+                    files,
+                    program,
+                    arguments,
+                },
+                Unit::MillisecondsInAll,
+                format!(
+                    "{command} of 300 directories with {} files, {latency_ms} ms before each answer",
+                    files.count
+                ),
+            )
+        }
+    };
+    programs.map(row).into()
 }
 
 fn at(data: &Dataset, latency_ms: u64, listed: FileSet, tree: FileSet) -> Vec<Workload> {
