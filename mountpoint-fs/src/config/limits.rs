@@ -323,18 +323,53 @@ pub const FIRST_BYTES_CREDIT_MAX: u8 = 8;
 /// A server without support is asked once a minute, and a chance failure costs no more than that.
 pub const FIRST_BYTES_FAILED_AGE: Duration = Duration::from_secs(60);
 
-/// Largest age of a listing made before its directory was opened. The limit applies where names may
-/// be old.
+/// Largest age of a listing made before its directory was opened; less where names may be old for
+/// less time. How long a walk is remembered.
 pub const WALK_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// Names in directories that are listed before they are opened. Those of 16 LISTs, about 3 MB.
-pub const WALK_NAMES_MAX: usize = 16_000;
+/// How soon after the end of a directory its first subdirectory is opened by a program that walks.
+///
+/// People who look around take longer.
+pub const WALK_BEGIN_MAX: Duration = Duration::from_secs(1);
 
-/// Directories of walks that are remembered, whether listed to their end or listed ahead.
+/// LISTs ahead of walks in flight: a quarter of the connections for control requests.
+pub const WALK_REQUESTS_MAX: usize = 32;
+
+/// LISTs ahead of walks of which nothing was used yet: at the beginning, and at most.
+pub const WALK_WINDOW: usize = 4;
+/// See [`WALK_WINDOW`].
+pub const WALK_UNUSED_MAX: usize = 64;
+
+/// Directories that were listed ahead and used for each LIST that may be wasted: requests are at
+/// most a fifth more than directories.
+pub const WALK_USES_PER_WASTE: i32 = 5;
+
+/// What may be wasted without any use, in uses: 8 requests.
+pub const WALK_CREDIT: i32 = 8 * WALK_USES_PER_WASTE;
+
+/// How often one more LIST may be wasted.
+pub const WALK_CREDIT_PERIOD: Duration = Duration::from_secs(10);
+
+/// Directories to list ahead of a walk, whatever its pace: few of a slow one, and no more than
+/// 16 answers of small directories of a fast one.
+pub const WALK_DIRECTORIES_AHEAD_MIN: usize = 2;
+/// See [`WALK_DIRECTORIES_AHEAD_MIN`].
+pub const WALK_DIRECTORIES_AHEAD_MAX: usize = 512;
+
+/// Names in directories that are listed before they are opened, and subdirectories that walks
+/// remember. About 6 MB.
+pub const WALK_NAMES_MAX: usize = 32_000;
+
+/// Directories of walks that are remembered, whether listed to their end or to be opened.
 pub const WALK_DIRECTORIES_MAX: usize = 4_096;
 
-/// Unused LISTs ahead after which they do not become rarer: one for each 1,024 directories.
-pub const WALK_WASTE_MAX: u32 = 10;
+/// Directories that a LIST without a delimiter has to show in full to be better than one LIST for
+/// each.
+pub const WALK_SUBTREE_LEAST: usize = 3;
+
+/// Poor LISTs without a delimiter after which they do not become rarer: one for each 1,024
+/// directories.
+pub const WALK_SKIP_MAX: u32 = 10;
 
 /// Lookups in one directory, sequential or parallel, that each ask S3 for one name.
 ///

@@ -21,7 +21,7 @@ use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
 use crate::handle::{DeferredWriter, HandleTable, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
-use crate::namespace::{FileOpened, Namespace, OpenVersion, Proof};
+use crate::namespace::{FileOpened, Namespace, OpenVersion, Proof, WalkStats};
 use crate::operation::{
     Attributes, DirectorySink, Entry, EvictionBatch, FsError, HandleNo, InodeNo, Looking,
     OpenOptions, Opened, Purpose, ReadData, StaleName, StatFs,
@@ -397,7 +397,7 @@ impl FileSystem {
 
     /// Opens a directory for reading.
     pub async fn open_directory(&self, ino: InodeNo) -> Result<HandleNo, FsError> {
-        let listing = self.namespace.open_directory(ino).await?;
+        let listing = self.namespace.open_directory(ino)?;
         Ok(self.directories.insert(OpenDirectory {
             ino,
             listing: AsyncMutex::new(listing),
@@ -452,6 +452,12 @@ impl FileSystem {
     #[must_use]
     pub fn listing_pages_ahead(&self) -> usize {
         self.namespace.listing_pages_ahead()
+    }
+
+    /// LISTs ahead of walks so far, and what they were good for.
+    #[must_use]
+    pub fn walk_stats(&self) -> WalkStats {
+        self.namespace.walk_stats()
     }
 
     /// How often a listing met a key that cannot be shown. The log names one of each directory.

@@ -44,6 +44,7 @@ impl OpenDirectory {
             listing.set_kept(namespace.kept_children(self.ino));
             *self.written.lock() = None;
         }
+        namespace.begin_listing(&mut listing).await;
         let mut position = Position::of_offset(offset)?;
         let mut filler = Filler {
             namespace,
@@ -156,7 +157,7 @@ impl Filler<'_> {
                 break;
             }
         }
-        self.namespace.delivered(self.directory, page);
+        self.namespace.delivered(self.directory, page, has_room);
         Ok(has_room)
     }
 

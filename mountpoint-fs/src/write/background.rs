@@ -90,7 +90,7 @@ impl Wake for Job {
 
 /// A result that comes once, for any number of waiting callers.
 #[derive(Debug)]
-pub(super) struct SharedOutcome<T>(Arc<Mutex<Outcome<T>>>);
+pub(crate) struct SharedOutcome<T>(Arc<Mutex<Outcome<T>>>);
 
 #[derive(Debug)]
 struct Outcome<T> {
@@ -106,7 +106,7 @@ impl<T> Clone for SharedOutcome<T> {
 
 impl<T: Clone> SharedOutcome<T> {
     /// Not there yet.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Outcome {
             value: None,
             wakers: Vec::new(),
@@ -114,7 +114,7 @@ impl<T: Clone> SharedOutcome<T> {
     }
 
     /// Publishes the outcome. Called once.
-    pub(super) fn settle(&self, value: T) {
+    pub(crate) fn settle(&self, value: T) {
         let wakers = {
             let mut outcome = self.0.lock();
             debug_assert!(outcome.value.is_none(), "settled twice");
@@ -125,12 +125,12 @@ impl<T: Clone> SharedOutcome<T> {
     }
 
     /// The result, if it is there.
-    pub(super) fn get(&self) -> Option<T> {
+    pub(crate) fn get(&self) -> Option<T> {
         self.0.lock().value.clone()
     }
 
     /// Returns the result when it exists.
-    pub(super) async fn wait(&self) -> T {
+    pub(crate) async fn wait(&self) -> T {
         std::future::poll_fn(|cx| {
             let mut outcome = self.0.lock();
             match &outcome.value {

@@ -98,6 +98,25 @@ impl LocalChanges {
         table.is_since(&key, asked) || above.any(|above| table.is_since(above, asked))
     }
 
+    /// Whether this mount may have changed anything in the directory `prefix`, or above it, since
+    /// `asked`. Said of every directory where much was changed.
+    pub(in crate::namespace) fn invalidates_below(&self, prefix: &str, asked: Duration) -> bool {
+        if nanos(asked) > self.latest.load(Ordering::Acquire) {
+            return false;
+        }
+        let table = self.changes.lock();
+        if table.dropped.is_some_and(|dropped| asked <= dropped) {
+            return true;
+        }
+        let newest = table.in_order.iter().rev();
+        let mut since = newest.take_while(|(at, _)| asked <= *at);
+        let looked_at = since.by_ref().take(SINCE_MAX);
+        let concerns =
+            |key: &str| key.starts_with(prefix) || key.ends_with('/') && prefix.starts_with(key);
+        let mut concerning = looked_at.filter(|(_, key)| concerns(key));
+        concerning.next().is_some() || since.next().is_some()
+    }
+
     /// Whether this very name is known to have been changed since `asked`, whatever became of the
     /// directories above it.
     pub(in crate::namespace) fn is_changed(
@@ -136,6 +155,9 @@ impl Table {
         }
     }
 }
+
+/// Changes that are looked at for one directory.
+const SINCE_MAX: usize = 256;
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -1,20 +1,14 @@
 //! How the namespace lists a directory that somebody opens, and what it keeps of what was listed.
 //!
-//! A directory is listed when it is read, but for one that a walk comes to where names may be old:
-//! see [`Walks`]. Holds no lock across an await. Runs on whatever thread polls it.
-//!
-//! [`Walks`]: crate::namespace::listing::Walks
+//! A directory is listed when it is read, but for one that a walk comes to: see `walk_ahead`. Holds
+//! no lock across an await. Runs on whatever thread polls it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::types::ListRequest;
-
 use super::Namespace;
-use crate::config::limits::LIST_PAGE_KEYS;
 use crate::namespace::inodes::{Moment, Observed};
-use crate::namespace::listing::{Listed, Listing, Page};
-use crate::namespace::resolve::Subtree;
+use crate::namespace::listing::{Listed, ListedAhead, Listing, Page};
 use crate::operation::{Entry, FsError, InodeNo};
 
 /// What this mount has done to a name since it was listed.
@@ -58,81 +52,49 @@ impl Namespace {
         }
     }
 
-    /// A listing of the directory `ino`, which is held open until [`Namespace::close`].
-    pub async fn open_directory(&self, ino: InodeNo) -> Result<Listing, FsError> {
+    /// A listing of the directory `ino`, which is held open until [`Namespace::close`]. Not every
+    /// program that opens a directory reads it: it has begun with [`Namespace::begin_listing`].
+    pub fn open_directory(&self, ino: InodeNo) -> Result<Listing, FsError> {
         let prefix = self.table.directory_prefix(ino)?;
-        let ahead = self.listed_ahead(&prefix).await;
-        let prefix_now = self.table.directory_prefix(ino)?;
-        let ahead = ahead.filter(|_| prefix_now == prefix);
         self.table.open_directory(ino)?;
-        let mut listing = Listing::new(
+        Ok(Listing::new(
             Arc::clone(&self.client),
             self.clock.clone(),
-            prefix_now,
+            prefix,
             &self.listing_ahead,
             &self.hidden,
-        );
-        if let Some(page) = ahead {
-            listing.begin_with(page);
-        }
-        Ok(listing)
+        ))
     }
 
-    /// All of the directory `prefix`, if names may be old and a walk has come to it.
-    async fn listed_ahead(&self, prefix: &str) -> Option<Arc<Page>> {
-        if !self.config.opens_unasked || !self.client.lists_in_order() {
-            self.walks.open(prefix, self.clock.now());
-            return None;
+    /// Begins `listing` with what its directory was listed with ahead of a walk, if that is the
+    /// first time, and true.
+    pub async fn begin_listing(&self, listing: &mut Listing) {
+        if listing.has_begun() {
+            return;
         }
-        if let Some(page) = self.take_ahead(prefix) {
-            return Some(page);
-        }
-        let parent: Arc<str> = Arc::from(self.walks.open(prefix, self.clock.now())?);
-        let begin = || self.list_ahead(Arc::clone(&parent), prefix);
-        self.walk_lists.join(Arc::clone(&parent), begin).await;
-        self.take_ahead(prefix)
-    }
-
-    fn take_ahead(&self, prefix: &str) -> Option<Arc<Page>> {
-        let now = self.clock.now();
-        let page = self.walks.take(prefix, now, self.config.ttl)?;
-        (!self.local_changes.invalidates_all(page.asked)).then_some(page)
-    }
-
-    /// Lists the directory `parent` and all below it, from its subdirectory `first` on, as far as
-    /// one page goes.
-    fn list_ahead(&self, parent: Arc<str>, first: &str) -> impl Future<Output = ()> + Send + use<> {
-        let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-        let walks = Arc::clone(&self.walks);
-        // The last key in front of all that begin with `first`, which ends with a slash.
-        let start_after = format!("{}.{}", first.strip_suffix('/').unwrap_or(first), char::MAX);
-        async move {
-            let asked = clock.now();
-            let listed = client.list(ListRequest {
-                prefix: parent.to_string(),
-                start_after: Some(start_after),
-                max_keys: Some(LIST_PAGE_KEYS),
-                ..ListRequest::default()
-            });
-            // Who opens the directory asks for it alone then, and is told what is wrong.
-            let Ok(listed) = listed.await else { return };
-            let below = Subtree::new(&parent, &listed, true).below(&parent);
-            let whole = below
-                .into_iter()
-                .filter(|below| below.is_whole && below.prefix != parent);
-            let pages = whole.map(|below| (Arc::clone(&below.prefix), Arc::new(below.page(asked))));
-            walks.arrived(&parent, pages.collect());
+        let prefix = Arc::clone(listing.prefix());
+        let ahead = self.walks.open(&prefix).await;
+        let ahead = ahead.filter(|listed| {
+            let asked = listed.asked();
+            !self.local_changes.invalidates_below(&prefix, asked)
+        });
+        match ahead {
+            Some(ListedAhead::Whole(page)) => listing.begin_with(page),
+            Some(ListedAhead::First(answer)) => listing.begin_with_answer(*answer),
+            None => listing.begin(),
         }
     }
 
     /// Entries of `page` were handed out just now: for a while, lookups are answered from it.
-    pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>) {
+    ///
+    /// `is_all` says whether the program has read them to the last.
+    pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>, is_all: bool) {
         let Ok(prefix) = self.table.directory_prefix(directory) else {
             return;
         };
         let now = self.clock.now();
-        if page.place().is_some_and(|place| place.is_last) {
-            self.walks.listed(&prefix, page.asked, now);
+        if is_all {
+            self.walks.page_read(&prefix, page);
         }
         if !self.is_posix && !self.is_old(page) {
             let valid_until = (now + self.config.ttl).into();

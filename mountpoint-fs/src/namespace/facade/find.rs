@@ -144,7 +144,7 @@ impl Namespace {
         // A program that has just listed the directory asks what its names are, and opens what is
         // known.
         let wants_first_bytes = !self.is_posix
-            && !self.walks.was_listed(prefix, now)
+            && !self.walks.was_listed(prefix)
             && self.first_bytes.are_worth_it(now.into());
         let was_wrong = self.lookup_batching.was_wrong(prefix);
         Beside::names(&siblings, name, kind, (was_wrong, wants_first_bytes))
@@ -168,7 +168,7 @@ impl Namespace {
                 true => Directory::InFlight { is_creating },
                 false => Directory::Unasked {
                     is_creating,
-                    is_walked: self.walks.is_walked(prefix, now),
+                    is_walked: self.walks.is_walked(prefix),
                     lookups: None,
                 },
             },

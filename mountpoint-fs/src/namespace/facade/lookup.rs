@@ -125,6 +125,8 @@ impl Namespace {
             fresh_until,
             first_bytes,
         } = answer;
+        self.walks
+            .looked_up((&prefix, name), found.is_some(), asked);
         let Some(found) = found else {
             return self.absent(parent, &prefix, name, Absence::asked(asked));
         };

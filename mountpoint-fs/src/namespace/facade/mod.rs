@@ -31,7 +31,7 @@ use crate::namespace::inodes::table::InodeTable;
 use crate::namespace::inodes::{AttributeStyle, Moment, Observed};
 use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
-use crate::namespace::listing::{AheadBudget, HiddenKeys, Walks};
+use crate::namespace::listing::{AheadBudget, HiddenKeys, WalkStats};
 use crate::namespace::resolve::{
     Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, SingleFlight, Subtree,
 };
@@ -47,12 +47,14 @@ mod find;
 mod lookup;
 mod open;
 mod siblings;
+mod walk_ahead;
 mod written;
 mod xattrs;
 
 pub use change::NameChange;
 pub use enumerate::Standing;
 pub use siblings::NextSibling;
+use walk_ahead::WalkAhead;
 pub use written::Created;
 
 /// All names of a mount.
@@ -83,9 +85,7 @@ pub struct Namespace {
     /// Listings that lookups wait for, by the directory's prefix.
     pub(super) gatherings: SingleFlight<Arc<str>, Result<Gathering, FsError>>,
     pub(super) listing_ahead: AheadBudget,
-    pub(super) walks: Arc<Walks>,
-    /// Listings ahead of walks, by the prefix of the directory that is walked.
-    pub(super) walk_lists: SingleFlight<Arc<str>, ()>,
+    walks: Arc<WalkAhead>,
 }
 
 impl Namespace {
@@ -101,6 +101,7 @@ impl Namespace {
         Self {
             stale_names,
             stale_names_taker: Mutex::new(Some(taker)),
+            walks: WalkAhead::new(Arc::clone(&client), clock.clone(), config.names.ttl),
             client,
             clock,
             config: config.names,
@@ -115,8 +116,6 @@ impl Namespace {
             first_bytes: Arc::default(),
             root_at_start: OnceLock::new(),
             listing_ahead: AheadBudget::default(),
-            walks: Arc::default(),
-            walk_lists: SingleFlight::new(),
             lookups: SingleFlight::new(),
             hidden: Arc::default(),
             details: RecentDetails::default(),
@@ -157,6 +156,12 @@ impl Namespace {
         self.listing_ahead.pages()
     }
 
+    /// LISTs ahead of walks so far, and what they were good for.
+    #[must_use]
+    pub fn walk_stats(&self) -> WalkStats {
+        self.walks.stats()
+    }
+
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
     #[must_use]
     pub fn inode_count(&self) -> usize {
@@ -191,7 +196,7 @@ impl Namespace {
     pub fn give_back_idle(&self) {
         self.recent.expire(self.now());
         self.first_bytes.expire(self.now());
-        self.walks.expire(self.clock.now());
+        self.walks.expire();
         self.key_locks.remind();
     }
 

@@ -28,6 +28,7 @@ use futures::task::noop_waker_ref;
 use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
+use super::first_answer::FirstAnswer;
 use super::key_ranges::{Extent, From, Part, RangeId, Ranges};
 use super::page::{Batch, Listed, ListingNo, Page, Place, merge};
 use super::unrepresentable::HiddenKeys;
@@ -49,8 +50,10 @@ pub struct Listing {
     starts: Vec<Start>,
     /// Files of the last page that was read that the next one may shadow; see [`merge`].
     held_back: Vec<Listed>,
+    /// Whether it is known what was listed before.
+    has_begun: bool,
     /// What was listed before, until the first page is asked for.
-    ready: Option<Arc<Page>>,
+    ready: Option<Ready>,
     /// Pages that were read last.
     held: VecDeque<(usize, Arc<Page>)>,
     /// An old page that is asked for once more.
@@ -73,6 +76,12 @@ struct Start {
     extent: Extent,
     /// Files of earlier pages that this one may shadow.
     held_back: Vec<Listed>,
+}
+
+/// What was listed before the directory was opened.
+enum Ready {
+    Whole(Arc<Page>),
+    First(FirstAnswer),
 }
 
 /// A request for the next page of a range.
@@ -115,6 +124,7 @@ impl Listing {
             in_flight: Vec::new(),
             starts: Vec::new(),
             held_back: Vec::new(),
+            has_begun: false,
             ready: None,
             held: VecDeque::new(),
             again: None,
@@ -153,10 +163,27 @@ impl Listing {
         }
     }
 
+    /// Whether a reader has begun with it.
+    pub(in crate::namespace) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// A reader begins with it.
+    pub(in crate::namespace) fn begin(&mut self) {
+        self.has_begun = true;
+    }
+
     /// The whole directory was listed before it was opened: that is the first page, and all. A
     /// reader that starts over sees the bucket as it is then.
     pub(in crate::namespace) fn begin_with(&mut self, page: Arc<Page>) {
-        self.ready = Some(page);
+        self.begin();
+        self.ready = Some(Ready::Whole(page));
+    }
+
+    /// The first page was asked for before the directory was opened.
+    pub(in crate::namespace) fn begin_with_answer(&mut self, answer: FirstAnswer) {
+        self.begin();
+        self.ready = Some(Ready::First(answer));
     }
 
     /// Page `number`, or `None` behind the end. Asks for what comes behind it.
@@ -190,9 +217,8 @@ impl Listing {
         if let Some((_, error)) = self.error.take_if(|(failed, _)| *failed == number) {
             return Poll::Ready(Err(error));
         }
-        if let Some(page) = self.ready.take() {
-            let Page { entries, asked, .. } = &*page;
-            self.ranges = Ranges::whole(entries.clone(), *asked);
+        if let Some(ready) = self.ready.take() {
+            self.take_ready(ready);
         }
         loop {
             if let Some(page) = self.held(number) {
@@ -345,6 +371,31 @@ impl Listing {
         self.in_flight
             .retain(|request| self.ranges.has(request.range));
         Ok(())
+    }
+
+    fn take_ready(&mut self, ready: Ready) {
+        let answer = match ready {
+            Ready::Whole(page) => {
+                let Page { entries, asked, .. } = &*page;
+                self.ranges = Ranges::whole(entries.clone(), *asked);
+                return;
+            }
+            Ready::First(answer) => answer,
+        };
+        let Some((range, from)) = self.ranges.next_request(true) else {
+            return;
+        };
+        let (listed, asked) = answer.into_parts();
+        let request = InFlight {
+            range,
+            from,
+            asked,
+            answer: Box::pin(std::future::pending()),
+        };
+        // An answer that makes no sense is asked for again.
+        if let Err(error) = self.take_in(request, Ok(listed)) {
+            tracing::debug!("listing ahead failed: {error}");
+        }
     }
 
     fn ask_again(&mut self, number: usize, context: &mut Context<'_>) {

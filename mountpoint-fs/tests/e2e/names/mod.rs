@@ -5,3 +5,4 @@ mod directories;
 mod directory_bucket;
 mod metadata;
 mod refusals;
+mod walks;

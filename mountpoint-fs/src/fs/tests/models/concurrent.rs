@@ -51,6 +51,8 @@ enum Outcome {
     Found(Result<Entry, FsError>),
     Attributes(Result<Attributes, FsError>),
     Opened(Result<Opened, FsError>),
+    /// Of the directory of this path, whose entries are read with their attributes or not.
+    OpenedDirectory(Result<HandleNo, FsError>, String, bool),
     Listed(Result<(), FsError>, Vec<DirectoryEntry>),
 }
 
@@ -77,8 +79,9 @@ struct Reading {
     path: String,
     plus: bool,
     offset: u64,
-    /// The number of changes at the earliest start of its listing.
+    /// The number of changes at the earliest start of its listing, and the time of that.
     changes: usize,
+    since: Duration,
     names: Vec<(String, Is)>,
     is_seen: bool,
     is_busy: bool,
@@ -272,19 +275,13 @@ impl Model {
 
     fn open_directory(&mut self, index: usize) {
         let (ino, path) = self.directory(index);
-        // `opendir` does not wait.
-        let handle = now(self.mount.fs.open_directory(ino)).unwrap();
-        let reading = Reading {
-            ino,
-            path,
-            plus: index.is_multiple_of(2),
-            offset: 0,
-            changes: self.history.len(),
-            names: Vec::new(),
-            is_seen: false,
-            is_busy: false,
+        let plus = index.is_multiple_of(2);
+        let fs = Arc::clone(&self.mount.fs);
+        let future = async move {
+            let opened = fs.open_directory(ino).await;
+            Outcome::OpenedDirectory(opened, path, plus)
         };
-        self.directories.insert(handle, reading);
+        self.begin(About::Inode(ino), Box::pin(future));
     }
 
     fn idle_directory(&self, index: usize) -> Option<HandleNo> {
@@ -318,6 +315,7 @@ impl Model {
             // are valid.
             if std::mem::take(&mut reading.is_seen) {
                 reading.changes = changes;
+                reading.since = Duration::MAX;
             }
         }
         let fs = Arc::clone(&self.mount.fs);
@@ -424,6 +422,21 @@ impl Model {
                 );
                 self.files.push(opened.handle);
             }
+            (About::Inode(ino), Outcome::OpenedDirectory(Ok(handle), path, plus)) => {
+                let reading = Reading {
+                    ino: *ino,
+                    path,
+                    plus,
+                    offset: 0,
+                    changes: operation.changes,
+                    // A walk may have come near it.
+                    since: operation.began.saturating_sub(FILE_TTL),
+                    names: Vec::new(),
+                    is_seen: false,
+                    is_busy: false,
+                };
+                self.directories.insert(handle, reading);
+            }
             (About::Directory(handle, offset), Outcome::Listed(Ok(()), entries)) => {
                 self.listed(*handle, *offset, &entries);
             }
@@ -437,7 +450,8 @@ impl Model {
                 about,
                 Outcome::Found(Err(error))
                 | Outcome::Attributes(Err(error))
-                | Outcome::Opened(Err(error)),
+                | Outcome::Opened(Err(error))
+                | Outcome::OpenedDirectory(Err(error), ..),
             ) => {
                 let is_expected = matches!(
                     error,
@@ -454,7 +468,8 @@ impl Model {
 
     fn listed(&mut self, handle: HandleNo, offset: u64, entries: &[DirectoryEntry]) {
         let reading = self.directories.get_mut(&handle).unwrap();
-        let (path, plus, changes) = (reading.path.clone(), reading.plus, reading.changes);
+        let (path, plus) = (reading.path.clone(), reading.plus);
+        let (since, changes) = (reading.since, reading.changes);
         reading.is_seen = true;
         if let Some(last) = entries.last() {
             reading.offset = last.next_offset;
@@ -467,7 +482,7 @@ impl Model {
             let child = join(&path, &entry.name);
             let is = is(&entry.entry.attributes);
             // A listing is never older than its request.
-            let was = self.was(&child, Duration::MAX, changes);
+            let was = self.was(&child, since, changes);
             // The known inode's version may be the newer one: its request was later.
             let is_newer = plus
                 && self
@@ -501,7 +516,7 @@ impl Model {
             if parent != reading.path {
                 continue;
             }
-            let was = self.was(path, Duration::MAX, reading.changes);
+            let was = self.was(path, reading.since, reading.changes);
             if was.iter().all(|is| *is != Is::Nothing) {
                 let name = path.rsplit('/').next().unwrap();
                 let is_listed = reading.names.iter().any(|(listed, _)| listed == name);

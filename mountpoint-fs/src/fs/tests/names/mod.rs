@@ -4,6 +4,7 @@ mod cold_path;
 mod large_directories;
 mod listing;
 mod lookup;
+mod walk_times;
 mod walking;
 
 use super::*;

@@ -1,0 +1,225 @@
+//! Walks in virtual time: how long they take where each request takes a while, and how many
+//! requests they send.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mountpoint_client::testing::sim::RequestId;
+
+use super::*;
+
+/// A mount of a bucket that is `latency` away.
+struct Far {
+    mount: Mount,
+    latency: Duration,
+    /// When each request is answered.
+    due: BTreeMap<RequestId, Duration>,
+}
+
+/// In which order a program opens the subdirectories of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// As they are listed: `find`, `du`, `grep -r`, `os.walk`.
+    Listed,
+    /// By a language's rules: `ls -R`.
+    Collated,
+    /// From the last to the first: searchers with a stack.
+    Reversed,
+}
+
+impl Far {
+    fn new(latency_ms: u64, keys: &[String]) -> Self {
+        let mount = manual(&[], WriteConfig::default());
+        for key in keys {
+            mount.bucket.put_pattern(key, 1, 0);
+        }
+        mount.clock.advance(Duration::from_secs(1));
+        Self {
+            mount,
+            latency: Duration::from_millis(latency_ms),
+            due: BTreeMap::new(),
+        }
+    }
+
+    /// Answers what is due until `until`; returns whether a request was answered.
+    fn answer(&mut self, until: Duration) -> bool {
+        let now = self.mount.clock.now();
+        for request in self.mount.bucket.pending_requests() {
+            self.due.entry(request.id).or_insert(now + self.latency);
+        }
+        let next = self.due.iter().min_by_key(|(_, at)| **at);
+        let Some((id, at)) = next.map(|(id, at)| (*id, *at)) else {
+            return false;
+        };
+        if at > until {
+            return false;
+        }
+        self.mount.clock.advance(at.saturating_sub(now));
+        self.due.remove(&id);
+        self.mount.bucket.finish(id);
+        true
+    }
+
+    /// The program is busy with something else.
+    fn pause(&mut self, time: Duration) {
+        let until = self.mount.clock.now() + time;
+        while self.answer(until) {}
+        let rest = until.saturating_sub(self.mount.clock.now());
+        self.mount.clock.advance(rest);
+    }
+
+    fn wait<T>(&mut self, operation: impl Future<Output = T>) -> T {
+        let mut operation = Box::pin(operation);
+        loop {
+            if let Some(outcome) = (&mut operation).now_or_never() {
+                return outcome;
+            }
+            assert!(self.answer(Duration::MAX), "it waits for no request");
+        }
+    }
+
+    /// Opens, reads and closes a directory, and those below it. Returns how many there are.
+    fn walk(&mut self, directory: InodeNo, order: Order, pause: Duration) -> usize {
+        let mut left = usize::MAX;
+        self.walk_until(directory, order, pause, &mut left)
+    }
+
+    /// The same, until so many are `left`.
+    fn walk_until(
+        &mut self,
+        directory: InodeNo,
+        order: Order,
+        pause: Duration,
+        left: &mut usize,
+    ) -> usize {
+        if *left == 0 {
+            return 0;
+        }
+        *left -= 1;
+        let mut below = self.list(directory);
+        self.pause(pause);
+        match order {
+            Order::Listed => {}
+            Order::Collated => below.sort_by_key(|(name, _)| name.to_lowercase()),
+            Order::Reversed => below.reverse(),
+        }
+        let counts = below
+            .into_iter()
+            .map(|(_, ino)| self.walk_until(ino, order, pause, left));
+        1 + counts.sum::<usize>()
+    }
+
+    /// The subdirectories of a directory.
+    fn list(&mut self, directory: InodeNo) -> Vec<(String, InodeNo)> {
+        let fs = Arc::clone(&self.mount.fs);
+        let handle = self.wait(fs.open_directory(directory)).unwrap();
+        let (mut below, mut offset) = (Vec::new(), 0);
+        loop {
+            let mut sink = Sink::new(30);
+            self.wait(fs.read_directory(handle, offset, true, &mut sink))
+                .unwrap();
+            let Some(last) = sink.entries.last() else {
+                break;
+            };
+            offset = last.next_offset;
+            for entry in sink.entries {
+                let attributes = entry.entry.attributes;
+                let is_below = !matches!(&*entry.name, "." | "..");
+                if is_below && attributes.kind == FileKind::Directory {
+                    below.push((entry.name, attributes.ino));
+                }
+            }
+        }
+        fs.release_directory(handle);
+        below
+    }
+
+    /// LISTs so far.
+    fn lists(&self) -> usize {
+        self.mount.bucket.log().count(Operation::ListObjectsV2)
+    }
+}
+
+fn files(directory: &str, count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(move |number| format!("{directory}/f{number:04}"))
+}
+
+/// `count` directories of so many files, `each` of them in one.
+fn tree(count: usize, each: usize, files_each: usize) -> Vec<String> {
+    let directory = |number: usize| match each {
+        0 => format!("t/d{number:03}"),
+        _ => format!("t/Dir{:02}/x{}", number / each, number % each),
+    };
+    (0..count)
+        .flat_map(|number| files(&directory(number), files_each).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Directories in directories, three in each.
+fn ternary(depth: usize, files_each: usize) -> Vec<String> {
+    let mut directories = vec!["t".to_owned()];
+    let mut keys = Vec::new();
+    for _ in 0..depth {
+        let below = directories
+            .iter()
+            .flat_map(|parent| ["a", "B", "c-1"].map(|name| format!("{parent}/{name}")));
+        directories = below.collect();
+        keys.extend(
+            directories
+                .iter()
+                .flat_map(|directory| files(directory, files_each)),
+        );
+    }
+    keys
+}
+
+/// Round trips that a walk may take, in each order, and LISTs for 100 directories.
+#[test]
+fn walks_take_few_round_trips() {
+    let busy = Duration::from_micros(300);
+    let shapes: [(&str, Vec<String>, [u128; 3], usize); 8] = [
+        ("14 directories of 50 files", tree(12, 5, 42), [3, 3, 5], 40),
+        ("300 small ones", tree(300, 0, 5), [5, 5, 12], 10),
+        ("300 of 30, in tens", tree(300, 30, 30), [14, 14, 40], 30),
+        ("100 of 100", tree(100, 0, 100), [12, 12, 20], 95),
+        ("60 of 900", tree(60, 0, 900), [20, 20, 20], 120),
+        ("40 of 1,100", tree(40, 0, 1_100), [50, 50, 50], 230),
+        ("threes, six deep", ternary(6, 3), [40, 45, 80], 40),
+        // Keys of subdirectories come before those of files: few are shown in full.
+        (
+            "threes, four deep, large",
+            ternary(4, 90),
+            [150, 150, 150],
+            120,
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, keys, trips_max, per_100_max) in shapes {
+        for (order, trips_max) in [Order::Listed, Order::Collated, Order::Reversed]
+            .into_iter()
+            .zip(trips_max)
+        {
+            let mut far = Far::new(60, &keys);
+            let began = far.mount.clock.now();
+            let directories = far.walk(InodeNo::ROOT, order, busy);
+            let busy = busy * u32::try_from(directories).unwrap();
+            let took = far.mount.clock.now() - began - busy;
+            let trips = took.as_nanos().div_ceil(far.latency.as_nanos());
+            let per_100_max = match order {
+                Order::Listed | Order::Collated => per_100_max,
+                // Each directory is listed by itself.
+                Order::Reversed => per_100_max.max(110),
+            };
+            let (lists, stats) = (far.lists(), far.mount.fs.walk_stats());
+            let text = format!(
+                "{what}, {order:?}: {directories} directories, {lists} LISTs, {trips} round \
+                 trips, {stats:?}"
+            );
+            println!("{text}");
+            if trips > trips_max || lists * 100 > directories * per_100_max {
+                wrong.push(text);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

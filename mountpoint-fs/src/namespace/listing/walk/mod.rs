@@ -1,0 +1,495 @@
+//! Walks of a tree: which directories to list before they are opened.
+//!
+//! Whoever opens a subdirectory just after its directory was listed may be walking (`find`, `du`,
+//! `ls -lR`, `rsync`). What such a program will open next is known: what listings have shown, in
+//! the order of keys. So it is listed ahead: many small directories by one LIST without a
+//! delimiter, from where the walk is; large ones each by its own LIST, several at once. An answer
+//! is used for one `opendir`, at most as long after its request as names may be old.
+//!
+//! Pure: answers go in, requests to send come out. Bounded by [`WALK_REQUESTS_MAX`] in flight,
+//! [`WALK_NAMES_MAX`] in memory, `WalkCredit` in waste, and `Pace` in age.
+
+mod credit;
+mod pace;
+mod request;
+mod seen;
+mod subtrees;
+mod upcoming;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use credit::WalkCredit;
+use pace::Pace;
+use request::SentAhead;
+use seen::{SeenDirectories, Step};
+use subtrees::{NextList, Shown, SubtreeExtent, SubtreeYield};
+use upcoming::{Upcoming, UpcomingDirectories};
+
+use super::first_answer::FirstAnswer;
+use super::page::Page;
+use crate::config::limits::{LIST_PAGE_KEYS, WALK_AGE_MAX, WALK_NAMES_MAX, WALK_REQUESTS_MAX};
+
+pub use request::WalkStats;
+pub(in crate::namespace) use request::{
+    ListedAhead, Opening, WalkAnswer, WalkRequest, WalkRequestId, WalkScope,
+};
+
+/// All walks of a mount.
+#[derive(Debug)]
+pub(in crate::namespace) struct Walks {
+    /// For how long names may be old.
+    age_max: Duration,
+    /// Whether a LIST may begin at a directory and go on behind it.
+    is_ordered: bool,
+    seen: SeenDirectories,
+    upcoming: UpcomingDirectories,
+    /// Requests that are in flight, or of which something may still be used; the oldest first.
+    requests: BTreeMap<WalkRequestId, SentAhead>,
+    last_id: u64,
+    in_flight: usize,
+    /// Requests of which nothing was used yet.
+    unused: usize,
+    /// Directories that are expected of those in flight.
+    expected: usize,
+    /// LISTs without a delimiter that are in flight.
+    subtrees_in_flight: Vec<SubtreeExtent>,
+    walk: Walk,
+    credit: WalkCredit,
+    pace: Pace,
+    subtrees: SubtreeYield,
+    stats: WalkStats,
+    /// Those that were told last.
+    told: WalkStats,
+}
+
+/// The walk that made the last step.
+#[derive(Debug, Default)]
+struct Walk {
+    /// The topmost directory that it has listed.
+    root: Arc<str>,
+    /// The directory that it opened last.
+    position: Arc<str>,
+    /// When that was.
+    stepped: Duration,
+    /// Whether it is a walk for certain.
+    is_certain: bool,
+    /// Whether the directory that it opened last was listed ahead.
+    is_ahead: bool,
+}
+
+impl Walks {
+    /// Walks over names that may be as old as `age_max`. `is_ordered` says whether the bucket lists
+    /// in the order of keys.
+    pub(in crate::namespace) fn new(age_max: Duration, is_ordered: bool) -> Self {
+        Self {
+            age_max: age_max.min(WALK_AGE_MAX),
+            is_ordered,
+            seen: SeenDirectories::default(),
+            upcoming: UpcomingDirectories::default(),
+            requests: BTreeMap::new(),
+            last_id: 0,
+            in_flight: 0,
+            unused: 0,
+            expected: 0,
+            subtrees_in_flight: Vec::new(),
+            walk: Walk::default(),
+            credit: WalkCredit::default(),
+            pace: Pace::default(),
+            subtrees: SubtreeYield::default(),
+            stats: WalkStats::default(),
+            told: WalkStats::default(),
+        }
+    }
+
+    /// A program has read all entries of a page of the directory `prefix`.
+    pub(in crate::namespace) fn page_read(&mut self, prefix: &str, page: &Page, now: Duration) {
+        let is_end = self.seen.page(prefix, page, now);
+        // What could not be listed ahead of a directory is part of the walk's own time.
+        if is_end && !self.walk.is_ahead {
+            self.pace.answered(now);
+        }
+    }
+
+    /// The directory `prefix` is opened.
+    pub(in crate::namespace) fn open(&mut self, prefix: &str, now: Duration) -> Opening {
+        let Some(step) = self.seen.open(prefix, now) else {
+            self.upcoming.remove(prefix);
+            return Opening::default();
+        };
+        self.credit.renew(now);
+        self.expire_requests(now);
+        self.step(prefix, step, now);
+        let mut opening = Opening {
+            listed: self.take(prefix, now, now),
+            ..Opening::default()
+        };
+        if opening.listed.is_some() {
+            self.walk.is_certain = true;
+        } else {
+            opening.awaits = self.in_flight_for(prefix, now);
+            if opening.awaits.is_none() {
+                self.upcoming.remove(prefix);
+                self.begin_subtree(prefix, now, &mut opening.requests);
+            } else if self.upcoming.get(prefix).is_none() {
+                self.upcoming.shown([Arc::from(prefix)]);
+            }
+        }
+        if self.walk.is_certain {
+            self.go_ahead(now, &mut opening.requests);
+        }
+        opening
+    }
+
+    /// What the directory `prefix` was listed with, if that is young enough for a program that
+    /// opened it at `opened`. It is handed out once, and not to who was shown something younger.
+    pub(in crate::namespace) fn take(
+        &mut self,
+        prefix: &str,
+        opened: Duration,
+        now: Duration,
+    ) -> Option<ListedAhead> {
+        let Some(Upcoming::Ready(..)) = self.upcoming.get(prefix) else {
+            return None;
+        };
+        let Some(Upcoming::Ready(id, listed)) = self.upcoming.remove(prefix) else {
+            return None;
+        };
+        let asked = listed.asked();
+        let is_young = opened.saturating_sub(asked) < self.age_max;
+        if !is_young || self.seen.asked(prefix) > Some(asked) {
+            return None;
+        }
+        self.walk.is_ahead = true;
+        self.pace.answered(now);
+        self.stats.directories += 1;
+        self.credit.directory_used();
+        if let Some(sent) = self.requests.get_mut(&id)
+            && !std::mem::replace(&mut sent.is_used, true)
+        {
+            self.unused -= 1;
+            self.credit.request_used();
+        }
+        Some(listed)
+    }
+
+    /// The program that waited for the directory `prefix` was not told enough, and lists it itself.
+    pub(in crate::namespace) fn missed(&mut self, prefix: &str) {
+        self.upcoming.remove(prefix);
+    }
+
+    /// The answer to a request, in which the server wanted fewer requests so often. Returns what is
+    /// to be sent next.
+    pub(in crate::namespace) fn arrived(
+        &mut self,
+        id: WalkRequestId,
+        answer: WalkAnswer,
+        slow_downs: u32,
+        now: Duration,
+    ) -> Vec<WalkRequest> {
+        let mut requests = Vec::new();
+        let Some(sent) = self.requests.get_mut(&id) else {
+            return requests;
+        };
+        sent.is_in_flight = false;
+        self.in_flight -= 1;
+        self.expected -= sent.expected;
+        self.subtrees_in_flight.retain(|extent| extent.id != id);
+        let is_failure = matches!(answer, WalkAnswer::Failed | WalkAnswer::Refused);
+        match answer {
+            WalkAnswer::Directory(answer) => self.directory_arrived(id, answer),
+            WalkAnswer::Subtree(pages) => self.subtree_arrived(id, pages),
+            WalkAnswer::Failed => self.failed(id),
+            WalkAnswer::Refused => {
+                self.subtrees.refuse();
+                self.failed(id);
+            }
+        }
+        if slow_downs > 0 {
+            self.credit.stop(now);
+        }
+        let is_going_on = self.walk.is_certain && self.walk.stepped + self.age_max > now;
+        if is_going_on && !is_failure {
+            self.go_ahead(now, &mut requests);
+        }
+        requests
+    }
+
+    /// A look-up that was asked for at `asked` has found `name` in the directory `prefix`, or has
+    /// not.
+    pub(in crate::namespace) fn looked_up(
+        &mut self,
+        (prefix, name): (&str, &str),
+        is_there: bool,
+        asked: Duration,
+    ) {
+        self.upcoming.looked_up(prefix, name, is_there, asked);
+    }
+
+    /// Whether the subdirectories of `prefix` are being opened one after the other: whoever looks a
+    /// name of it up will look up the next ones.
+    pub(in crate::namespace) fn is_walked(&self, prefix: &str, now: Duration) -> bool {
+        self.seen.is_walked(prefix, now)
+    }
+
+    /// Whether the directory `prefix` was listed to its end a short time ago.
+    pub(in crate::namespace) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
+        self.seen.was_listed(prefix, now)
+    }
+
+    /// What was sent, and what it was good for.
+    pub(in crate::namespace) fn stats(&self) -> WalkStats {
+        self.stats
+    }
+
+    /// The same, if that has changed since this was asked last.
+    pub(in crate::namespace) fn untold_stats(&mut self) -> Option<WalkStats> {
+        let before = std::mem::replace(&mut self.told, self.stats);
+        (before != self.stats).then_some(self.stats)
+    }
+
+    /// Forgets what is too old.
+    pub(in crate::namespace) fn expire(&mut self, now: Duration) {
+        self.seen.expire(now);
+        self.expire_requests(now);
+        if self.walk.stepped + WALK_AGE_MAX <= now {
+            self.upcoming.clear();
+            self.walk = Walk::default();
+        }
+    }
+
+    /// The walk has come to the directory `prefix`.
+    fn step(&mut self, prefix: &str, step: Step<'_>, now: Duration) {
+        self.pace.opened(now);
+        if *self.walk.root != *step.root {
+            self.walk.root = Arc::from(step.root);
+            self.pace.reset();
+            self.subtrees.begin();
+        }
+        self.walk.position = Arc::from(prefix);
+        self.walk.stepped = now;
+        self.walk.is_certain = !step.is_first;
+        self.walk.is_ahead = false;
+        if step.is_first_below || self.upcoming.get(prefix).is_none() {
+            let known = self.seen.to_open(step.parent, prefix, SHOWN_AT_ONCE);
+            self.upcoming.shown(known);
+        }
+    }
+
+    /// The request in flight that may tell what is in `prefix`, and is young enough.
+    fn in_flight_for(&self, prefix: &str, now: Duration) -> Option<WalkRequestId> {
+        let is_young = |at: Duration| now.saturating_sub(at) < self.age_max;
+        if let Some(Upcoming::Asked(id)) = self.upcoming.get(prefix) {
+            let sent = self.requests.get(id)?;
+            return is_young(sent.at).then_some(*id);
+        }
+        let mut extents = self.subtrees_in_flight.iter();
+        let extent = extents.find(|extent| extent.may_have(prefix) && is_young(extent.at));
+        extent.map(|extent| extent.id)
+    }
+
+    /// Lists from the directory `prefix` on, which nobody has listed ahead.
+    fn begin_subtree(&mut self, prefix: &str, now: Duration, requests: &mut Vec<WalkRequest>) {
+        if self.is_ordered && self.may_send() && self.subtrees.may_begin() {
+            requests.push(self.send_subtree(&Arc::from(prefix), None, now));
+        }
+    }
+
+    /// Sends what is of use now.
+    fn go_ahead(&mut self, now: Duration, requests: &mut Vec<WalkRequest>) {
+        let directories_max = self.pace.directories_ahead(self.age_max);
+        if 2 * (self.upcoming.ready() + self.expected) > directories_max || !self.may_send() {
+            return;
+        }
+        let candidates = self.candidates(directories_max);
+        let mut rest = &candidates[..];
+        while let Some(prefix) = rest.first() {
+            if self.upcoming.ready() + self.expected >= directories_max || !self.may_send() {
+                return;
+            }
+            let is_behind = *prefix > self.walk.position;
+            let (count, is_bounded) = match self.subtrees.next(is_behind && self.is_ordered) {
+                NextList::Directory => {
+                    requests.push(self.send_directory(prefix, now));
+                    rest = &rest[1..];
+                    continue;
+                }
+                NextList::Subtree(count) => (count.min(rest.len()), true),
+                NextList::Probe => (1, !self.subtrees.is_promising()),
+                NextList::Wait => return,
+            };
+            let to = rest.get(count).filter(|to| is_bounded && *to > prefix);
+            requests.push(self.send_subtree(prefix, to, now));
+            rest = &rest[count..];
+        }
+    }
+
+    /// Directories that are worth a request, the next first.
+    fn candidates(&self, count: usize) -> Vec<Arc<str>> {
+        let upcoming = self.upcoming.from(&self.walk.root, &self.walk.position);
+        let known = upcoming
+            .take(LOOK_MAX)
+            .filter(|(_, upcoming)| matches!(upcoming, Upcoming::Known))
+            .map(|(prefix, _)| prefix);
+        let extents = &self.subtrees_in_flight;
+        let is_covered = |prefix: &str| extents.iter().any(|extent| extent.may_have(prefix));
+        known
+            .filter(|prefix| !is_covered(prefix))
+            .take(count)
+            .cloned()
+            .collect()
+    }
+
+    /// Whether one more request may be sent now.
+    fn may_send(&self) -> bool {
+        let names = self.upcoming.names() + self.in_flight * usize::from(LIST_PAGE_KEYS);
+        self.in_flight < WALK_REQUESTS_MAX
+            && names < WALK_NAMES_MAX
+            && self.credit.allows(self.unused)
+    }
+
+    fn send_directory(&mut self, prefix: &Arc<str>, now: Duration) -> WalkRequest {
+        let request = self.send(WalkScope::Directory(Arc::clone(prefix)), 1, now);
+        self.upcoming.set(prefix, Upcoming::Asked(request.id));
+        request
+    }
+
+    /// Lists from `from` on; the answer is expected to end before `to`.
+    fn send_subtree(
+        &mut self,
+        from: &Arc<str>,
+        to: Option<&Arc<str>>,
+        now: Duration,
+    ) -> WalkRequest {
+        let root = Arc::clone(&self.walk.root);
+        let scope = WalkScope::Subtree {
+            root: Arc::clone(&root),
+            from: Arc::clone(from),
+        };
+        let request = self.send(scope, self.subtrees.expected(), now);
+        self.subtrees_in_flight.push(SubtreeExtent {
+            id: request.id,
+            at: now,
+            root,
+            from: Arc::clone(from),
+            to: to.cloned(),
+        });
+        request
+    }
+
+    fn send(&mut self, scope: WalkScope, expected: usize, now: Duration) -> WalkRequest {
+        self.last_id += 1;
+        self.stats.requests += 1;
+        self.in_flight += 1;
+        self.unused += 1;
+        self.expected += expected;
+        let id = WalkRequestId(self.last_id);
+        let sent = SentAhead {
+            at: now,
+            scope: scope.clone(),
+            expected,
+            is_in_flight: true,
+            is_used: false,
+            ready: Vec::new(),
+        };
+        self.requests.insert(id, sent);
+        WalkRequest { id, scope }
+    }
+
+    fn directory_arrived(&mut self, id: WalkRequestId, answer: FirstAnswer) {
+        let Some(WalkScope::Directory(prefix)) = self.requests.get(&id).map(|sent| &sent.scope)
+        else {
+            return;
+        };
+        let prefix = Arc::clone(prefix);
+        let is_awaited = |upcoming: &Upcoming| matches!(upcoming, Upcoming::Asked(by) if *by == id);
+        if self.upcoming.get(&prefix).is_some_and(is_awaited) {
+            self.upcoming.shown(answer.subdirectories(&prefix));
+            let listed = ListedAhead::First(Box::new(answer));
+            self.make_ready(id, &prefix, listed);
+        }
+    }
+
+    fn subtree_arrived(&mut self, id: WalkRequestId, pages: Vec<(Arc<str>, Arc<Page>)>) {
+        let mut shown = Shown::default();
+        for (prefix, page) in pages {
+            let is_known = match self.upcoming.get(&prefix) {
+                Some(Upcoming::Known) => true,
+                Some(Upcoming::Asked(_) | Upcoming::Ready(..)) => continue,
+                // What the walk has come past was opened; what is ahead of it was not known yet.
+                None if prefix <= self.walk.position => continue,
+                None => false,
+            };
+            shown.directories += 1;
+            shown.known += usize::from(is_known);
+            self.make_ready(id, &prefix, ListedAhead::Whole(page));
+        }
+        self.subtrees.answered(shown);
+    }
+
+    fn make_ready(&mut self, id: WalkRequestId, prefix: &Arc<str>, listed: ListedAhead) {
+        let Some(sent) = self.requests.get_mut(&id) else {
+            return;
+        };
+        if self.upcoming.names() + listed.names() > WALK_NAMES_MAX {
+            self.upcoming.set(prefix, Upcoming::Known);
+            return;
+        }
+        sent.ready.push(Arc::clone(prefix));
+        self.upcoming.set(prefix, Upcoming::Ready(id, listed));
+    }
+
+    fn failed(&mut self, id: WalkRequestId) {
+        let Some(sent) = self.requests.remove(&id) else {
+            return;
+        };
+        match &sent.scope {
+            WalkScope::Directory(prefix) => {
+                if let Some(Upcoming::Asked(_)) = self.upcoming.get(prefix) {
+                    self.upcoming.set(prefix, Upcoming::Known);
+                }
+            }
+            WalkScope::Subtree { .. } => self.subtrees.answered(Shown::default()),
+        }
+        self.waste();
+    }
+
+    /// Drops requests whose answers are too old to be used.
+    fn expire_requests(&mut self, now: Duration) {
+        let old = self.requests.iter();
+        let old = old.take_while(|(_, sent)| sent.at + self.age_max <= now);
+        let old = old.filter(|(_, sent)| !sent.is_in_flight);
+        let old: Vec<WalkRequestId> = old.map(|(id, _)| *id).collect();
+        for id in old {
+            let Some(sent) = self.requests.remove(&id) else {
+                continue;
+            };
+            for prefix in &sent.ready {
+                let known = self.upcoming.get(prefix);
+                if matches!(known, Some(Upcoming::Ready(by, _)) if *by == id) {
+                    self.upcoming.set(prefix, Upcoming::Known);
+                }
+            }
+            if !sent.is_used {
+                self.waste();
+            }
+        }
+    }
+
+    /// A request was of no use.
+    fn waste(&mut self) {
+        self.unused -= 1;
+        self.stats.wasted += 1;
+        self.credit.wasted();
+    }
+}
+
+/// Subdirectories of one directory that are taken note of at once.
+const SHOWN_AT_ONCE: usize = 1024;
+
+/// Places that are looked at for directories to list.
+const LOOK_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests;
