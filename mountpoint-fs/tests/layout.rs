@@ -29,6 +29,13 @@ const SHARED_NAMES: &[&str] = &[];
 
 /// Policies: values in, values out. They know no lock, no clock and no client.
 const PURE: &[&str] = &[
+    "mountpoint-fs/src/namespace/listing/walk/credit.rs",
+    "mountpoint-fs/src/namespace/listing/walk/mod.rs",
+    "mountpoint-fs/src/namespace/listing/walk/pace.rs",
+    "mountpoint-fs/src/namespace/listing/walk/request.rs",
+    "mountpoint-fs/src/namespace/listing/walk/seen.rs",
+    "mountpoint-fs/src/namespace/listing/walk/subtrees.rs",
+    "mountpoint-fs/src/namespace/listing/walk/upcoming.rs",
     "mountpoint-fs/src/namespace/resolve/strategy.rs",
     "mountpoint-fs/src/read/layout/prefetch.rs",
     "mountpoint-fs/src/read/plan/",
