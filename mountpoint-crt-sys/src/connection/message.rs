@@ -75,7 +75,7 @@ pub(super) unsafe fn adopt(
 ///
 /// # Safety
 ///
-/// `message` is null, or a message whose bytes nobody needs any more.
+/// `message` is null, or a message whose bytes have no reader left.
 pub(super) unsafe fn clear_nothing(message: *mut libc::c_void) {
     // SAFETY: the caller's contract.
     if let Some(message) = unsafe { message.cast::<sys::aws_io_message>().as_mut() } {

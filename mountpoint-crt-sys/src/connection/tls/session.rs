@@ -415,7 +415,7 @@ impl Traffic {
                     outgoing.truncate(at + len);
                 }
             }
-            // Who asks for another handshake may be told no.
+            // A server that asks for another handshake may be told no.
             (HandshakeType::HelloRequest, []) if !self.is_tls13 => {
                 self.alert(WARNING, AlertDescription::NoRenegotiation, outgoing)
                     .map_err(inner)?;

@@ -1,6 +1,6 @@
 //! A [`Session`] on a socket of the C library, whose place between socket and HTTP it takes.
 //!
-//! C believes that the connection is a plain one. What it writes waits here until the handshake is
+//! C believes that the connection is a plain one. Bytes from C wait here until the handshake is
 //! done, and then goes out encrypted; what it reads has been decrypted. Nothing that C writes
 //! reaches the socket in clear: [`TlsWire::write`] is the only way.
 //!
@@ -45,7 +45,7 @@ struct State {
 
 /// Bytes of C's to be sent, and whom to tell of it.
 pub(crate) struct PlainWrite {
-    /// They live until it is told that they are written.
+    /// The bytes before the body; alive until `written` is called.
     pub(crate) head: sys::aws_byte_cursor,
     pub(crate) body: Bytes,
     pub(crate) written: Option<Written>,
@@ -125,7 +125,7 @@ impl TlsWire {
         is_one_enough: bool,
     ) -> Result<Progress, libc::c_int> {
         let Some(session) = &mut state.session else {
-            // Nobody speaks before the client does. What has come stays in the socket.
+            // The client speaks first. Bytes that have come stay in the socket.
             return Err(fail(match state.is_over {
                 true => io::AWS_IO_SOCKET_CLOSED as i32,
                 false => io::AWS_IO_READ_WOULD_BLOCK as i32,
@@ -138,7 +138,7 @@ impl TlsWire {
         let progress = guard(|| session.go_on(room, is_one_enough))
             .unwrap_or_else(|| Err(TlsFailure::internal("TLS panicked")));
         let outgoing = session.take_outgoing();
-        // SAFETY: the caller's contract. An alert may not get through any more.
+        // SAFETY: the caller's contract. An alert may be lost.
         let sent = unsafe { send(functions, socket, outgoing) };
         match progress {
             Ok(progress) => sent.map(|()| progress),

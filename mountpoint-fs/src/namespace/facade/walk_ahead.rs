@@ -101,7 +101,7 @@ impl WalkAhead {
         self.state.lock().walks.was_listed(prefix, now)
     }
 
-    /// What was sent, and what it was good for.
+    /// Counts of the LISTs sent ahead, and of those that were used.
     pub(super) fn stats(&self) -> WalkStats {
         self.state.lock().walks.stats()
     }

@@ -118,7 +118,8 @@ fn small_directories_are_listed_together() {
     assert!(stats.directories >= 198, "{stats:?}");
 }
 
-/// A walk that outlasts the validity of names. What is too old is listed again.
+/// A walk that outlasts the validity of names. Directories whose names are too old are listed
+/// again.
 #[test]
 fn a_slow_walk_is_no_more_than_a_request_for_each_directory() {
     for pause_ms in [20, 60, 200, 600, 1_100] {

@@ -60,7 +60,7 @@ pub(in crate::namespace) struct Walks {
     pace: Pace,
     subtrees: SubtreeYield,
     stats: WalkStats,
-    /// Those that were told last.
+    /// The counts that the log has shown last.
     told: WalkStats,
 }
 
@@ -243,7 +243,7 @@ impl Walks {
         self.stats
     }
 
-    /// The same, if that has changed since this was asked last.
+    /// The counts of LISTs ahead, if they have changed since the last call.
     pub(in crate::namespace) fn untold_stats(&mut self) -> Option<WalkStats> {
         let before = std::mem::replace(&mut self.told, self.stats);
         (before != self.stats).then_some(self.stats)

@@ -67,7 +67,7 @@ impl UpcomingDirectories {
         }
     }
 
-    /// The directory was opened, or is not there any more.
+    /// The directory was opened, or is gone.
     pub(super) fn remove(&mut self, prefix: &str) -> Option<Upcoming> {
         let removed = self.by_prefix.remove(prefix);
         self.uncount(removed.as_ref());
