@@ -1,0 +1,3 @@
+//! The cache on disk: versions of objects that outlive the mount.
+
+mod storage;
