@@ -1,3 +1,4 @@
 //! The cache on disk: versions of objects that outlive the mount.
 
+mod directory;
 mod storage;
