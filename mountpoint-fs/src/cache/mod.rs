@@ -1,4 +1,5 @@
 //! The cache on disk: versions of objects that outlive the mount.
 
 mod directory;
+mod eviction;
 mod storage;
