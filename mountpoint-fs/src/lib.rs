@@ -5,6 +5,7 @@
 //! ([`handle`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`], `journal`)
 //! → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
+pub mod cache;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -16,6 +16,7 @@ use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
+use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
@@ -63,9 +64,20 @@ impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
+        Self::with_cache(client, config, None, clock)
+    }
+
+    /// A file system over `client`'s bucket that keeps what it reads in `cache`.
+    #[must_use]
+    pub fn with_cache(
+        client: Arc<dyn ObjectClient>,
+        config: FsConfig,
+        cache: Option<Arc<Cache>>,
+        clock: Clock,
+    ) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
-        let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
+        let reading = ReadContext::new(Arc::clone(&client), config.read, cache, clock.clone());
         let sibling_prefetch = config.names.opens_unasked;
         let sibling_prefetch = sibling_prefetch.then(|| SiblingPrefetch::new(Arc::clone(&reading)));
         let (budget, pool, make_room) = reading.memory();

@@ -12,6 +12,7 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use super::object::{ObjectRegistry, OpenObject};
 use super::resources::ReadResources;
+use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::config::limits::{PART_MIN, READ_MEMORY_MIN, READER_IDLE};
@@ -56,7 +57,12 @@ pub struct ReadStats {
 impl ReadContext {
     /// Made once per mount. Settings too small to work with are raised to what works.
     #[must_use]
-    pub fn new(client: Arc<dyn ObjectClient>, config: ReadConfig, clock: Clock) -> Arc<Self> {
+    pub fn new(
+        client: Arc<dyn ObjectClient>,
+        config: ReadConfig,
+        cache: Option<Arc<Cache>>,
+        clock: Clock,
+    ) -> Arc<Self> {
         let config = ReadConfig {
             memory_max: config.memory_max.max(READ_MEMORY_MIN),
             part_size: config.part_size.max(PART_MIN),
@@ -64,7 +70,7 @@ impl ReadContext {
             ..config
         };
         Arc::new(Self {
-            resources: ReadResources::new(client, config, clock),
+            resources: ReadResources::new(client, config, cache, clock),
             registry: Arc::default(),
             gets_at_give_back: AtomicU64::new(0),
         })

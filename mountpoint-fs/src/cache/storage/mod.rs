@@ -82,8 +82,9 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
     /// Opens a file for reading and writing; `None` if there is none.
     fn open(&self, name: EntryName, kind: FileKind) -> io::Result<Option<Arc<dyn StoredFile>>>;
 
-    /// Opens a file for reading and writing, and makes it where it is missing.
-    fn create(&self, name: EntryName, kind: FileKind) -> io::Result<Arc<dyn StoredFile>>;
+    /// Makes a file and opens it for reading and writing; `None` if it is there already. Of several
+    /// processes that try at once, one makes it.
+    fn create(&self, name: EntryName, kind: FileKind) -> io::Result<Option<Arc<dyn StoredFile>>>;
 
     /// Removes an entry, the index first. A file that is missing is no error.
     fn remove(&self, name: EntryName) -> io::Result<()>;
