@@ -10,11 +10,13 @@
     reason = "the file is named after the type it defines"
 )]
 mod cache;
+mod directory;
 mod disk;
 mod entry;
 mod eviction;
 mod identity;
 mod index;
+mod open;
 mod statistics;
 mod storage;
 mod work;

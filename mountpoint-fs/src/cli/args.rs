@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::{
-    BucketArg, BucketFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MetadataFlags,
+    BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MetadataFlags,
     MountFlags, WriteFlags,
 };
 
@@ -57,6 +57,10 @@ pub struct CliArgs {
     /// The validity of names.
     #[command(flatten)]
     pub metadata: MetadataFlags,
+
+    /// Content on a local disk.
+    #[command(flatten)]
+    pub cache: CacheFlags,
 
     /// The client of S3.
     #[command(flatten)]
@@ -118,6 +122,7 @@ impl CliArgs {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.metadata.warnings();
+        warnings.extend(self.cache.warnings());
         warnings.extend(self.later.warnings());
         if self.credentials.no_sign_request && self.credentials.profile.is_some() {
             warnings.push(

@@ -53,6 +53,8 @@ pub struct NamesConfig {
     pub create_ttl: Duration,
     /// Whether `open` trusts valid attributes. Otherwise `open` finds the newest version.
     pub opens_unasked: bool,
+    /// Whether contents may be on a local disk: a version is proved without fetching them.
+    pub has_cache: bool,
     /// Inodes above which the kernel is asked to forget some.
     pub inodes_max: usize,
 }
@@ -73,6 +75,7 @@ impl Default for NamesConfig {
             negative_ttl: Duration::ZERO,
             create_ttl: CREATE_ABSENCE_AGE_MAX,
             opens_unasked: false,
+            has_cache: false,
             inodes_max: INODES_MAX_LEAST,
         }
     }

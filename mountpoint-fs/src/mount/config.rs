@@ -10,7 +10,7 @@ use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
 use crate::config::{
-    CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits, scale,
+    CacheConfig, CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits, scale,
 };
 use crate::fuse::Transport;
 
@@ -57,6 +57,8 @@ pub struct MountConfig {
     pub client: CrtClientOptions,
     /// Names, attributes, reads.
     pub fs: FsConfig,
+    /// Content on a local disk, if the user wants that.
+    pub cache: Option<CacheConfig>,
     /// Kernel settings.
     pub fuse: FuseTuning,
     /// Permitted users and other options of the mount.
@@ -103,11 +105,15 @@ impl MountConfig {
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 names: NamesConfig {
                     inodes_max: NamesConfig::inodes_max(read.machine_memory),
-                    ..args.metadata.names_config()
+                    ..args.metadata.names_config(args.cache.cache.is_some())
                 },
                 read,
                 write,
             },
+            cache: args.cache.config(
+                environment.cache_key.clone(),
+                environment.keeps_cache.unwrap_or(false),
+            ),
             fuse: fuse_tuning(args, environment, memory_max)?,
             access: crate::fuse::MountOptions {
                 source_name: args.source_name(),

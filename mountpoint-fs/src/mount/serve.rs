@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use mountpoint_client::ObjectClient;
+use mountpoint_client::crt_client::{CrtClientOptions, SseCustomerKey};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
@@ -20,8 +21,9 @@ use super::connect::connect;
 use super::process::open_files;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget};
+use crate::cache::{Cache, StoreId};
 use crate::clock::Clock;
-use crate::config::{FsConfig, limits, scale};
+use crate::config::{CacheConfig, FsConfig, limits, scale};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
@@ -40,6 +42,7 @@ pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
     fs: Arc<FileSystem>,
+    cache: Option<Arc<Cache>>,
     /// Ends the mount while files are open. `None` if the mount ended during the start, or was
     /// passed to this process.
     connection: Option<Connection>,
@@ -72,10 +75,15 @@ impl MountedBucket {
                 return Err(error);
             }
         };
-        let mounted = Self::over(
+        let cache = config.cache.as_ref().map(|cache| CacheSource {
+            config: cache,
+            store: store_id(&config.client),
+        });
+        let mounted = Self::with_cache(
             client,
             runtime,
             target,
+            cache,
             &config.fs,
             &config.access,
             config.fuse,
@@ -96,7 +104,19 @@ impl MountedBucket {
         access: &MountOptions,
         tuning: FuseTuning,
     ) -> Result<Self, StartError> {
-        let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
+        Self::with_cache(client, runtime, target, None, fs, access, tuning)
+    }
+
+    /// Mounts the bucket of an existing client, and keeps what is read in a cache.
+    fn with_cache(
+        client: Arc<dyn ObjectClient>,
+        runtime: Runtime,
+        target: MountTarget,
+        cache: Option<CacheSource<'_>>,
+        fs: &FsConfig,
+        access: &MountOptions,
+        tuning: FuseTuning,
+    ) -> Result<Self, StartError> {
         // Before the mount exists, so that no signal can leave it behind.
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
@@ -108,6 +128,23 @@ impl MountedBucket {
                 (mount, Some(directory))
             }
         };
+        let clock = Clock::monotonic();
+        let cache = match cache {
+            None => None,
+            Some(source) => match source.open(&mount, fs.read.memory_max, &clock) {
+                Ok(cache) => Some(cache),
+                Err(error) => {
+                    // Best effort: the user must see why the start failed.
+                    mount.unmount(true).ok();
+                    return Err(error);
+                }
+            },
+        };
+        if let Some(cache) = &cache {
+            runtime.spawn(cache.watch());
+        }
+        let kept = cache.clone();
+        let fs = Arc::new(FileSystem::with_cache(client, fs.clone(), kept, clock));
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         if !access.read_only {
             remember(&fs, &mount, &runtime)?;
@@ -130,6 +167,7 @@ impl MountedBucket {
             mount,
             session,
             fs,
+            cache,
             connection,
             ends,
             runtime,
@@ -223,6 +261,7 @@ impl MountedBucket {
             mount,
             session,
             fs,
+            cache,
             ends,
             runtime,
             ..
@@ -230,7 +269,43 @@ impl MountedBucket {
         drop((mount, ends));
         finish_writes(&fs, &runtime, drain);
         drop((session, fs));
+        if let Some(cache) = cache {
+            cache.drain(limits::CACHE_DRAIN);
+            tracing::debug!(stats = ?cache.stats(), "cache");
+            cache.close();
+        }
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+    }
+}
+
+/// A cache that is to be opened.
+struct CacheSource<'a> {
+    config: &'a CacheConfig,
+    store: StoreId,
+}
+
+impl CacheSource<'_> {
+    /// Opens it. The mount exists already, so that a directory inside is recognised.
+    fn open(
+        self,
+        mount: &Mount,
+        memory_max: u64,
+        clock: &Clock,
+    ) -> Result<Arc<Cache>, StartError> {
+        let coverage = mount.coverage();
+        let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
+        Cache::open(self.config, self.store, memory_max, &is_inside, clock.clone())
+            .map_err(|error| StartError::new(format!("--cache: {error}")))
+    }
+}
+
+/// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.
+fn store_id(client: &CrtClientOptions) -> StoreId {
+    let key = client.sse_customer_key.as_ref();
+    StoreId {
+        endpoint: client.endpoint_url.clone().unwrap_or_default(),
+        bucket: client.bucket.clone(),
+        encryption: key.map(SseCustomerKey::fingerprint).unwrap_or_default(),
     }
 }
 

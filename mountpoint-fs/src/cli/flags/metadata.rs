@@ -23,10 +23,14 @@ pub struct MetadataFlags {
 }
 
 impl MetadataFlags {
-    /// The settings that the flags select.
+    /// The settings that the flags select. With a cache of contents, names are trusted as well.
     #[must_use]
-    pub fn names_config(&self) -> NamesConfig {
-        let positive = self.metadata_ttl.and_then(TimeToLive::duration);
+    pub fn names_config(&self, has_cache: bool) -> NamesConfig {
+        let default = has_cache.then_some(CACHE_TTL);
+        let positive = match self.metadata_ttl {
+            Some(ttl) => ttl.duration(),
+            None => default,
+        };
         let negative = match self.negative_metadata_ttl {
             Some(ttl) => ttl.duration(),
             None => positive,
@@ -41,6 +45,7 @@ impl MetadataFlags {
                 false => minimal.create_ttl,
             },
             opens_unasked: positive.is_some(),
+            has_cache,
             ..minimal
         }
     }
@@ -57,6 +62,9 @@ impl MetadataFlags {
         .collect()
     }
 }
+
+/// Default of `--metadata-ttl` with `--cache`, as in mountpoint-s3.
+const CACHE_TTL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -80,7 +88,7 @@ mod tests {
                 opens_unasked,
                 ..NamesConfig::default()
             };
-            assert_eq!(flags.names_config(), expected, "{positive:?} {negative:?}");
+            assert_eq!(flags.names_config(false), expected, "{positive:?} {negative:?}");
         };
         let forever = u64::from(u32::MAX);
         check("", "", 1, 0, false);
@@ -92,5 +100,22 @@ mod tests {
         check("", "5", 1, 5, false);
         check("indefinite", "", forever, forever, true);
         check("18446744073709551615", "minimal", forever, 0, true);
+    }
+
+    #[test]
+    fn a_cache_has_names_trusted() {
+        let ttl = |metadata_ttl| {
+            let flags = MetadataFlags {
+                metadata_ttl,
+                ..MetadataFlags::default()
+            };
+            let config = flags.names_config(true);
+            (config.ttl, config.opens_unasked)
+        };
+        assert_eq!(ttl(None), (CACHE_TTL, true));
+        let minimal = Some(TimeToLive::Minimal);
+        assert_eq!(ttl(minimal), (Duration::from_secs(1), false));
+        let given = Some(TimeToLive::Seconds(5));
+        assert_eq!(ttl(given), (Duration::from_secs(5), true));
     }
 }
