@@ -40,13 +40,55 @@ pub fn take_inherited_fd(fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Has the calling thread give way to others: to all of them on the processor, and on the disk
+/// where the kernel's scheduler has priorities.
+pub fn give_way() {
+    // SAFETY: sets a number of the calling thread, which is what process 0 means to Linux.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWEST_PRIORITY) };
+    // SAFETY: as above.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_set,
+            IO_WHO_PROCESS,
+            0,
+            IO_LOWEST_BEST_EFFORT,
+        )
+    };
+}
+
+/// The lowest priority of Linux's scheduler.
+const LOWEST_PRIORITY: i32 = 19;
+
+/// `IOPRIO_WHO_PROCESS`.
+const IO_WHO_PROCESS: i32 = 1;
+
+/// The best-effort class, at its lowest level. The idle class could wait for ever, and what waits
+/// may hold a lock.
+const IO_LOWEST_BEST_EFFORT: i32 = (2 << 13) | 7;
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::IntoRawFd;
 
-    use super::{fork_child, take_inherited_fd};
+    use super::{LOWEST_PRIORITY, fork_child, give_way, take_inherited_fd};
+
+    #[test]
+    fn a_thread_gives_way_alone() {
+        let nice = || {
+            let line = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields = line.rsplit(')').next().unwrap();
+            fields.split_whitespace().nth(16).unwrap().parse().unwrap()
+        };
+        let before: i32 = nice();
+        let there = std::thread::spawn(move || {
+            give_way();
+            nice()
+        });
+        assert_eq!(there.join().unwrap(), LOWEST_PRIORITY);
+        assert_eq!(nice(), before);
+    }
 
     #[test]
     fn a_closed_descriptor_is_refused() {

@@ -2,7 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd as _;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
@@ -121,6 +124,38 @@ impl BlockFill {
                 .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         };
         self.fill_to(filled + bytes.len());
+    }
+
+    /// Appends and publishes `len` bytes of `file` from `offset` on, or fewer where the file ends.
+    /// Returns how many. Panics if they do not fit.
+    ///
+    /// # Errors
+    /// Some bytes may have been appended.
+    pub fn read_from(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+        assert!(len <= self.capacity() - self.filled());
+        let mut read = 0;
+        while read < len {
+            let at = libc::off_t::try_from(offset.saturating_add(read as u64));
+            let at = at.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+            let rest = self.block.at(self.filled()).as_ptr().cast();
+            // SAFETY: `len - read` bytes fit behind the filled ones, where nobody reads and only
+            // the holder of `&mut self` writes.
+            let now = unsafe { libc::pread(file.as_raw_fd(), rest, len - read, at) };
+            match usize::try_from(now) {
+                Ok(0) => break,
+                Ok(now) => {
+                    self.fill_to(self.filled() + now);
+                    read += now;
+                }
+                Err(_) => {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(read)
     }
 
     /// So many bytes are filled.

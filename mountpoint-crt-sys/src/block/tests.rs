@@ -49,6 +49,30 @@ fn appended_bytes_are_read_back() {
 }
 
 #[test]
+fn bytes_of_a_file_are_appended() {
+    let path = std::env::temp_dir().join(format!("block-read-{}", std::process::id()));
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut fill = BlockPool::new(0).allocate(12);
+    let block = fill.block();
+    fill.append(b"ab");
+    assert_eq!(fill.read_from(&file, 2, 3).unwrap(), 3);
+    assert_eq!(block.bytes(0..5), b"ab234");
+    fill.withhold();
+    assert_eq!(fill.read_from(&file, 8, 7).unwrap(), 2, "up to the end");
+    assert_eq!((block.valid(), fill.bytes()), (5, &b"ab23489"[..]));
+    fill.discard();
+    assert_eq!(fill.read_from(&file, 10, 7).unwrap(), 0);
+    assert_eq!(fill.read_from(&file, 0, 0).unwrap(), 0);
+    let error = fill.read_from(&file, u64::MAX, 1).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(fill.read_from(&file, 3, 7).unwrap(), 7);
+    fill.release();
+    assert_eq!(block.bytes(0..12), b"ab2343456789");
+}
+
+#[test]
 fn a_block_that_grows_keeps_its_bytes() {
     // Small and mapped memory, within a class and beyond, below and above the size of huge pages.
     let sizes = [

@@ -33,6 +33,7 @@ pub struct Cache {
     filler: Filler,
     /// Compares whole entries with their checksums, one after the other.
     comparer: DiskReaders,
+    clear_at_exit: bool,
     /// Entries whose index is being read, the oldest first. A leaf.
     loading: Mutex<VecDeque<(Duration, Weak<Entry>)>>,
     has_loading: Notify,
@@ -47,6 +48,8 @@ pub struct CacheParts {
     pub boot: String,
     /// Most bytes that wait to be stored.
     pub fill_bytes_max: u64,
+    /// Whether it is emptied when the mount ends.
+    pub clear_at_exit: bool,
 }
 
 /// One version of an object in a cache, while the object is open.
@@ -71,6 +74,7 @@ impl Cache {
             store,
             boot,
             fill_bytes_max,
+            clear_at_exit,
         } = parts;
         let readers = DiskReaders::start(READ_THREADS, &clock)?;
         let comparer = DiskReaders::start(1, &clock)?;
@@ -80,6 +84,7 @@ impl Cache {
             readers,
             filler: Filler::start(fill_bytes_max)?,
             comparer,
+            clear_at_exit,
             loading: Mutex::default(),
             has_loading: Notify::new(),
         }))
@@ -159,6 +164,23 @@ impl Cache {
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.disk.counters.stats()
+    }
+
+    /// Empties it, if it is not to outlive the mount. Blocks.
+    pub fn close(&self) {
+        if !self.clear_at_exit {
+            return;
+        }
+        let storage = &self.disk.storage;
+        for shard in 0..=u8::MAX {
+            let removed = storage.list(shard).and_then(|entries| {
+                let mut entries = entries.into_iter();
+                entries.try_for_each(|entry| storage.remove(entry.name))
+            });
+            if let Err(error) = removed {
+                self.disk.counters.failed("be emptied", &error);
+            }
+        }
     }
 
     /// Waits until what was fetched is stored, for `time_max` at most. Blocks.

@@ -36,6 +36,7 @@ impl Cache {
         let parts = CacheParts {
             store,
             boot: boot_id(),
+            clear_at_exit: config.clear_at_exit,
             fill_bytes_max: (memory_max / FILL_MEMORY_SHARE).min(FILL_BYTES_MAX),
         };
         let room = Room::start(Arc::clone(&storage) as _, limits, clock.clone());

@@ -9,6 +9,11 @@
 //! Times: the data file's modification time is when bytes were last stored, its access time when
 //! the entry was last used by an open file. Both are set by us, so `noatime` does not matter.
 
+mod disk;
+#[cfg(test)]
+pub(crate) mod simulated;
+mod usage;
+
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -16,6 +21,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mountpoint_crt_sys::block::BlockFill;
+
+pub(crate) use self::disk::DiskStorage;
+pub(crate) use self::usage::Usage;
 
 /// Name of an entry: a hash of the version that it holds. The first byte is its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,10 +34,33 @@ impl EntryName {
     pub(crate) fn shard(self) -> u8 {
         self.0[0]
     }
+
+    /// The entry of this text, as [`fmt::Display`] writes it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut name = [0; 16];
+        if text.len() != 2 * name.len() {
+            return None;
+        }
+        for (byte, pair) in name.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Self(name))
+    }
+}
+
+impl fmt::Display for EntryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 /// One of the two files of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileKind {
     /// Which ranges are there, with checksums.
     Index,
@@ -58,6 +89,10 @@ pub(crate) struct DiskSpace {
     pub(crate) total: u64,
     /// Bytes that this process may still use.
     pub(crate) available: u64,
+    /// Files that the file system can have; 0 where it has no such limit.
+    pub(crate) files_total: u64,
+    /// Files that this process may still make.
+    pub(crate) files_available: u64,
 }
 
 /// The state of an open file.
@@ -98,6 +133,10 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
     /// The right to evict, which one process of all that share the directory has; `None` while
     /// another one has it. Dropping it gives it back.
     fn lock_eviction(&self) -> io::Result<Option<Box<dyn Send>>>;
+
+    /// Changes the estimate of what all entries occupy, which all processes share. Returns the new
+    /// one, or `None` while another process changes it. A damaged or missing one is the default.
+    fn update_usage(&self, change: &mut dyn FnMut(&mut Usage)) -> io::Result<Option<Usage>>;
 }
 
 /// An open file. It can be read and written when its name is gone, too.
@@ -108,10 +147,10 @@ pub(crate) trait StoredFile: Send + Sync + fmt::Debug {
     /// Reads up to `buffer.len()` bytes from `offset` on. Returns how many.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all of `bytes` at `offset`.
+    /// Writes all of `bytes` at `offset` of a data file.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Appends all of `bytes` by one write, so that records of several processes do not mix. After
+    /// Appends all of `bytes` to an index file by one write, so that records of several processes do not mix. After
     /// an error some of `bytes` may be there.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 

@@ -1,0 +1,214 @@
+//! A folder that was checked and is open, so that its name may come to mean another one.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::dir::Dir;
+use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, unlinkat};
+
+use super::error::DirectoryError;
+
+/// An open folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+/// A name in a folder.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) is_folder: bool,
+}
+
+impl Folder {
+    /// Opens the directory that the user named, or makes it if `may_make`.
+    ///
+    /// Others may write to it, as to `/tmp` or to a volume of a container: only the folders below
+    /// hold the cache, and an exchanged one is found by its owner. But its owner must be this user
+    /// or root.
+    pub(super) fn open_base(path: &Path, may_make: bool) -> Result<Self, DirectoryError> {
+        // Without a slash at the end, which would follow a link.
+        let path: PathBuf = path.components().collect();
+        let found = match std::fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+                made.and_then(|()| std::fs::symlink_metadata(&path))
+            }
+            found => found,
+        };
+        let found = found.map_err(|error| DirectoryError::unusable(&path, NO_FOLDER, error))?;
+        if found.file_type().is_symlink() {
+            return Err(link(path));
+        }
+        if !found.is_dir() {
+            return Err(DirectoryError::NotADirectory(path));
+        }
+        let fd = open(&path, FOLDER_FLAGS, Mode::empty())
+            .map_err(|error| DirectoryError::unusable(&path, NO_FOLDER, error.into()))?;
+        let (owner, user) = (found.uid(), geteuid().as_raw());
+        if owner != user && owner != 0 {
+            return Err(DirectoryError::OthersOwn { path, owner, user });
+        }
+        Ok(Self { path, fd })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Opens the folder `name` in it, which must be ours alone. Makes it where it is missing.
+    pub(super) fn enter_or_make(&self, name: &str) -> Result<Self, DirectoryError> {
+        if let Some(folder) = self.enter(name)? {
+            return Ok(folder);
+        }
+        match mkdirat(&self.fd, name, Mode::S_IRWXU).map_err(io::Error::from) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                let path = self.path.join(name);
+                return Err(DirectoryError::unusable(&path, NOT_MADE, error));
+            }
+            // Another mount may have made it meanwhile.
+            _ => {}
+        }
+        self.enter(name)?.ok_or_else(|| {
+            let error = io::Error::from(io::ErrorKind::NotFound);
+            DirectoryError::unusable(&self.path.join(name), NO_FOLDER, error)
+        })
+    }
+
+    /// Opens the folder `name` in it, which must be ours alone; `None` if there is none.
+    pub(super) fn enter(&self, name: &str) -> Result<Option<Self>, DirectoryError> {
+        let path = self.path.join(name);
+        let failed = |error: io::Error| DirectoryError::unusable(&path, NO_FOLDER, error);
+        let found = fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(io::Error::from);
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+            Ok(found) => match kind(&found) {
+                SFlag::S_IFDIR => {}
+                SFlag::S_IFLNK => return Err(link(path)),
+                _ => return Err(DirectoryError::NotADirectory(path)),
+            },
+        }
+        let fd = openat(&self.fd, name, FOLDER_FLAGS, Mode::empty());
+        let fd = fd.map_err(|error| failed(error.into()))?;
+        // What was opened counts, not what had the name before.
+        let opened = fstat(&fd).map_err(|error| failed(error.into()))?;
+        let (owner, user) = (opened.st_uid, geteuid().as_raw());
+        if owner != user {
+            return Err(DirectoryError::OthersOwn { path, owner, user });
+        }
+        let mode = opened.st_mode & 0o7777;
+        if mode & OTHERS_WRITE != 0 {
+            return Err(DirectoryError::OthersWrite { path, mode });
+        }
+        Ok(Some(Self { path, fd }))
+    }
+
+    /// Checks that files can be made in it.
+    pub(super) fn check_writable(&self) -> Result<(), DirectoryError> {
+        let flags = AccessFlags::W_OK | AccessFlags::X_OK;
+        faccessat(&self.fd, ".", flags, AtFlags::AT_EACCESS)
+            .map_err(|error| DirectoryError::unusable(&self.path, NOT_WRITABLE, error.into()))
+    }
+
+    /// Opens a file of ours for reading and writing, and makes it where it is missing.
+    pub(super) fn open_file(&self, name: &str) -> io::Result<File> {
+        open_file(self.as_fd(), name)
+    }
+
+    /// The names in it, bounded; those that are no text are left out.
+    pub(super) fn entries(&self) -> Result<Vec<Entry>, DirectoryError> {
+        let failed = |error: nix::Error| {
+            DirectoryError::unusable(&self.path, "cannot list the cache", error.into())
+        };
+        let mut dir = Dir::openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty()).map_err(failed)?;
+        let mut entries = Vec::new();
+        for entry in dir.iter().take(ENTRIES_MAX) {
+            let entry = entry.map_err(failed)?;
+            if let Ok(name) = entry.file_name().to_str() {
+                let found = fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+                entries.push(Entry {
+                    name: name.to_owned(),
+                    is_folder: found.is_ok_and(|found| kind(&found) == SFlag::S_IFDIR),
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Removes an empty folder. One with files in it stays.
+    pub(super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.fd, name, UnlinkatFlags::RemoveDir).map_err(io::Error::from) {
+            Err(error) if !is_left(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens a file of ours for reading and writing, and makes it where it is missing.
+pub(in crate::cache) fn open_file(folder: BorrowedFd<'_>, name: &str) -> io::Result<File> {
+    let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file = openat(
+        folder,
+        name,
+        flags | OFlag::O_NONBLOCK,
+        Mode::S_IRUSR | Mode::S_IWUSR,
+    )?;
+    let file = File::from(file);
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::from(io::ErrorKind::InvalidData))
+    }
+}
+
+/// The refusal of a symbolic link.
+fn link(path: PathBuf) -> DirectoryError {
+    let target = std::fs::canonicalize(&path).or_else(|_| std::fs::read_link(&path));
+    let target = target.unwrap_or_default();
+    DirectoryError::SymbolicLink { path, target }
+}
+
+/// Whether the failure to remove a folder leaves nothing to do.
+fn is_left(error: &io::Error) -> bool {
+    use io::ErrorKind::{DirectoryNotEmpty, NotADirectory, NotFound};
+    [DirectoryNotEmpty, NotADirectory, NotFound].contains(&error.kind())
+}
+
+fn kind(found: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT
+}
+
+const FOLDER_FLAGS: OFlag = OFlag::O_RDONLY
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
+
+/// Permissions of the group and of others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Names of a folder that are looked at; a folder of ours has a few.
+const ENTRIES_MAX: usize = 10_000;
+
+const NO_FOLDER: &str = "cannot open the cache directory";
+const NOT_MADE: &str = "cannot make the cache directory";
+const NOT_WRITABLE: &str = "the cache directory cannot be written";
