@@ -461,7 +461,7 @@ const LAYERS: [&[&str]; 10] = [
     &["namespace", "handle"],
     &["read", "write"],
     &["mutate"],
-    &["memory", "journal"],
+    &["memory", "journal", "cache"],
     &["operation"],
     &["config", "clock", "executor", "sync"],
 ];

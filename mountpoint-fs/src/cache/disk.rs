@@ -61,7 +61,10 @@ impl Disk {
     /// An entry of that name was closed; another one may have been opened since.
     pub(super) fn closed(&self, name: EntryName) {
         let mut open = self.open.lock();
-        if open.get(&name).is_some_and(|entry| entry.strong_count() == 0) {
+        if open
+            .get(&name)
+            .is_some_and(|entry| entry.strong_count() == 0)
+        {
             open.remove(&name);
         }
     }

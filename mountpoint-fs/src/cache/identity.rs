@@ -82,7 +82,14 @@ mod tests {
     #[test]
     fn every_part_of_a_version_changes_the_name() {
         let base = version();
-        let mut others = vec![version(), version(), version(), version(), version(), version()];
+        let mut others = vec![
+            version(),
+            version(),
+            version(),
+            version(),
+            version(),
+            version(),
+        ];
         others[0].store.endpoint.push('x');
         others[1].store.bucket.push('x');
         others[2].store.encryption.push('x');

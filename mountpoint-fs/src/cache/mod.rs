@@ -21,7 +21,10 @@ mod statistics;
 mod storage;
 mod work;
 
-pub use cache::{Cache, CacheParts};
 pub(crate) use cache::CachedObject;
+pub use cache::{Cache, CacheParts};
 pub use identity::StoreId;
 pub use statistics::CacheStats;
+
+#[cfg(test)]
+mod tests;

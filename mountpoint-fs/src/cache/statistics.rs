@@ -64,7 +64,10 @@ impl CacheCounters {
     /// An entry is damaged and goes.
     pub(super) fn found_damage(&self, key: &str, what: &str) {
         self.damaged.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(key, "a cache entry was removed: {what}; its bytes come from S3 again");
+        tracing::warn!(
+            key,
+            "a cache entry was removed: {what}; its bytes come from S3 again"
+        );
     }
 }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::{
-    BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MetadataFlags,
-    MountFlags, WriteFlags,
+    BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags,
+    MetadataFlags, MountFlags, WriteFlags,
 };
 
 /// Version and commit, for `--version`.

@@ -10,7 +10,8 @@ use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
 use crate::config::{
-    CacheConfig, CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits, scale,
+    CacheConfig, CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits,
+    scale,
 };
 use crate::fuse::Transport;
 

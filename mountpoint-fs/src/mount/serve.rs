@@ -286,16 +286,17 @@ struct CacheSource<'a> {
 
 impl CacheSource<'_> {
     /// Opens it. The mount exists already, so that a directory inside is recognised.
-    fn open(
-        self,
-        mount: &Mount,
-        memory_max: u64,
-        clock: &Clock,
-    ) -> Result<Arc<Cache>, StartError> {
+    fn open(self, mount: &Mount, memory_max: u64, clock: &Clock) -> Result<Arc<Cache>, StartError> {
         let coverage = mount.coverage();
         let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
-        Cache::open(self.config, self.store, memory_max, &is_inside, clock.clone())
-            .map_err(|error| StartError::new(format!("--cache: {error}")))
+        Cache::open(
+            self.config,
+            self.store,
+            memory_max,
+            &is_inside,
+            clock.clone(),
+        )
+        .map_err(|error| StartError::new(format!("--cache: {error}")))
     }
 }
 

@@ -158,11 +158,18 @@ impl Entry {
         if !matches!(&*self.state.lock(), EntryState::Unread) {
             return;
         }
-        let contents = match files::load(&*self.disk.storage, self.name, &self.version, &self.disk.clock) {
+        let contents = match files::load(
+            &*self.disk.storage,
+            self.name,
+            &self.version,
+            &self.disk.clock,
+        ) {
             Ok(Loading::Loaded(loaded)) => self.contents(loaded),
             Ok(Loading::Absent) => self.nothing(),
             Ok(Loading::Damaged(what)) => {
-                self.disk.counters.found_damage(self.version.key.as_str(), what);
+                self.disk
+                    .counters
+                    .found_damage(self.version.key.as_str(), what);
                 self.remove_files();
                 self.nothing()
             }
@@ -187,7 +194,9 @@ impl Entry {
             verified,
         } = loaded;
         if let Err(error) = files.data.touch() {
-            self.disk.counters.failed("note the use of an entry", &error);
+            self.disk
+                .counters
+                .failed("note the use of an entry", &error);
         }
         Contents {
             extents,
@@ -277,7 +286,9 @@ impl Entry {
     /// The bytes or the index are wrong: the entry goes, and what is open of it is not used any
     /// more.
     fn discard(&self, what: &'static str) {
-        self.disk.counters.found_damage(self.version.key.as_str(), what);
+        self.disk
+            .counters
+            .found_damage(self.version.key.as_str(), what);
         self.remove_files();
         *self.state.lock() = EntryState::Read(self.nothing());
     }
@@ -352,12 +363,10 @@ impl Entry {
     }
 
     /// Appends records. After an error the index may be torn, so the entry goes.
-    fn append(
-        &self,
-        files: &EntryFiles,
-        records: impl Iterator<Item = Record>,
-    ) -> io::Result<()> {
-        let bytes: Vec<u8> = records.flat_map(|record| record.encode(files.salt)).collect();
+    fn append(&self, files: &EntryFiles, records: impl Iterator<Item = Record>) -> io::Result<()> {
+        let bytes: Vec<u8> = records
+            .flat_map(|record| record.encode(files.salt))
+            .collect();
         let appended = files.index.append(&bytes);
         if appended.is_err() {
             self.remove_files();
@@ -415,7 +424,9 @@ impl Entry {
     pub(in crate::cache) fn whole_file(&self) -> Option<Arc<File>> {
         let (files, verified) = self.whole()?;
         let mark = self.mark(&files).ok()?;
-        (verified == Some(mark)).then(|| files.data.file()).flatten()
+        (verified == Some(mark))
+            .then(|| files.data.file())
+            .flatten()
     }
 
     /// Whether all bytes are there, and were not compared since boot.
@@ -510,13 +521,12 @@ fn direct_run(extents: &[Extent], at: u64, end: u64) -> usize {
 }
 
 /// Reads neighbouring extents into `fill`, and shows readers the bytes when all are compared.
-fn read_run(
-    data: &dyn StoredFile,
-    extents: &[Extent],
-    fill: &mut BlockFill,
-) -> Result<(), Miss> {
+fn read_run(data: &dyn StoredFile, extents: &[Extent], fill: &mut BlockFill) -> Result<(), Miss> {
     let start = fill.filled();
-    let len = extents.iter().map(|extent| extent.len as usize).sum::<usize>();
+    let len = extents
+        .iter()
+        .map(|extent| extent.len as usize)
+        .sum::<usize>();
     let offset = extents[0].start;
     fill.withhold();
     let outcome = (|| {
@@ -542,11 +552,7 @@ fn read_run(
     outcome
 }
 
-fn read_exactly(
-    data: &dyn StoredFile,
-    bytes: &mut [u8],
-    offset: u64,
-) -> Result<(), Miss> {
+fn read_exactly(data: &dyn StoredFile, bytes: &mut [u8], offset: u64) -> Result<(), Miss> {
     let mut filled = 0;
     while filled < bytes.len() {
         let read = data.read_at(&mut bytes[filled..], offset + filled as u64);
@@ -572,11 +578,7 @@ fn offset_in(extent: &Extent, at: u64) -> usize {
 
 /// The bytes of `part`, which lies in `range`, as they lie in the slices of `range`, each with its
 /// offset in the object.
-fn pieces<'a>(
-    range: &Range<u64>,
-    slices: &'a Slices,
-    part: &Range<u64>,
-) -> Vec<(u64, &'a [u8])> {
+fn pieces<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Vec<(u64, &'a [u8])> {
     let mut at = range.start;
     let mut pieces = Vec::new();
     for (block, bytes) in slices {
@@ -598,7 +600,13 @@ fn pieces<'a>(
 fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<'a, [u8]> {
     match &pieces(range, slices, part)[..] {
         [(_, bytes)] => Cow::Borrowed(bytes),
-        several => Cow::Owned(several.iter().flat_map(|(_, bytes)| *bytes).copied().collect()),
+        several => Cow::Owned(
+            several
+                .iter()
+                .flat_map(|(_, bytes)| *bytes)
+                .copied()
+                .collect(),
+        ),
     }
 }
 

@@ -27,7 +27,7 @@ pub(in crate::cache) struct Extent {
 impl Extent {
     /// Its bytes of the object.
     pub(in crate::cache) fn range(&self) -> Range<u64> {
-        self.start..self.start + u64::from(self.len)
+        self.start..self.start.saturating_add(u64::from(self.len))
     }
 }
 
@@ -120,7 +120,9 @@ impl Extents {
         let mut parts = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let gap = self.first_gap(&(at..range.end)).unwrap_or(range.end..range.end);
+            let gap = self
+                .first_gap(&(at..range.end))
+                .unwrap_or(range.end..range.end);
             if at < gap.start {
                 parts.push((at..gap.start, true));
             }
@@ -243,7 +245,10 @@ mod tests {
         let mut extents = Extents::new(SIZE);
         assert!(extents.add(extent(3 * CHUNK, 1000)));
         assert_eq!(extents.bytes(), 1000);
-        assert_eq!(extents.of(&(SIZE - 1..SIZE)).unwrap(), [extent(3 * CHUNK, 1000)]);
+        assert_eq!(
+            extents.of(&(SIZE - 1..SIZE)).unwrap(),
+            [extent(3 * CHUNK, 1000)]
+        );
     }
 
     #[test]
@@ -265,7 +270,10 @@ mod tests {
     #[test]
     fn a_range_has_pieces_by_chunk() {
         let pieces: Vec<_> = by_chunk(&(100..2 * CHUNK + 5)).collect();
-        assert_eq!(pieces, [100..CHUNK, CHUNK..2 * CHUNK, 2 * CHUNK..2 * CHUNK + 5]);
+        assert_eq!(
+            pieces,
+            [100..CHUNK, CHUNK..2 * CHUNK, 2 * CHUNK..2 * CHUNK + 5]
+        );
         assert_eq!(by_chunk(&(5..5)).count(), 0);
     }
 

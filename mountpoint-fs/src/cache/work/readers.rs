@@ -52,7 +52,10 @@ impl DiskReaders {
 
     /// Whether the disk has not answered for a while.
     pub(in crate::cache) fn is_stuck(&self) -> bool {
-        let began = self.began_ms.iter().map(|began| began.load(Ordering::Relaxed));
+        let began = self
+            .began_ms
+            .iter()
+            .map(|began| began.load(Ordering::Relaxed));
         let Some(first) = began.filter(|began| *began > 0).min() else {
             return false;
         };

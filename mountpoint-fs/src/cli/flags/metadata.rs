@@ -88,7 +88,11 @@ mod tests {
                 opens_unasked,
                 ..NamesConfig::default()
             };
-            assert_eq!(flags.names_config(false), expected, "{positive:?} {negative:?}");
+            assert_eq!(
+                flags.names_config(false),
+                expected,
+                "{positive:?} {negative:?}"
+            );
         };
         let forever = u64::from(u32::MAX);
         check("", "", 1, 0, false);

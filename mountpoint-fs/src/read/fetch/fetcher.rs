@@ -100,7 +100,9 @@ impl Fetcher {
     /// client may tell the observer before it returns.
     pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill, sources: Sources) {
         match fetch.cached().cloned() {
-            Some(cached) if sources == Sources::All => self.sender.read_cached(&cached, fetch, fill),
+            Some(cached) if sources == Sources::All => {
+                self.sender.read_cached(&cached, fetch, fill)
+            }
             _ => self.sender.get(fetch, fill),
         }
     }

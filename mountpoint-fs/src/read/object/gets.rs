@@ -41,8 +41,7 @@ impl ObjectGets {
     ) -> (Arc<Fetch>, BlockFill) {
         let fetcher = &self.resources.fetcher;
         let cached = self.cached.as_ref();
-        let (fetch, fill) =
-            fetcher.prepare(&self.version, range.clone(), memory, purpose, cached);
+        let (fetch, fill) = fetcher.prepare(&self.version, range.clone(), memory, purpose, cached);
         blocks.insert(range, Arc::clone(&fetch));
         (fetch, fill)
     }
