@@ -13,6 +13,7 @@ pub mod executor;
 pub mod fs;
 pub mod fuse;
 pub mod handle;
+pub mod index;
 mod journal;
 pub mod memory;
 pub mod mount;
