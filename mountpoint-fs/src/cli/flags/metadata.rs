@@ -1,5 +1,6 @@
 //! How long names and attributes are remembered.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,13 +21,21 @@ pub struct MetadataFlags {
     /// not at all]
     #[arg(long, value_name = "SECONDS|indefinite|minimal")]
     pub negative_metadata_ttl: Option<TimeToLive>,
+
+    /// Take names, sizes, times and versions from this file, which `mount-s3 index` made, and ask
+    /// S3 for bytes alone; the mount is read-only
+    #[arg(long, value_name = "FILE")]
+    pub index: Option<PathBuf>,
 }
 
 impl MetadataFlags {
     /// The settings that the flags select.
     #[must_use]
     pub fn names_config(&self) -> NamesConfig {
-        let positive = self.metadata_ttl.and_then(TimeToLive::duration);
+        // An index does not change.
+        let unless_given = self.index.as_ref().map(|_| TimeToLive::Indefinite);
+        let positive = self.metadata_ttl.or(unless_given);
+        let positive = positive.and_then(TimeToLive::duration);
         let negative = match self.negative_metadata_ttl {
             Some(ttl) => ttl.duration(),
             None => positive,
@@ -69,6 +78,7 @@ mod tests {
             let flags = MetadataFlags {
                 metadata_ttl: parse(positive),
                 negative_metadata_ttl: parse(negative),
+                index: None,
             };
             let expected = NamesConfig {
                 ttl: Duration::from_secs(ttl),
@@ -92,5 +102,12 @@ mod tests {
         check("", "5", 1, 5, false);
         check("indefinite", "", forever, forever, true);
         check("18446744073709551615", "minimal", forever, 0, true);
+        let flags = MetadataFlags {
+            index: Some(PathBuf::from("names")),
+            ..MetadataFlags::default()
+        };
+        let config = flags.names_config();
+        assert_eq!(config.ttl, Duration::from_secs(forever));
+        assert!(config.opens_unasked);
     }
 }
