@@ -1,6 +1,6 @@
 //! Settings of one mount: command line and environment, resolved once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mountpoint_client::crt_client::CrtClientOptions;
 use mountpoint_client::types::ChecksumAlgorithm;
@@ -56,6 +56,8 @@ pub struct MountConfig {
     pub directory: PathBuf,
     /// Settings of the S3 client.
     pub client: CrtClientOptions,
+    /// The index file with the names of the bucket (`--index`).
+    pub index: Option<PathBuf>,
     /// Names, attributes, reads.
     pub fs: FsConfig,
     /// Content on a local disk, if the user wants that.
@@ -98,6 +100,7 @@ impl MountConfig {
         Ok(Self {
             directory: args.directory.clone(),
             client,
+            index: args.metadata.index.as_deref().map(absolute),
             fs: FsConfig {
                 prefix,
                 uid: mount.uid.unwrap_or_else(|| nix::unistd::getuid().as_raw()),
@@ -122,7 +125,7 @@ impl MountConfig {
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
                 transport: environment.fuse_transport,
-                read_only: mount.read_only,
+                read_only: args.is_read_only(),
             },
             warnings: [args.warnings(), environment.warnings.clone()].concat(),
         })
@@ -209,10 +212,10 @@ fn write_config(
             .map(|size| size.max(WRITE_PART_MIN))
     });
     let bucket = format!("{} {}", args.bucket.name, endpoint_url.unwrap_or("AWS"));
-    let all = write.allow_changes && !args.mount.read_only;
+    let all = write.allow_changes && !args.is_read_only();
     WriteConfig {
         bucket,
-        read_only: args.mount.read_only,
+        read_only: args.is_read_only(),
         allow_delete: all || write.allow_delete,
         allow_overwrite: all || write.allow_overwrite,
         allow_append: all || write.allow_append || write.incremental_upload,
@@ -229,13 +232,17 @@ fn write_config(
         },
         storage_class: write.storage_class.clone(),
         infer_content_type: write.infer_content_type,
-        // A background process leaves its working directory, so the path must be absolute.
         state_directory: write
             .state_directory
             .clone()
             .or_else(|| environment.state_directory())
-            .map(|given| std::path::absolute(&given).unwrap_or(given)),
+            .map(|given| absolute(&given)),
     }
+}
+
+/// A background process leaves its working directory, so paths must be absolute.
+fn absolute(given: &Path) -> PathBuf {
+    std::path::absolute(given).unwrap_or_else(|_| given.to_owned())
 }
 
 /// S3's smallest part.

@@ -17,10 +17,10 @@ use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
 use super::config::cores;
-use super::connect::connect;
+use super::connect::{Connected, connect};
 use super::process::open_files;
 use super::start_error::StartError;
-use super::{FuseTuning, MountConfig, MountTarget};
+use super::{FuseTuning, MountConfig, MountTarget, index};
 use crate::cache::{Cache, StoreId};
 use crate::clock::Clock;
 use crate::config::{CacheConfig, FsConfig, limits, scale};
@@ -65,9 +65,14 @@ impl MountedBucket {
     ) -> Result<Self, StartError> {
         target.check()?;
         open_files::raise_limit();
+        let mut options = config.client.clone();
+        let index = index::open(config, &mut options)?;
         let runtime = new_runtime()?;
-        let connected = connect(&runtime, &config.client, &config.fs.prefix, time_max);
-        let (client, first_keys) = match connected {
+        let prefix = &config.fs.prefix;
+        let connected = connect(&runtime, &options, prefix, index.as_ref(), time_max);
+        let Connected {
+            client, first_keys, ..
+        } = match connected {
             Ok(connected) => connected,
             Err(error) => {
                 // No wait: a name lookup may still run, for as long as the resolver likes.

@@ -3,6 +3,7 @@
 //! Plain values; knows no layer.
 
 mod error;
+mod packed_etag;
 mod posix;
 mod progress;
 mod purpose;
@@ -11,6 +12,7 @@ mod types;
 mod xattrs;
 
 pub use error::FsError;
+pub use packed_etag::PackedETag;
 pub use posix::PosixAttributes;
 pub use progress::Progress;
 pub use purpose::{Looking, Purpose};

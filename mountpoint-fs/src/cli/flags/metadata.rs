@@ -1,5 +1,6 @@
 //! How long names and attributes are remembered.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,17 +21,22 @@ pub struct MetadataFlags {
     /// not at all]
     #[arg(long, value_name = "SECONDS|indefinite|minimal")]
     pub negative_metadata_ttl: Option<TimeToLive>,
+
+    /// Take names, sizes, times and versions from this file, which `mount-s3 index` made, and ask
+    /// S3 for bytes alone; the mount is read-only
+    #[arg(long, value_name = "FILE")]
+    pub index: Option<PathBuf>,
 }
 
 impl MetadataFlags {
     /// The settings that the flags select. With a cache of contents, names are trusted as well.
     #[must_use]
     pub fn names_config(&self, has_cache: bool) -> NamesConfig {
-        let default = has_cache.then_some(CACHE_TTL);
-        let positive = match self.metadata_ttl {
-            Some(ttl) => ttl.duration(),
-            None => default,
-        };
+        // An index does not change.
+        let of_index = self.index.as_ref().map(|_| TimeToLive::Indefinite);
+        let of_cache = has_cache.then_some(TimeToLive::Seconds(CACHE_TTL.as_secs()));
+        let positive = self.metadata_ttl.or(of_index).or(of_cache);
+        let positive = positive.and_then(TimeToLive::duration);
         let negative = match self.negative_metadata_ttl {
             Some(ttl) => ttl.duration(),
             None => positive,
@@ -77,6 +83,7 @@ mod tests {
             let flags = MetadataFlags {
                 metadata_ttl: parse(positive),
                 negative_metadata_ttl: parse(negative),
+                index: None,
             };
             let expected = NamesConfig {
                 ttl: Duration::from_secs(ttl),
@@ -104,6 +111,13 @@ mod tests {
         check("", "5", 1, 5, false);
         check("indefinite", "", forever, forever, true);
         check("18446744073709551615", "minimal", forever, 0, true);
+        let flags = MetadataFlags {
+            index: Some(PathBuf::from("names")),
+            ..MetadataFlags::default()
+        };
+        let config = flags.names_config(false);
+        assert_eq!(config.ttl, Duration::from_secs(forever));
+        assert!(config.opens_unasked);
     }
 
     #[test]
