@@ -5,5 +5,5 @@ pub mod scale;
 mod settings;
 mod write;
 
-pub use settings::{FsConfig, NamesConfig, ReadConfig, ReadMode};
+pub use settings::{FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode};
 pub use write::{CopyLimits, WriteConfig};
