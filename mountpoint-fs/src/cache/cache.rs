@@ -22,7 +22,7 @@ use super::statistics::{CacheStats, add};
 use super::storage::Storage;
 use super::work::{DiskReaders, Filler};
 use crate::clock::Clock;
-use crate::operation::Slices;
+use crate::operation::{LocalFiles, Slices};
 use crate::sync::Mutex;
 
 /// Content on a local disk that outlives the mount.
@@ -93,12 +93,7 @@ impl Cache {
     /// The version `etag` of `key`, which is `size` bytes long. Its index is read in the
     /// background, unless the version is open already.
     pub(crate) fn object(self: &Arc<Self>, key: &Key, etag: &ETag, size: u64) -> CachedObject {
-        let version = CachedVersion {
-            store: self.store.clone(),
-            key: key.clone(),
-            etag: etag.clone(),
-            size,
-        };
+        let version = self.version(key, etag, size);
         let name = version.name();
         let new = || Arc::new(Entry::new(version, name, Arc::clone(&self.disk)));
         let (entry, is_new) = self.disk.open(name, new);
@@ -108,6 +103,15 @@ impl Cache {
         CachedObject {
             cache: Arc::clone(self),
             entry,
+        }
+    }
+
+    fn version(&self, key: &Key, etag: &ETag, size: u64) -> CachedVersion {
+        CachedVersion {
+            store: self.store.clone(),
+            key: key.clone(),
+            etag: etag.clone(),
+            size,
         }
     }
 
@@ -226,14 +230,20 @@ impl CachedObject {
         }
     }
 
-    /// The file with all bytes of the version, if all are there and were compared since the
-    /// machine's boot. If they are there and were not, that is done in the background now.
-    pub(crate) async fn whole_file(&self) -> Option<Arc<File>> {
+    /// Waits until it is known what the disk has; not for long, if the disk does not answer.
+    pub(crate) async fn when_loaded(&self) {
         self.entry.when_loaded().await;
-        let file = self.entry.whole_file();
-        if file.is_none() && self.entry.needs_comparing() && self.entry.begin_comparing() {
-            let entry = Arc::clone(&self.entry);
-            self.cache.comparer.run(move || entry.compare_all());
+    }
+}
+
+impl LocalFiles for Cache {
+    /// The file of an entry that is open, if all bytes are there and were compared since the
+    /// machine's boot. If they are there and were not, that is done in the background now.
+    fn whole(&self, key: &Key, etag: &ETag, size: u64) -> Option<Arc<File>> {
+        let entry = self.disk.find(self.version(key, etag, size).name())?;
+        let file = entry.whole_file();
+        if file.is_none() && entry.needs_comparing() && entry.begin_comparing() {
+            self.comparer.run(move || entry.compare_all());
         }
         file
     }

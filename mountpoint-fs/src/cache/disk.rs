@@ -50,12 +50,18 @@ impl Disk {
         new: impl FnOnce() -> Arc<Entry>,
     ) -> (Arc<Entry>, bool) {
         let mut open = self.open.lock();
+        // Nothing is dropped while the lock is held: an entry takes it at its end.
         if let Some(entry) = open.get(&name).and_then(Weak::upgrade) {
             return (entry, false);
         }
         let entry = new();
         open.insert(name, Arc::downgrade(&entry));
         (entry, true)
+    }
+
+    /// The open entry `name`.
+    pub(super) fn find(&self, name: EntryName) -> Option<Arc<Entry>> {
+        self.open.lock().get(&name).and_then(Weak::upgrade)
     }
 
     /// An entry of that name was closed; another one may have been opened since.

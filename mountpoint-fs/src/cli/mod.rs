@@ -14,7 +14,7 @@ pub use args::{CliArgs, VERSION};
 pub use bucket::{BucketArg, BucketArgError};
 pub(crate) use flags::parse_endpoint;
 pub use flags::{
-    BucketFlags, BucketTypeArg, CacheFlags, ClientFlags, CredentialsFlags, LaterFlags,
+    BucketFlags, BucketTypeArg, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags, LaterFlags,
     LoggingFlags, MetadataFlags, MountFlags, ReadModeArg, Sse, TimeToLive, UploadChecksums,
     WriteFlags,
 };

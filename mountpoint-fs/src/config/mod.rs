@@ -7,5 +7,5 @@ mod settings;
 mod write;
 
 pub use cache::CacheConfig;
-pub use settings::{FsConfig, NamesConfig, ReadConfig, ReadMode};
+pub use settings::{FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode};
 pub use write::{CopyLimits, WriteConfig};

@@ -110,6 +110,18 @@ pub enum ReadMode {
     Direct,
 }
 
+/// Whether the kernel reads files that are whole in a local cache by itself (FUSE passthrough).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PassthroughMode {
+    /// Where kernel and privileges allow it.
+    #[default]
+    Auto,
+    /// As [`Self::Auto`], and where they do not, the log warns.
+    On,
+    /// Never.
+    Off,
+}
+
 impl Default for ReadConfig {
     fn default() -> Self {
         Self {

@@ -10,7 +10,8 @@ use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
 use crate::config::{
-    CacheConfig, CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits,
+    CacheConfig, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode,
+    WriteConfig, limits,
     scale,
 };
 use crate::fuse::Transport;
@@ -33,6 +34,8 @@ pub struct FuseTuning {
     pub clone_descriptors: bool,
     /// Largest WRITE, in bytes.
     pub write_max: u32,
+    /// Whether the kernel reads local files by itself.
+    pub passthrough: PassthroughMode,
 }
 
 impl Default for FuseTuning {
@@ -45,6 +48,7 @@ impl Default for FuseTuning {
             ring_threads: limits::RING_THREADS_DEFAULT,
             clone_descriptors: false,
             write_max: scale::write_max(u64::MAX),
+            passthrough: PassthroughMode::default(),
         }
     }
 }
@@ -159,6 +163,7 @@ fn fuse_tuning(
         ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
         write_max: scale::write_max(memory_max),
+        passthrough: args.cache.cache_passthrough.into(),
     })
 }
 

@@ -354,6 +354,7 @@ fn session_options(tuning: FuseTuning, read_only: bool, runtime: &Runtime) -> Se
         max_background: tuning.max_background,
         congestion_threshold: tuning.congestion_threshold,
         write_max: tuning.write_max,
+        passthrough: tuning.passthrough,
         read_only,
         runtime: runtime.handle().clone(),
     }

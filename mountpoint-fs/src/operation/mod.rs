@@ -3,6 +3,7 @@
 //! Plain values; knows no layer.
 
 mod error;
+mod local;
 mod packed_etag;
 mod posix;
 mod progress;
@@ -12,6 +13,7 @@ mod types;
 mod xattrs;
 
 pub use error::FsError;
+pub use local::{LocalFiles, LocalVersion};
 pub use packed_etag::PackedETag;
 pub use posix::PosixAttributes;
 pub use progress::Progress;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, value_parser};
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
 
-use crate::config::CacheConfig;
+use crate::config::{CacheConfig, PassthroughMode};
 
 /// Flags under "Cache options".
 #[derive(Clone, Debug, Default, Args)]
@@ -27,9 +27,35 @@ pub struct CacheFlags {
     #[arg(long, requires = "cache")]
     pub cache_cleanup: bool,
 
+    /// Whether the kernel itself reads files that are whole in --cache
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = CachePassthrough::Auto)]
+    pub cache_passthrough: CachePassthrough,
+
     /// Accepted; exactly what was fetched is kept
     #[arg(long, value_name = "KiB", requires = "cache_group", value_parser = value_parser!(u64).range(1..))]
     pub cache_block_size: Option<u64>,
+}
+
+/// Value of `--cache-passthrough`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CachePassthrough {
+    /// Where kernel and privileges allow
+    #[default]
+    Auto,
+    /// As auto, and the log warns where they do not
+    On,
+    /// Never: every read is checked
+    Off,
+}
+
+impl From<CachePassthrough> for PassthroughMode {
+    fn from(mode: CachePassthrough) -> Self {
+        match mode {
+            CachePassthrough::Auto => Self::Auto,
+            CachePassthrough::On => Self::On,
+            CachePassthrough::Off => Self::Off,
+        }
+    }
 }
 
 impl CacheFlags {

@@ -12,7 +12,7 @@ mod values;
 mod write;
 
 pub use bucket::{BucketFlags, BucketTypeArg};
-pub use cache::CacheFlags;
+pub use cache::{CacheFlags, CachePassthrough};
 pub use client::ClientFlags;
 pub use credentials::CredentialsFlags;
 pub use later::LaterFlags;
