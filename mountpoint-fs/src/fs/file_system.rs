@@ -84,7 +84,12 @@ impl FileSystem {
     ) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
-        let reading = ReadContext::new(Arc::clone(&client), config.read, cache.clone(), clock.clone());
+        let reading = ReadContext::new(
+            Arc::clone(&client),
+            config.read,
+            cache.clone(),
+            clock.clone(),
+        );
         if let Some(cache) = cache {
             reading.set_local_files(cache);
         }

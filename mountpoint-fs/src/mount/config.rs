@@ -11,8 +11,7 @@ use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
 use crate::config::{
     CacheConfig, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode,
-    WriteConfig, limits,
-    scale,
+    WriteConfig, limits, scale,
 };
 use crate::fuse::Transport;
 
