@@ -68,8 +68,8 @@ impl fmt::Debug for GetHandle {
 
 /// A bucket.
 pub trait ObjectClient: Send + Sync + fmt::Debug {
-    /// One range into one block: `into.capacity()` equals the range's length. Starts at once and
-    /// never blocks.
+    /// One range into one block: `into.capacity()` equals the range's length. Bytes that `into` has
+    /// already are not asked for. Starts at once and never blocks.
     ///
     /// Bytes are published in the block as they arrive, in order, and only once it is known that
     /// they come from the version of `if_match`. A retry continues behind the bytes that are valid

@@ -1,11 +1,11 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
-//! Layers, each importing only those below it: helper commands ([`doctor`]) → process ([`mount`],
-//! [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files
-//! ([`handle`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`], `journal`)
-//! → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
+//! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`]) → process
+//! ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open
+//! files ([`handle`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`], [`index`],
+//! `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
-mod cache;
+pub mod cache;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -14,6 +14,8 @@ pub mod executor;
 pub mod fs;
 pub mod fuse;
 pub mod handle;
+pub mod index;
+pub mod indexer;
 mod journal;
 pub mod memory;
 pub mod mount;

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use mountpoint_fs::{doctor, indexer, mount};
+
 fn main() -> ExitCode {
-    mountpoint_fs::mount::run(std::env::args_os(), mountpoint_fs::doctor::run)
+    mount::run(std::env::args_os(), doctor::run, indexer::run)
 }

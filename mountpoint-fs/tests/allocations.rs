@@ -18,7 +18,7 @@ const READ: u32 = 128 << 10;
 fn reads_of_a_stream() -> Vec<(u64, bool)> {
     let client = Arc::new(SimClient::new(SimOptions::default()));
     let object = client.put_pattern("file", SIZE, 1);
-    let context = ReadContext::new(client, ReadConfig::default(), Clock::manual());
+    let context = ReadContext::new(client, ReadConfig::default(), None, Clock::manual());
     let reader = Reader::new(&context, object.key, object.etag, SIZE);
     let mut reads = Vec::new();
     for offset in (0..SIZE).step_by(READ as usize) {

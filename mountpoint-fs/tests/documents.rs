@@ -205,6 +205,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "fips",
             "sse-customer-key-file",
             "read-mode",
+            "index",
             "allow-changes",
             "allow-append",
             "allow-rename",
@@ -454,14 +455,14 @@ fn results_are_those_that_documents_show() {
 /// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each
 /// other.
 const LAYERS: [&[&str]; 10] = [
-    &["doctor"],
+    &["doctor", "indexer"],
     &["mount"],
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
     &["read", "write"],
     &["mutate"],
-    &["memory", "journal"],
+    &["memory", "journal", "index", "cache"],
     &["operation"],
     &["config", "clock", "executor", "sync"],
 ];

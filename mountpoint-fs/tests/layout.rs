@@ -29,6 +29,8 @@ const SHARED_NAMES: &[&str] = &[];
 
 /// Policies: values in, values out. They know no lock, no clock and no client.
 const PURE: &[&str] = &[
+    "mountpoint-fs/src/cache/index/extents.rs",
+    "mountpoint-fs/src/cache/index/record.rs",
     "mountpoint-fs/src/namespace/listing/walk/credit.rs",
     "mountpoint-fs/src/namespace/listing/walk/mod.rs",
     "mountpoint-fs/src/namespace/listing/walk/pace.rs",

@@ -65,6 +65,12 @@ impl SseCustomerKey {
         BASE64_STANDARD.encode(self.0)
     }
 
+    /// Tells keys apart without telling the key: what requests and answers carry for that.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        self.md5_base64()
+    }
+
     /// The key's MD5, by which S3 notices a damaged one.
     pub(super) fn md5_base64(&self) -> String {
         BASE64_STANDARD.encode(Md5::digest(self.0))

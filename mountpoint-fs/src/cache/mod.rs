@@ -1,5 +1,30 @@
 //! The cache on disk: versions of objects that outlive the mount.
+//!
+//! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
+//! of the ranges that are there, with checksums. `storage` is the disk behind a trait, `eviction`
+//! keeps to the room there is, `work` has the threads. Nothing here is ever flushed or trusted: what
+//! does not have its checksum is a miss. doc/internals/cache.md has the format and the policies.
 
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the type it defines"
+)]
+mod cache;
 mod directory;
+mod disk;
+mod entry;
 mod eviction;
+mod identity;
+mod index;
+mod open;
+mod statistics;
 mod storage;
+mod work;
+
+pub(crate) use cache::CachedObject;
+pub use cache::{Cache, CacheParts};
+pub use identity::StoreId;
+pub use statistics::CacheStats;
+
+#[cfg(test)]
+mod tests;

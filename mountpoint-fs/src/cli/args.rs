@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::{
-    BucketArg, BucketFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MetadataFlags,
-    MountFlags, WriteFlags,
+    BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags,
+    MetadataFlags, MountFlags, WriteFlags,
 };
 
 /// Version and commit, for `--version`.
@@ -57,6 +57,10 @@ pub struct CliArgs {
     /// The validity of names.
     #[command(flatten)]
     pub metadata: MetadataFlags,
+
+    /// Content on a local disk.
+    #[command(flatten)]
+    pub cache: CacheFlags,
 
     /// The client of S3.
     #[command(flatten)]
@@ -110,14 +114,37 @@ impl CliArgs {
     /// Reasons why this version refuses these arguments; empty if it accepts them.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
-        let conflict = self.write.conflict();
-        conflict.map(str::to_owned).into_iter().collect()
+        let conflict = self.write.conflict().map(str::to_owned);
+        conflict.into_iter().chain(self.index_refusal()).collect()
+    }
+
+    /// Whether nothing can be changed: by the flag, or because an index has no changes.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.mount.read_only || self.metadata.index.is_some()
+    }
+
+    /// Why these flags cannot stand beside `--index`.
+    fn index_refusal(&self) -> Option<String> {
+        self.metadata.index.as_ref()?;
+        if self.write.posix_metadata {
+            return Some(
+                "--posix-metadata cannot be used with --index: an index has no metadata of objects"
+                    .to_owned(),
+            );
+        }
+        let changing = self.write.changing();
+        (!changing.is_empty()).then(|| {
+            let flags = changing.join(", ");
+            format!("{flags} cannot be used with --index, whose mount is read-only")
+        })
     }
 
     /// Differences between the arguments and the mount's behaviour.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.metadata.warnings();
+        warnings.extend(self.cache.warnings());
         warnings.extend(self.later.warnings());
         if self.credentials.no_sign_request && self.credentials.profile.is_some() {
             warnings.push(
@@ -125,7 +152,7 @@ impl CliArgs {
                     .to_owned(),
             );
         }
-        let idle = self.write.without_effect_if_read_only();
+        let idle = self.write.changing();
         if self.mount.read_only && !idle.is_empty() {
             let verb = if idle.len() == 1 { "has" } else { "have" };
             let idle = idle.join(", ");
@@ -156,6 +183,7 @@ In /etc/fstab, flags are options without their dashes, and '\\' stands before a 
 
 Helper commands (a bucket of such a name is s3://doctor):
   mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
+  mount-s3 index BUCKET -o FILE                         all names of a bucket in a file, for --index FILE
   mount-s3 completions bash|zsh|fish                    completions for a shell, on standard output
   mount-s3 man                                          the manual page, on standard output
 
@@ -373,6 +401,24 @@ mod tests {
 
     #[test]
     fn conflicts_are_refused() {
+        check_told(
+            "--index /i --read-only --metadata-ttl 5",
+            CliArgs::refusals,
+            &[],
+        );
+        for (args, told) in [
+            (
+                "--index /i --allow-delete --allow-rename",
+                "--allow-delete, --allow-rename cannot",
+            ),
+            (
+                "--index /i --allow-changes --read-only",
+                "--allow-changes cannot",
+            ),
+            ("--index /i --posix-metadata", "--posix-metadata cannot"),
+        ] {
+            check_told(args, CliArgs::refusals, &[told]);
+        }
         for args in [
             "--read-only",
             "--metadata-ttl minimal --negative-metadata-ttl 60",

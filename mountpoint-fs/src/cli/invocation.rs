@@ -14,6 +14,9 @@ pub enum Invocation {
     Mount(Box<CliArgs>),
     /// Examine this machine and a bucket, with the arguments after the word; `doctor` parses them.
     Doctor(Vec<OsString>),
+    /// Write the names of a bucket to a file, with the arguments after the word; `indexer` parses
+    /// them.
+    Index(Vec<OsString>),
     /// Print the completions of flags for a shell.
     Completions(Shell),
     /// Print the manual page.
@@ -41,6 +44,9 @@ impl Invocation {
     /// The usage, the version, or the error of clap.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let arguments: Vec<OsString> = arguments.collect();
+        if is_index(&arguments) {
+            return Ok(Self::Index(arguments[2..].to_vec()));
+        }
         if let Some(translated) = fstab::translate(&arguments) {
             let translated =
                 translated.map_err(|error| CliArgs::command().error(error.kind(), error))?;
@@ -51,6 +57,7 @@ impl Invocation {
         }
         match arguments.get(1).and_then(|first| first.to_str()) {
             Some("doctor") => Ok(Self::Doctor(arguments[2..].to_vec())),
+            Some("index") => Ok(Self::Index(arguments[2..].to_vec())),
             Some("completions") => {
                 let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
                 Ok(Self::Completions(args.shell))
@@ -65,6 +72,14 @@ impl Invocation {
             },
         }
     }
+}
+
+/// Whether these are the arguments of `mount-s3 index BUCKET -o FILE`, which look like those of
+/// mount(8). Its second one is a directory, whose path is absolute.
+fn is_index(arguments: &[OsString]) -> bool {
+    let second = arguments.get(2).map(|second| second.as_encoded_bytes());
+    arguments.get(1).is_some_and(|first| first == "index")
+        && second.is_some_and(|second| !second.starts_with(b"/"))
 }
 
 /// The error with options as they were typed, without the dashes of their flags.
@@ -171,6 +186,7 @@ mod tests {
                 if args.is_fstab { " by fstab" } else { "" }
             )),
             Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
+            Ok(Invocation::Index(rest)) => Ok(format!("index {}", rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
             Ok(Invocation::Man) => Ok("man".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -189,6 +205,12 @@ mod tests {
         check("s3://man /mnt", Ok("mount man at /mnt"));
         check("doctor", Ok("doctor 0"));
         check("doctor bucket --region r", Ok("doctor 3"));
+        check("index", Ok("index 0"));
+        check("index bucket -o names", Ok("index 3"));
+        check("index bucket -o /names", Ok("index 3"));
+        check("index s3://bucket/a/ -o names", Ok("index 3"));
+        check("index /mnt -o rw", Ok("mount index at /mnt by fstab"));
+        check("s3://index /mnt", Ok("mount index at /mnt"));
         check("completions zsh", Ok("Zsh"));
         check("completions tcsh", Err("bash, zsh, fish"));
         check("completions", Err("SHELL"));

@@ -14,8 +14,9 @@ pub use args::{CliArgs, VERSION};
 pub use bucket::{BucketArg, BucketArgError};
 pub(crate) use flags::parse_endpoint;
 pub use flags::{
-    BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags,
-    MetadataFlags, MountFlags, ReadModeArg, Sse, TimeToLive, UploadChecksums, WriteFlags,
+    BucketFlags, BucketTypeArg, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags,
+    LaterFlags, LoggingFlags, MetadataFlags, MountFlags, ReadModeArg, Sse, TimeToLive,
+    UploadChecksums, WriteFlags,
 };
 pub use generate::man_page;
 pub use invocation::{Invocation, Shell};

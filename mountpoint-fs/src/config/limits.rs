@@ -27,8 +27,8 @@ pub const SHUTDOWN_ABORT: Duration = Duration::from_secs(2);
 
 /// How long an unmount after a signal continues to store files that were closed.
 ///
-/// With [`UPLOAD_ABORT`], [`SHUTDOWN_RUNTIME`] and 5 s for the client's threads, the process ends
-/// within 24 s, whatever S3 does: Kubernetes kills it after 30. Longer uploads need an unmount
+/// With [`UPLOAD_ABORT`], [`CACHE_DRAIN`], [`SHUTDOWN_RUNTIME`] and 5 s for the client's threads, the
+/// process ends within 25 s, whatever S3 does: Kubernetes kills it after 30. Longer uploads need an unmount
 /// instead of a signal, see [`UPLOAD_DRAIN`].
 pub const SIGNAL_DRAIN: Duration = Duration::from_secs(15);
 
@@ -227,6 +227,9 @@ pub const BUFFER_FILL_MAX: Duration = Duration::from_secs(5);
 
 /// How long an unmount waits for uploads in progress. It aborts the rest.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
+
+/// How long an unmount waits for the cache to store what was read last.
+pub const CACHE_DRAIN: Duration = Duration::from_secs(1);
 
 /// How long an unmount then waits for the aborts.
 pub const UPLOAD_ABORT: Duration = Duration::from_secs(3);

@@ -1,9 +1,11 @@
 //! Settings, resolved once at start-up, and the named bounds of everything that could grow.
 
+mod cache;
 pub mod limits;
 pub mod scale;
 mod settings;
 mod write;
 
-pub use settings::{FsConfig, NamesConfig, ReadConfig, ReadMode};
+pub use cache::CacheConfig;
+pub use settings::{FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode};
 pub use write::{CopyLimits, WriteConfig};

@@ -53,6 +53,8 @@ pub struct NamesConfig {
     pub create_ttl: Duration,
     /// Whether `open` trusts valid attributes. Otherwise `open` finds the newest version.
     pub opens_unasked: bool,
+    /// Whether contents may be on a local disk: a version is proved without fetching them.
+    pub has_cache: bool,
     /// Inodes above which the kernel is asked to forget some.
     pub inodes_max: usize,
 }
@@ -73,6 +75,7 @@ impl Default for NamesConfig {
             negative_ttl: Duration::ZERO,
             create_ttl: CREATE_ABSENCE_AGE_MAX,
             opens_unasked: false,
+            has_cache: false,
             inodes_max: INODES_MAX_LEAST,
         }
     }
@@ -105,6 +108,18 @@ pub enum ReadMode {
     Cached,
     /// Straight to the application: best for large reads of bytes that are read once.
     Direct,
+}
+
+/// Whether the kernel reads files that are whole in a local cache by itself (FUSE passthrough).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PassthroughMode {
+    /// Where kernel and privileges allow it.
+    #[default]
+    Auto,
+    /// As [`Self::Auto`], and where they do not, the log warns.
+    On,
+    /// Never.
+    Off,
 }
 
 impl Default for ReadConfig {

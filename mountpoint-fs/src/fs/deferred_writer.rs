@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::FileSystem;
+use super::file_system::OpenedFor;
 use super::open_for_writing::check_options;
 use super::permission::{Change, permit};
 use crate::handle::{Closing, DeferredWriter, OpenFile, OpenWriter, Opener};
@@ -30,7 +31,8 @@ impl FileSystem {
         let may_write = permit(self.writing.config(), Change::Overwrite).is_ok();
         let may_write = may_write && check_options(how).is_ok();
         let deferred = may_write.then(|| DeferredWriter::new(ino, opener));
-        self.open_version(ino, options, deferred).await
+        self.open_version(ino, options, OpenedFor::Both(deferred))
+            .await
     }
 
     /// Opens a file for writing, without a writer before the first change.
@@ -46,6 +48,7 @@ impl FileSystem {
             keep_cache: false,
             flush: true,
             grows: false,
+            local: None,
         })
     }
 

@@ -16,6 +16,7 @@ use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
+use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
@@ -23,13 +24,20 @@ use crate::handle::{DeferredWriter, HandleTable, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
 use crate::namespace::{FileOpened, Namespace, OpenVersion, Proof, WalkStats};
 use crate::operation::{
-    Attributes, DirectorySink, Entry, EvictionBatch, FsError, HandleNo, InodeNo, Looking,
-    OpenOptions, Opened, Purpose, ReadData, StaleName, StatFs,
+    Attributes, DirectorySink, Entry, EvictionBatch, FsError, HandleNo, InodeNo, LocalVersion,
+    Looking, OpenOptions, Opened, Purpose, ReadData, StaleName, StatFs,
 };
 use crate::read::mode::{ReadModes, ReadWatch};
 use crate::read::{ReadContext, Reader, Sibling, SiblingPrefetch, SiblingPrefetchStats};
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
+
+/// What a file is opened for, besides writing alone.
+pub(super) enum OpenedFor {
+    Reading,
+    /// Reading, and writing from the first change on, if changes are permitted.
+    Both(Option<DeferredWriter>),
+}
 
 /// Open files that are written, by inode: the newest open of each.
 pub(super) type Writers = HashMap<InodeNo, Arc<OpenWriter>>;
@@ -63,9 +71,28 @@ impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
+        Self::with_cache(client, config, None, clock)
+    }
+
+    /// A file system over `client`'s bucket that keeps what it reads in `cache`.
+    #[must_use]
+    pub fn with_cache(
+        client: Arc<dyn ObjectClient>,
+        config: FsConfig,
+        cache: Option<Arc<Cache>>,
+        clock: Clock,
+    ) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
-        let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
+        let reading = ReadContext::new(
+            Arc::clone(&client),
+            config.read,
+            cache.clone(),
+            clock.clone(),
+        );
+        if let Some(cache) = cache {
+            reading.set_local_files(cache);
+        }
         let sibling_prefetch = config.names.opens_unasked;
         let sibling_prefetch = sibling_prefetch.then(|| SiblingPrefetch::new(Arc::clone(&reading)));
         let (budget, pool, make_room) = reading.memory();
@@ -183,16 +210,21 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the caller must look the
     /// name up again, and open the result. Linux does so by itself after `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        self.open_version(ino, options, None).await
+        self.open_version(ino, options, OpenedFor::Reading).await
     }
 
-    /// Opens a file for reading, and with `deferred` for its first change.
+    /// Opens a file for reading, and perhaps for its first change.
     pub(super) async fn open_version(
         &self,
         ino: InodeNo,
         options: OpenOptions,
-        deferred: Option<DeferredWriter>,
+        purpose: OpenedFor,
     ) -> Result<Opened, FsError> {
+        let is_read_only = matches!(purpose, OpenedFor::Reading);
+        let deferred = match purpose {
+            OpenedFor::Reading => None,
+            OpenedFor::Both(deferred) => deferred,
+        };
         // A failed file is gone, which is no error of the reader: the kernel looks the name up
         // again.
         self.finish_closed(ino).await.ok();
@@ -216,7 +248,15 @@ impl FileSystem {
             FileOpened::Again => true,
             FileOpened::First => false,
         };
-        let (direct_io, watch) = self.read_mode(&opened, options);
+        if self.reading.uses_local_files() {
+            reader.when_cache_known().await;
+        }
+        let local = self.local_version(&opened, options, is_read_only);
+        let has_file = local.as_ref().is_some_and(|local| local.file.is_some());
+        let (direct_io, watch) = match has_file {
+            true => (self.read_modes.open_local(), None),
+            false => self.read_mode(&opened, options),
+        };
         if !direct_io && !options.direct {
             reader.expect_pages();
         }
@@ -228,7 +268,9 @@ impl FileSystem {
             deferred,
         };
         let handle = self.files.insert(file);
-        self.fetch_behind(ino, &opened);
+        if !has_file {
+            self.fetch_behind(ino, &opened);
+        }
         Ok(Opened {
             handle,
             direct_io,
@@ -237,7 +279,24 @@ impl FileSystem {
             keep_cache: was_opened,
             flush,
             grows: false,
+            local,
         })
+    }
+
+    /// What an open reads, if a local file may stand for it. An open with `O_DIRECT` is none of
+    /// those: it reads any bytes here, and only blocks of a local file. Nor is one that could
+    /// write, which would change the local file.
+    fn local_version(
+        &self,
+        opened: &OpenVersion,
+        options: OpenOptions,
+        is_read_only: bool,
+    ) -> Option<LocalVersion> {
+        let OpenVersion { key, version, .. } = opened;
+        let may_be_local = is_read_only && !options.write && !options.direct;
+        may_be_local
+            .then(|| self.reading.local_version(key, &version.etag, version.size))
+            .flatten()
     }
 
     /// Passes `outcome` on. After a stale version the next look-up of the file asks S3.

@@ -37,6 +37,7 @@ impl FileSystem {
             keep_cache: false,
             flush: false,
             grows: true,
+            local: None,
         }
     }
 

@@ -5,6 +5,7 @@ mod copy_range;
 mod deferred_writer;
 mod file_system;
 mod follow;
+mod local;
 mod names;
 mod open_directory;
 mod open_for_writing;

@@ -10,6 +10,7 @@ use mountpoint_client::types::{Checksum, ChecksumAlgorithm, Key, StoredChecksum}
 
 use super::FileSystem;
 use super::permission::{Change, permit};
+use crate::config::WriteConfig;
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::handle::{OpenFile, OpenWriter, Opener};
 use crate::namespace::{Namespace, OpenVersion, Readers, Version};
@@ -95,13 +96,7 @@ impl FileSystem {
         if let Some(opened) = self.share_untouched(ino, options, opener)? {
             return Ok(opened);
         }
-        let change = match options {
-            WriteOptions { truncate: true, .. } => Change::Overwrite,
-            WriteOptions { append: true, .. } => Change::Append,
-            WriteOptions { .. } => Change::Overwrite,
-        };
-        permit(self.writing.config(), change)?;
-        check_options(options)?;
+        permit_writing(self.writing.config(), options)?;
         let writer = if options.append && !options.truncate {
             self.begin_appending(ino, Readers::None).await?
         } else if options.truncate || self.namespace.attributes(ino).await?.size == 0 {
@@ -300,6 +295,7 @@ impl FileSystem {
             keep_cache: false,
             flush: true,
             grows: false,
+            local: None,
         }
     }
 
@@ -326,6 +322,17 @@ impl FileSystem {
             progress: Arc::clone(progress),
         })
     }
+}
+
+/// Checks that an existing file may be opened for writing with `options`.
+pub(super) fn permit_writing(config: &WriteConfig, options: WriteOptions) -> Result<(), FsError> {
+    let change = match options {
+        WriteOptions { truncate: true, .. } => Change::Overwrite,
+        WriteOptions { append: true, .. } => Change::Append,
+        WriteOptions { .. } => Change::Overwrite,
+    };
+    permit(config, change)?;
+    check_options(options)
 }
 
 /// Refuses options that streaming writes cannot fulfil.

@@ -24,10 +24,12 @@ pub(super) struct SessionLimits {
     /// Whether rings are ready for requests over io_uring. An agreement without registered rings
     /// would block every request.
     pub(super) over_io_uring: bool,
+    /// Whether the kernel may read local files by itself.
+    pub(super) passes_through: bool,
 }
 
 impl SessionLimits {
-    /// The limits of a session with `options`, without rings.
+    /// The limits of a session with `options`, without rings and passthrough.
     pub(super) fn new(options: &SessionOptions) -> io::Result<Self> {
         let page_size = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|size| u32::try_from(size).ok());
         Ok(Self {
@@ -36,6 +38,7 @@ impl SessionLimits {
             page_size: page_size.ok_or_else(|| io::Error::other("the page size is unknown"))?,
             write_max: options.write_max,
             over_io_uring: false,
+            passes_through: false,
         })
     }
 }
@@ -62,6 +65,9 @@ pub(super) fn negotiate(request: &InitRequest, limits: SessionLimits) -> Negotia
     let mut wanted = FLAGS_WANTED;
     if limits.over_io_uring {
         wanted |= init_flags::OVER_IO_URING;
+    }
+    if limits.passes_through {
+        wanted |= init_flags::PASSTHROUGH;
     }
     let flags = request.flags & wanted;
     // INIT_EXT says that our second word of flags is valid.
@@ -123,7 +129,7 @@ pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::INIT_EXT
     | init_flags::DIRECT_IO_ALLOW_MMAP;
 
-const FLAG_NAMES: [(u64, &str); 10] = [
+const FLAG_NAMES: [(u64, &str); 11] = [
     (init_flags::ASYNC_READ, "ASYNC_READ"),
     (init_flags::ATOMIC_O_TRUNC, "ATOMIC_O_TRUNC"),
     (init_flags::BIG_WRITES, "BIG_WRITES"),
@@ -133,6 +139,7 @@ const FLAG_NAMES: [(u64, &str); 10] = [
     (init_flags::MAX_PAGES, "MAX_PAGES"),
     (init_flags::INIT_EXT, "INIT_EXT"),
     (init_flags::DIRECT_IO_ALLOW_MMAP, "DIRECT_IO_ALLOW_MMAP"),
+    (init_flags::PASSTHROUGH, "PASSTHROUGH"),
     (init_flags::OVER_IO_URING, "OVER_IO_URING"),
 ];
 
@@ -156,6 +163,7 @@ mod tests {
         page_size: 4096,
         write_max: 1 << 20,
         over_io_uring: false,
+        passes_through: false,
     };
 
     fn request(major: u32, minor: u32, flags: u64) -> InitRequest {
@@ -211,6 +219,17 @@ mod tests {
             FLAGS_WANTED | ring
         );
         assert_eq!(agreed(&request(7, 45, !ring), with_rings).flags & ring, 0);
+        let passing = SessionLimits {
+            passes_through: true,
+            ..LIMITS
+        };
+        let passthrough = init_flags::PASSTHROUGH;
+        assert_eq!(
+            agreed(&request(7, 45, u64::MAX), passing).flags,
+            FLAGS_WANTED | passthrough
+        );
+        let flags = agreed(&request(7, 45, !passthrough), passing).flags;
+        assert_eq!(flags & passthrough, 0);
         let offered = init_flags::ASYNC_READ | init_flags::INIT_EXT | 1 << 1;
         assert_eq!(
             agreed(&request(7, 45, offered), LIMITS).flags,
@@ -235,7 +254,7 @@ mod tests {
                 congestion_threshold: 9,
                 page_size: 65_536,
                 write_max: 64 << 10,
-                over_io_uring: false,
+                ..LIMITS
             },
         );
         assert_eq!((reply.background_max, reply.congestion_threshold), (4, 4));

@@ -17,6 +17,7 @@ mod init;
 mod log;
 mod mounting;
 mod parked;
+mod passthrough;
 mod proc;
 mod reply;
 mod request_loop;

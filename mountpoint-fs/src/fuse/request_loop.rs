@@ -13,6 +13,7 @@ use super::allowed_users::AllowedUsers;
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
 use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter, panic_message};
+use super::passthrough::Passthrough;
 use super::reply::{Channel, Reply, ReplyTo};
 use super::wire::{Header, InitReply, Malformed, Request, init_flags};
 use crate::clock::Clock;
@@ -35,13 +36,18 @@ pub(super) struct Service {
 
 impl Service {
     /// Makes a server of requests for each thread, after kernel and file system agreed on `agreed`.
-    pub(super) fn servers(&self, agreed: &InitReply) -> impl Fn() -> RequestLoop + use<> {
+    pub(super) fn servers(
+        &self,
+        agreed: &InitReply,
+        passthrough: Option<Passthrough>,
+    ) -> impl Fn() -> RequestLoop + use<> {
         let rules = Rules {
             access: self.access,
             allowed_users: self.allowed_users,
             can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
         };
-        let dispatcher = Dispatcher::new(Arc::clone(&self.fs), rules, &Clock::monotonic());
+        let fs = Arc::clone(&self.fs);
+        let dispatcher = Dispatcher::new(fs, rules, passthrough, &Clock::monotonic());
         let (parked, runtime) = (Arc::clone(&self.parked), self.runtime.clone());
         move || {
             let starter = Starter::new(&parked, &runtime);

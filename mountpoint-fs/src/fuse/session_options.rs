@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use tokio::runtime::Handle;
 
+use crate::config::PassthroughMode;
+
 /// The options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -23,6 +25,8 @@ pub struct SessionOptions {
     pub congestion_threshold: u16,
     /// Largest WRITE, in bytes: no less than `WRITE_SIZE_MIN`, no more than `WRITE_SIZE_MAX`.
     pub write_max: u32,
+    /// Whether the kernel reads local files by itself.
+    pub passthrough: PassthroughMode,
     /// Whether changes are refused with EROFS.
     pub read_only: bool,
     /// Runs operations that no delivering thread resumes.

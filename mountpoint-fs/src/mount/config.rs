@@ -1,6 +1,6 @@
 //! Settings of one mount: command line and environment, resolved once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mountpoint_client::crt_client::CrtClientOptions;
 use mountpoint_client::types::ChecksumAlgorithm;
@@ -10,7 +10,8 @@ use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
 use crate::config::{
-    CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits, scale,
+    CacheConfig, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode,
+    WriteConfig, limits, scale,
 };
 use crate::fuse::Transport;
 
@@ -32,6 +33,8 @@ pub struct FuseTuning {
     pub clone_descriptors: bool,
     /// Largest WRITE, in bytes.
     pub write_max: u32,
+    /// Whether the kernel reads local files by itself.
+    pub passthrough: PassthroughMode,
 }
 
 impl Default for FuseTuning {
@@ -44,6 +47,7 @@ impl Default for FuseTuning {
             ring_threads: limits::RING_THREADS_DEFAULT,
             clone_descriptors: false,
             write_max: scale::write_max(u64::MAX),
+            passthrough: PassthroughMode::default(),
         }
     }
 }
@@ -55,8 +59,12 @@ pub struct MountConfig {
     pub directory: PathBuf,
     /// Settings of the S3 client.
     pub client: CrtClientOptions,
+    /// The index file with the names of the bucket (`--index`).
+    pub index: Option<PathBuf>,
     /// Names, attributes, reads.
     pub fs: FsConfig,
+    /// Content on a local disk, if the user wants that.
+    pub cache: Option<CacheConfig>,
     /// Kernel settings.
     pub fuse: FuseTuning,
     /// Permitted users and other options of the mount.
@@ -95,6 +103,7 @@ impl MountConfig {
         Ok(Self {
             directory: args.directory.clone(),
             client,
+            index: args.metadata.index.as_deref().map(absolute),
             fs: FsConfig {
                 prefix,
                 uid: mount.uid.unwrap_or_else(|| nix::unistd::getuid().as_raw()),
@@ -103,11 +112,15 @@ impl MountConfig {
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 names: NamesConfig {
                     inodes_max: NamesConfig::inodes_max(read.machine_memory),
-                    ..args.metadata.names_config()
+                    ..args.metadata.names_config(args.cache.cache.is_some())
                 },
                 read,
                 write,
             },
+            cache: args.cache.config(
+                environment.cache_key.clone(),
+                environment.keeps_cache.unwrap_or(false),
+            ),
             fuse: fuse_tuning(args, environment, memory_max)?,
             access: crate::fuse::MountOptions {
                 source_name: args.source_name(),
@@ -115,7 +128,7 @@ impl MountConfig {
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
                 transport: environment.fuse_transport,
-                read_only: mount.read_only,
+                read_only: args.is_read_only(),
             },
             warnings: [args.warnings(), environment.warnings.clone()].concat(),
         })
@@ -149,6 +162,7 @@ fn fuse_tuning(
         ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
         write_max: scale::write_max(memory_max),
+        passthrough: args.cache.cache_passthrough.into(),
     })
 }
 
@@ -202,10 +216,10 @@ fn write_config(
             .map(|size| size.max(WRITE_PART_MIN))
     });
     let bucket = format!("{} {}", args.bucket.name, endpoint_url.unwrap_or("AWS"));
-    let all = write.allow_changes && !args.mount.read_only;
+    let all = write.allow_changes && !args.is_read_only();
     WriteConfig {
         bucket,
-        read_only: args.mount.read_only,
+        read_only: args.is_read_only(),
         allow_delete: all || write.allow_delete,
         allow_overwrite: all || write.allow_overwrite,
         allow_append: all || write.allow_append || write.incremental_upload,
@@ -222,13 +236,17 @@ fn write_config(
         },
         storage_class: write.storage_class.clone(),
         infer_content_type: write.infer_content_type,
-        // A background process leaves its working directory, so the path must be absolute.
         state_directory: write
             .state_directory
             .clone()
             .or_else(|| environment.state_directory())
-            .map(|given| std::path::absolute(&given).unwrap_or(given)),
+            .map(|given| absolute(&given)),
     }
+}
+
+/// A background process leaves its working directory, so paths must be absolute.
+fn absolute(given: &Path) -> PathBuf {
+    std::path::absolute(given).unwrap_or_else(|_| given.to_owned())
 }
 
 /// S3's smallest part.

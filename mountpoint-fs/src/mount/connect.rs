@@ -14,16 +14,33 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::limits::LOOKUP_KEYS;
+use crate::index::{IndexFile, IndexedClient};
 
 use super::start_error::{StartError, explain, place};
 
-/// A client of the bucket, and its first keys under `prefix`. A default region is corrected once.
-pub(super) fn connect(
+/// A client of a bucket that answered.
+#[derive(Debug)]
+pub struct Connected {
+    /// The client.
+    pub client: Arc<dyn ObjectClient>,
+    /// The first keys under the prefix.
+    pub first_keys: ListOutput,
+    /// The bucket's region, where it was given or found.
+    pub region: Option<String>,
+}
+
+/// A client of the bucket, whose names come from `index` if there is one, and its first keys under
+/// `prefix`. A default region is corrected once.
+///
+/// # Errors
+/// With a text for the user: the failure and its remedy.
+pub fn connect(
     runtime: &Runtime,
     options: &CrtClientOptions,
     prefix: &str,
+    index: Option<&Arc<IndexFile>>,
     time_max: Duration,
-) -> Result<(Arc<dyn ObjectClient>, ListOutput), StartError> {
+) -> Result<Connected, StartError> {
     let mut attempt = Attempt {
         runtime,
         options: options.clone(),
@@ -33,8 +50,21 @@ pub(super) fn connect(
     };
     for _ in 0..REGIONS_MAX {
         let client = attempt.client()?;
+        let client = match index {
+            None => client,
+            Some(index) => {
+                let runtime = runtime.handle().clone();
+                Arc::new(IndexedClient::new(client, Arc::clone(index), runtime))
+            }
+        };
         match attempt.list(&client)? {
-            Ok(listed) => return Ok((client, listed)),
+            Ok(first_keys) => {
+                return Ok(Connected {
+                    client,
+                    first_keys,
+                    region: attempt.options.region,
+                });
+            }
             Err(ClientError {
                 kind: ErrorKind::WrongRegion(Some(region)),
                 ..

@@ -31,6 +31,10 @@ pub struct Environment {
     pub prefetch_window_max: Option<u64>,
     /// `MOUNTPOINT_HEDGING`: whether a late GET is sent a second time.
     pub hedging: Option<bool>,
+    /// `MOUNTPOINT_CACHE_KEY`: the part of the cache directory to use.
+    pub cache_key: Option<String>,
+    /// `MOUNTPOINT_DISABLE_CACHE_CLEANUP`: wins over `--cache-cleanup`.
+    pub keeps_cache: Option<bool>,
     /// `MOUNTPOINT_PID_FILE`: the file for the process id.
     pub pid_file: Option<String>,
     /// `MOUNTPOINT_EVENTLOOP_THREADS`: threads that move bytes from the network.
@@ -103,6 +107,13 @@ pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
 ];
 
 const FUSE_TRANSPORT: [&str; 1] = ["MOUNTPOINT_FUSE_TRANSPORT"];
+/// Names of the key of a part of the cache directory.
+const CACHE_KEY: [&str; 2] = ["MOUNTPOINT_CACHE_KEY", "UNSTABLE_MOUNTPOINT_CACHE_KEY"];
+/// Names of the switch against `--cache-cleanup`.
+const KEEP_CACHE: [&str; 2] = [
+    "MOUNTPOINT_DISABLE_CACHE_CLEANUP",
+    "UNSTABLE_MOUNTPOINT_DISABLE_CACHE_CLEANUP",
+];
 const HEDGING: [&str; 1] = ["MOUNTPOINT_HEDGING"];
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
@@ -127,11 +138,7 @@ const STATE_HOME: [&str; 1] = ["XDG_STATE_HOME"];
 const HOME: [&str; 1] = ["HOME"];
 
 /// Variables of mountpoint-s3 without effect here, yet or for ever, and the reason.
-const WITHOUT_EFFECT: [(&str, &str); 12] = [
-    ("MOUNTPOINT_DISABLE_CACHE_CLEANUP", NO_CACHE),
-    ("UNSTABLE_MOUNTPOINT_DISABLE_CACHE_CLEANUP", NO_CACHE),
-    ("MOUNTPOINT_CACHE_KEY", NO_CACHE),
-    ("UNSTABLE_MOUNTPOINT_CACHE_KEY", NO_CACHE),
+const WITHOUT_EFFECT: [(&str, &str); 8] = [
     ("MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE", NO_METRICS),
     (
         "EXPERIMENTAL_MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE",
@@ -157,7 +164,6 @@ const WITHOUT_EFFECT: [(&str, &str); 12] = [
     ("_RJEM_MALLOC_CONF", "this program does not use jemalloc"),
 ];
 
-const NO_CACHE: &str = "this version has no disk cache";
 const NO_METRICS: &str = "this version has no metrics";
 const NO_CHECKSUM: &str = "this version computes no checksum that could be left out";
 
@@ -171,13 +177,15 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 22] = [
+        let effective: [&Names; 24] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
             &FUSE_TRANSPORT,
             &MAX_PREFETCH_WINDOW_SIZE,
             &HEDGING,
+            &CACHE_KEY,
+            &KEEP_CACHE,
             &PID_FILE,
             &EVENTLOOP_THREADS,
             &LOG,
@@ -243,6 +251,8 @@ impl Environment {
             clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?.unwrap_or(false),
             fuse_transport: variables.choice(&FUSE_TRANSPORT)?,
             hedging: variables.flag(&HEDGING)?,
+            cache_key: variables.text(&CACHE_KEY),
+            keeps_cache: variables.flag(&KEEP_CACHE)?,
             prefetch_window_max: variables.number(&MAX_PREFETCH_WINDOW_SIZE, 1 << 20, 1 << 40)?,
             pid_file: variables.renamed_text(&PID_FILE),
             event_loop_threads: variables.number(&EVENTLOOP_THREADS, 1, 1024)?,

@@ -4,6 +4,7 @@ mod client_options;
 mod config;
 mod connect;
 mod environment;
+mod index;
 mod logging;
 mod process;
 mod run;
@@ -14,6 +15,7 @@ mod target;
 
 pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
+pub use connect::{Connected, connect};
 pub use environment::Environment;
 pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;

@@ -20,12 +20,13 @@ use crate::journal;
 /// Runs `mount-s3` with these arguments, and returns the exit code.
 ///
 /// 0 when the directory was mounted (in the background) or was unmounted again (in the foreground),
-/// 1 after a failure, 2 for a wrong command line. `doctor` runs the helper command of that name,
-/// which is above this layer, with its arguments.
+/// 1 after a failure, 2 for a wrong command line. `doctor` and `indexer` run the helper commands
+/// `doctor` and `index`, which are above this layer, with their arguments.
 #[must_use]
 pub fn run(
     arguments: impl Iterator<Item = OsString>,
     doctor: impl FnOnce(Vec<OsString>) -> ExitCode,
+    indexer: impl FnOnce(Vec<OsString>) -> ExitCode,
 ) -> ExitCode {
     let invocation = match Invocation::parse(arguments) {
         Ok(invocation) => invocation,
@@ -41,6 +42,7 @@ pub fn run(
         Invocation::Completions(shell) => Ok(print(&shell.completions())),
         Invocation::Man => Ok(print(&man_page())),
         Invocation::Doctor(arguments) => Ok(doctor(arguments)),
+        Invocation::Index(arguments) => Ok(indexer(arguments)),
     };
     match result {
         Ok(code) => code,

@@ -11,17 +11,19 @@ use std::thread;
 use std::time::Duration;
 
 use mountpoint_client::ObjectClient;
+use mountpoint_client::crt_client::{CrtClientOptions, SseCustomerKey};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
 use super::config::cores;
-use super::connect::connect;
+use super::connect::{Connected, connect};
 use super::process::open_files;
 use super::start_error::StartError;
-use super::{FuseTuning, MountConfig, MountTarget};
+use super::{FuseTuning, MountConfig, MountTarget, index};
+use crate::cache::{Cache, StoreId};
 use crate::clock::Clock;
-use crate::config::{FsConfig, limits, scale};
+use crate::config::{CacheConfig, FsConfig, limits, scale};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
@@ -40,6 +42,7 @@ pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
     fs: Arc<FileSystem>,
+    cache: Option<Arc<Cache>>,
     /// Ends the mount while files are open. `None` if the mount ended during the start, or was
     /// passed to this process.
     connection: Option<Connection>,
@@ -62,9 +65,14 @@ impl MountedBucket {
     ) -> Result<Self, StartError> {
         target.check()?;
         open_files::raise_limit();
+        let mut options = config.client.clone();
+        let index = index::open(config, &mut options)?;
         let runtime = new_runtime()?;
-        let connected = connect(&runtime, &config.client, &config.fs.prefix, time_max);
-        let (client, first_keys) = match connected {
+        let prefix = &config.fs.prefix;
+        let connected = connect(&runtime, &options, prefix, index.as_ref(), time_max);
+        let Connected {
+            client, first_keys, ..
+        } = match connected {
             Ok(connected) => connected,
             Err(error) => {
                 // No wait: a name lookup may still run, for as long as the resolver likes.
@@ -72,10 +80,15 @@ impl MountedBucket {
                 return Err(error);
             }
         };
-        let mounted = Self::over(
+        let cache = config.cache.as_ref().map(|cache| CacheSource {
+            config: cache,
+            store: store_id(&config.client),
+        });
+        let mounted = Self::with_cache(
             client,
             runtime,
             target,
+            cache,
             &config.fs,
             &config.access,
             config.fuse,
@@ -96,7 +109,19 @@ impl MountedBucket {
         access: &MountOptions,
         tuning: FuseTuning,
     ) -> Result<Self, StartError> {
-        let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
+        Self::with_cache(client, runtime, target, None, fs, access, tuning)
+    }
+
+    /// Mounts the bucket of an existing client, and keeps what is read in a cache.
+    fn with_cache(
+        client: Arc<dyn ObjectClient>,
+        runtime: Runtime,
+        target: MountTarget,
+        cache: Option<CacheSource<'_>>,
+        fs: &FsConfig,
+        access: &MountOptions,
+        tuning: FuseTuning,
+    ) -> Result<Self, StartError> {
         // Before the mount exists, so that no signal can leave it behind.
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
@@ -108,6 +133,23 @@ impl MountedBucket {
                 (mount, Some(directory))
             }
         };
+        let clock = Clock::monotonic();
+        let cache = match cache {
+            None => None,
+            Some(source) => match source.open(&mount, fs.read.memory_max, &clock) {
+                Ok(cache) => Some(cache),
+                Err(error) => {
+                    // Best effort: the user must see why the start failed.
+                    mount.unmount(true).ok();
+                    return Err(error);
+                }
+            },
+        };
+        if let Some(cache) = &cache {
+            runtime.spawn(cache.watch());
+        }
+        let kept = cache.clone();
+        let fs = Arc::new(FileSystem::with_cache(client, fs.clone(), kept, clock));
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         if !access.read_only {
             remember(&fs, &mount, &runtime)?;
@@ -130,6 +172,7 @@ impl MountedBucket {
             mount,
             session,
             fs,
+            cache,
             connection,
             ends,
             runtime,
@@ -223,6 +266,7 @@ impl MountedBucket {
             mount,
             session,
             fs,
+            cache,
             ends,
             runtime,
             ..
@@ -230,7 +274,44 @@ impl MountedBucket {
         drop((mount, ends));
         finish_writes(&fs, &runtime, drain);
         drop((session, fs));
+        if let Some(cache) = cache {
+            cache.drain(limits::CACHE_DRAIN);
+            tracing::debug!(stats = ?cache.stats(), "cache");
+            cache.close();
+        }
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+    }
+}
+
+/// A cache that is to be opened.
+struct CacheSource<'a> {
+    config: &'a CacheConfig,
+    store: StoreId,
+}
+
+impl CacheSource<'_> {
+    /// Opens it. The mount exists already, so that a directory inside is recognised.
+    fn open(self, mount: &Mount, memory_max: u64, clock: &Clock) -> Result<Arc<Cache>, StartError> {
+        let coverage = mount.coverage();
+        let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
+        Cache::open(
+            self.config,
+            self.store,
+            memory_max,
+            &is_inside,
+            clock.clone(),
+        )
+        .map_err(|error| StartError::new(format!("--cache: {error}")))
+    }
+}
+
+/// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.
+fn store_id(client: &CrtClientOptions) -> StoreId {
+    let key = client.sse_customer_key.as_ref();
+    StoreId {
+        endpoint: client.endpoint_url.clone().unwrap_or_default(),
+        bucket: client.bucket.clone(),
+        encryption: key.map(SseCustomerKey::fingerprint).unwrap_or_default(),
     }
 }
 
@@ -273,6 +354,7 @@ fn session_options(tuning: FuseTuning, read_only: bool, runtime: &Runtime) -> Se
         max_background: tuning.max_background,
         congestion_threshold: tuning.congestion_threshold,
         write_max: tuning.write_max,
+        passthrough: tuning.passthrough,
         read_only,
         runtime: runtime.handle().clone(),
     }

@@ -29,6 +29,7 @@ pub(super) fn log_start(config: &MountConfig) {
         read_part_size = fs.read.part_size,
         write_part_size = fs.write.part_size,
         read_mode = ?fs.read.mode,
+        cache = ?config.cache,
         threads = fuse.threads,
         transport = ?fuse.transport,
         max_background = fuse.max_background,

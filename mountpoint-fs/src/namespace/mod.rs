@@ -24,7 +24,7 @@ mod xattrs;
 pub use change::KeyLockGuard;
 pub use facade::{Created, NameChange, Namespace, NextSibling, Standing};
 pub use inodes::{AttributeStyle, Readers};
-pub use listing::{AheadBudget, Listed, Listing, Page, WalkStats};
+pub use listing::{AheadBudget, AllKeys, Listed, Listing, Page, WalkStats};
 pub use open::{FileOpened, OpenVersion, Proof};
 pub use refusals::being_written;
 pub use version::{Found, Version};

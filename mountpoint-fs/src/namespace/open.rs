@@ -52,6 +52,8 @@ pub(super) struct Opening {
     pub(super) is_direct: bool,
     /// Whether it was opened before: the kernel may have its pages.
     pub(super) was_opened: bool,
+    /// Whether its bytes may be on a local disk.
+    pub(super) has_cache: bool,
     /// Whether its attributes are valid and such are trusted.
     pub(super) is_trusted: bool,
     /// Bytes that can be fetched: none of an archived object.
@@ -72,14 +74,15 @@ impl Opening {
         let Self {
             is_direct,
             was_opened,
+            has_cache,
             is_trusted,
             size,
         } = self;
         if is_trusted && !is_direct {
             return HowToProve::Trust;
         }
-        let has_pages = was_opened && !is_direct;
-        if !has_pages && (1..=OPEN_FETCH_MAX).contains(&size) {
+        let has_bytes = was_opened && !is_direct || has_cache;
+        if !has_bytes && (1..=OPEN_FETCH_MAX).contains(&size) {
             HowToProve::Fetch
         } else {
             HowToProve::Head
@@ -97,6 +100,7 @@ mod tests {
         let plain = Opening {
             is_direct: false,
             was_opened: false,
+            has_cache: false,
             is_trusted: false,
             size: 1,
         };
@@ -112,6 +116,10 @@ mod tests {
             was_opened: true,
             ..opening
         };
+        let cached = |opening| Opening {
+            has_cache: true,
+            ..opening
+        };
         let sized = |size| Opening { size, ..plain };
         for (opening, expected) in [
             (plain, Fetch),
@@ -125,6 +133,9 @@ mod tests {
             (trusted(known(plain)), Trust),
             (trusted(sized(OPEN_FETCH_MAX + 1)), Trust),
             (trusted(direct), Fetch),
+            (cached(plain), Head),
+            (cached(trusted(plain)), Trust),
+            (cached(trusted(direct)), Head),
         ] {
             assert_eq!(opening.how_to_prove(), expected, "{opening:?}");
         }

@@ -3,6 +3,8 @@
 //! Plain values; knows no layer.
 
 mod error;
+mod local;
+mod packed_etag;
 mod posix;
 mod progress;
 mod purpose;
@@ -11,6 +13,8 @@ mod types;
 mod xattrs;
 
 pub use error::FsError;
+pub use local::{LocalFiles, LocalVersion};
+pub use packed_etag::PackedETag;
 pub use posix::PosixAttributes;
 pub use progress::Progress;
 pub use purpose::{Looking, Purpose};

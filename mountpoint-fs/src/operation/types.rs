@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use mountpoint_crt_sys::block::Block;
 use smallvec::SmallVec;
 
+use super::local::LocalVersion;
+
 /// The kernel's number of a file; valid while its lookup count is above 0.
 ///
 /// The root is 1.
@@ -98,7 +100,7 @@ pub struct WriteOptions {
 }
 
 /// Reply to `open`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of the reply are independent of each other"
@@ -114,6 +116,9 @@ pub struct Opened {
     pub keep_cache: bool,
     /// The file system wants to see each `close`, and `close` returns its error.
     pub flush: bool,
+    /// What the file is read from, if nothing else can happen to it through this handle: the kernel
+    /// may read a local file of that version by itself.
+    pub local: Option<LocalVersion>,
 }
 
 /// How `rename` treats an existing destination.

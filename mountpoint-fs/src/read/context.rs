@@ -8,20 +8,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mountpoint_client::ObjectClient;
+use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockPool;
 
+use super::local::LocalSource;
 use super::object::{ObjectRegistry, OpenObject};
 use super::resources::ReadResources;
+use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::config::limits::{PART_MIN, READ_MEMORY_MIN, READER_IDLE};
 use crate::memory::Budget;
+use crate::operation::{LocalFiles, LocalVersion};
 
 /// What all readers of a mount share: client, block pool, memory budget, settings.
 pub struct ReadContext {
     pub(super) resources: Arc<ReadResources>,
     /// Versions whose readers share what they fetch.
     pub(super) registry: Arc<ObjectRegistry<OpenObject>>,
+    local: LocalSource,
     /// GETs sent until idle memory was last given back.
     gets_at_give_back: AtomicU64,
 }
@@ -56,7 +61,12 @@ pub struct ReadStats {
 impl ReadContext {
     /// Made once per mount. Settings too small to work with are raised to what works.
     #[must_use]
-    pub fn new(client: Arc<dyn ObjectClient>, config: ReadConfig, clock: Clock) -> Arc<Self> {
+    pub fn new(
+        client: Arc<dyn ObjectClient>,
+        config: ReadConfig,
+        cache: Option<Arc<Cache>>,
+        clock: Clock,
+    ) -> Arc<Self> {
         let config = ReadConfig {
             memory_max: config.memory_max.max(READ_MEMORY_MIN),
             part_size: config.part_size.max(PART_MIN),
@@ -64,7 +74,8 @@ impl ReadContext {
             ..config
         };
         Arc::new(Self {
-            resources: ReadResources::new(client, config, clock),
+            local: LocalSource::new(clock.clone()),
+            resources: ReadResources::new(client, config, cache, clock),
             registry: Arc::default(),
             gets_at_give_back: AtomicU64::new(0),
         })
@@ -108,6 +119,41 @@ impl ReadContext {
     #[must_use]
     pub fn consumed(&self) -> u64 {
         self.resources.consumed()
+    }
+
+    /// Has local files with the bytes of whole objects from `files`. Only the first call has an
+    /// effect.
+    pub fn set_local_files(&self, files: Arc<dyn LocalFiles>) {
+        self.local.set(files);
+    }
+
+    /// Whether there may be local files with the bytes of whole objects.
+    #[must_use]
+    pub fn has_local_files(&self) -> bool {
+        self.local.is_set()
+    }
+
+    /// Whether local files are in use.
+    #[must_use]
+    pub fn uses_local_files(&self) -> bool {
+        self.local.is_used()
+    }
+
+    /// Begins or ends the use of local files. Returns whether that is a change.
+    pub fn use_local_files(&self, is_used: bool) -> bool {
+        self.local.use_files(is_used)
+    }
+
+    /// The version of an open that only reads, with its local file if there is one. `None` if no
+    /// local file can ever stand for it.
+    #[must_use]
+    pub fn local_version(&self, key: &Key, etag: &ETag, size: u64) -> Option<LocalVersion> {
+        self.local.version(key, etag, size)
+    }
+
+    /// Gives no local file for a version for some seconds.
+    pub fn pause_local_file(&self, key: Key, etag: ETag) {
+        self.local.pause(key, etag);
     }
 
     /// Sends second GETs for late ones, for as long as the mount lives. A task of a tokio runtime.

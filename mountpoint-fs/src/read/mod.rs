@@ -11,6 +11,7 @@ mod block_memory;
 mod context;
 mod fetch;
 mod layout;
+mod local;
 pub mod mode;
 mod object;
 mod object_version;

@@ -34,6 +34,13 @@ impl Reader {
         Self::join(&object).expect("the first reader is free")
     }
 
+    /// Waits until it is known which bytes the cache has, if there is one.
+    pub async fn when_cache_known(&self) {
+        if let Some(cached) = self.open.object.cached() {
+            cached.when_loaded().await;
+        }
+    }
+
     /// A reader that shares fetched bytes with other open files of its version. A small file is not
     /// shared: its one request may have to show that the version is still the newest.
     #[must_use]

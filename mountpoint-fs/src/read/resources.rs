@@ -11,7 +11,9 @@ use mountpoint_client::ObjectClient;
 use super::block_memory::BlockMemory;
 use super::fetch::Fetcher;
 use super::layout::LayoutCache;
+use super::object_version::ObjectVersion;
 use super::plan::ProvenWindow;
+use crate::cache::{Cache, CachedObject};
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 
@@ -23,6 +25,8 @@ pub(super) struct ReadResources {
     pub(super) fetcher: Fetcher,
     pub(super) proven_window: ProvenWindow,
     pub(super) layouts: LayoutCache,
+    /// Content on a local disk, if the user wants it.
+    cache: Option<Arc<Cache>>,
     streams: AtomicUsize,
     /// Bytes that all readers have read so far.
     consumed: AtomicU64,
@@ -32,6 +36,7 @@ impl ReadResources {
     pub(super) fn new(
         client: Arc<dyn ObjectClient>,
         config: ReadConfig,
+        cache: Option<Arc<Cache>>,
         clock: Clock,
     ) -> Arc<Self> {
         let memory = BlockMemory::new(config.memory_max, clock.clone());
@@ -43,9 +48,16 @@ impl ReadResources {
             fetcher,
             proven_window: ProvenWindow::default(),
             layouts: LayoutCache::default(),
+            cache,
             streams: AtomicUsize::new(0),
             consumed: AtomicU64::new(0),
         })
+    }
+
+    /// `version` in the cache, if there is a cache.
+    pub(super) fn cached(&self, version: &ObjectVersion) -> Option<CachedObject> {
+        let cache = self.cache.as_ref().filter(|_| version.size > 0)?;
+        Some(cache.object(&version.key, &version.etag, version.size))
     }
 
     /// Bytes that all readers have read so far, with the `len` that one reads now.

@@ -141,9 +141,9 @@ impl GetOperation {
         stop_after: Option<u64>,
     ) -> Self {
         let progress = Progress {
+            sent: into.filled() as u64,
             into,
             source: None,
-            sent: 0,
             stop_after,
         };
         Self {

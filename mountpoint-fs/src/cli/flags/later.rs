@@ -1,38 +1,20 @@
-//! Flags of caching and metrics: known, checked, and without effect in this version.
+//! Flags of a shared cache and of metrics: known, checked, and without effect in this version.
 //!
 //! Such flags change the speed of a mount and the knowledge about it, never its permissions, so a
 //! volume that asks for them starts. [`LaterFlags::warnings`] names the actual behaviour for each
 //! flag that was given.
 
-use std::path::PathBuf;
-
-use clap::{ArgGroup, Args, value_parser};
+use clap::{Args, value_parser};
 
 use crate::cli::{BucketArg, BucketArgError};
 
 /// Flags under "Not in this version".
 #[derive(Clone, Debug, Default, Args)]
-#[command(
-    next_help_heading = "Not in this version: checked, and without effect but a warning",
-    // A disk and a bucket may cache at the same time.
-    group = ArgGroup::new("cache_group").args(["cache", "cache_xz"]).multiple(true)
-)]
+#[command(next_help_heading = "Not in this version: checked, and without effect but a warning")]
 pub struct LaterFlags {
-    /// Keep content in this directory
-    #[arg(long, value_name = "DIRECTORY")]
-    pub cache: Option<PathBuf>,
-
-    /// Most space for --cache
-    #[arg(long, value_name = "MiB", requires = "cache")]
-    pub max_cache_size: Option<u64>,
-
     /// Keep content in this bucket of S3 Express One Zone
     #[arg(long, value_name = "BUCKET", value_parser = parse_cache_bucket)]
     pub cache_xz: Option<BucketArg>,
-
-    /// Block size of the caches
-    #[arg(long, value_name = "KiB", requires = "cache_group", value_parser = value_parser!(u64).range(1..))]
-    pub cache_block_size: Option<u64>,
 
     /// Log a summary of metrics every 5 s
     #[arg(long)]
@@ -52,14 +34,7 @@ impl LaterFlags {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let given = [
-            ("cache", self.cache.is_some(), NO_CACHE),
-            ("max-cache-size", self.max_cache_size.is_some(), NO_CACHE),
             ("cache-xz", self.cache_xz.is_some(), NO_CACHE),
-            (
-                "cache-block-size",
-                self.cache_block_size.is_some(),
-                NO_CACHE,
-            ),
             ("log-metrics", self.log_metrics, NO_METRICS),
             ("otlp-endpoint", self.otlp_endpoint.is_some(), NO_METRICS),
             (
@@ -78,7 +53,7 @@ impl LaterFlags {
     }
 }
 
-const NO_CACHE: &str = "keeps content in memory only (--memory-target sets how much)";
+const NO_CACHE: &str = "keeps content on a local disk only (--cache)";
 const NO_METRICS: &str = "has no metrics; --debug logs what the mount does";
 
 fn parse_cache_bucket(text: &str) -> Result<BucketArg, String> {

@@ -1,5 +1,6 @@
 //! How long names and attributes are remembered.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,13 +21,22 @@ pub struct MetadataFlags {
     /// not at all]
     #[arg(long, value_name = "SECONDS|indefinite|minimal")]
     pub negative_metadata_ttl: Option<TimeToLive>,
+
+    /// Take names, sizes, times and versions from this file, which `mount-s3 index` made, and ask
+    /// S3 for bytes alone; the mount is read-only
+    #[arg(long, value_name = "FILE")]
+    pub index: Option<PathBuf>,
 }
 
 impl MetadataFlags {
-    /// The settings that the flags select.
+    /// The settings that the flags select. With a cache of contents, names are trusted as well.
     #[must_use]
-    pub fn names_config(&self) -> NamesConfig {
-        let positive = self.metadata_ttl.and_then(TimeToLive::duration);
+    pub fn names_config(&self, has_cache: bool) -> NamesConfig {
+        // An index does not change.
+        let of_index = self.index.as_ref().map(|_| TimeToLive::Indefinite);
+        let of_cache = has_cache.then_some(TimeToLive::Seconds(CACHE_TTL.as_secs()));
+        let positive = self.metadata_ttl.or(of_index).or(of_cache);
+        let positive = positive.and_then(TimeToLive::duration);
         let negative = match self.negative_metadata_ttl {
             Some(ttl) => ttl.duration(),
             None => positive,
@@ -41,6 +51,7 @@ impl MetadataFlags {
                 false => minimal.create_ttl,
             },
             opens_unasked: positive.is_some(),
+            has_cache,
             ..minimal
         }
     }
@@ -58,6 +69,9 @@ impl MetadataFlags {
     }
 }
 
+/// Default of `--metadata-ttl` with `--cache`, as in mountpoint-s3.
+const CACHE_TTL: Duration = Duration::from_secs(60);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +83,7 @@ mod tests {
             let flags = MetadataFlags {
                 metadata_ttl: parse(positive),
                 negative_metadata_ttl: parse(negative),
+                index: None,
             };
             let expected = NamesConfig {
                 ttl: Duration::from_secs(ttl),
@@ -80,7 +95,11 @@ mod tests {
                 opens_unasked,
                 ..NamesConfig::default()
             };
-            assert_eq!(flags.names_config(), expected, "{positive:?} {negative:?}");
+            assert_eq!(
+                flags.names_config(false),
+                expected,
+                "{positive:?} {negative:?}"
+            );
         };
         let forever = u64::from(u32::MAX);
         check("", "", 1, 0, false);
@@ -92,5 +111,29 @@ mod tests {
         check("", "5", 1, 5, false);
         check("indefinite", "", forever, forever, true);
         check("18446744073709551615", "minimal", forever, 0, true);
+        let flags = MetadataFlags {
+            index: Some(PathBuf::from("names")),
+            ..MetadataFlags::default()
+        };
+        let config = flags.names_config(false);
+        assert_eq!(config.ttl, Duration::from_secs(forever));
+        assert!(config.opens_unasked);
+    }
+
+    #[test]
+    fn a_cache_has_names_trusted() {
+        let ttl = |metadata_ttl| {
+            let flags = MetadataFlags {
+                metadata_ttl,
+                ..MetadataFlags::default()
+            };
+            let config = flags.names_config(true);
+            (config.ttl, config.opens_unasked)
+        };
+        assert_eq!(ttl(None), (CACHE_TTL, true));
+        let minimal = Some(TimeToLive::Minimal);
+        assert_eq!(ttl(minimal), (Duration::from_secs(1), false));
+        let given = Some(TimeToLive::Seconds(5));
+        assert_eq!(ttl(given), (Duration::from_secs(5), true));
     }
 }

@@ -1,6 +1,7 @@
 //! One struct of flags for each heading of `--help`, and how their values are read.
 
 mod bucket;
+mod cache;
 mod client;
 mod credentials;
 mod later;
@@ -11,6 +12,7 @@ mod values;
 mod write;
 
 pub use bucket::{BucketFlags, BucketTypeArg};
+pub use cache::{CacheFlags, CachePassthrough};
 pub use client::ClientFlags;
 pub use credentials::CredentialsFlags;
 pub use later::LaterFlags;

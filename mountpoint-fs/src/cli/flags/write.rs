@@ -111,8 +111,8 @@ impl WriteFlags {
             .then_some("--sse-kms-key-id cannot be used with --sse AES256, which has no key")
     }
 
-    /// The given flags that have no effect on a read-only mount.
-    pub(in crate::cli) fn without_effect_if_read_only(&self) -> Vec<&'static str> {
+    /// The given flags that allow a change.
+    pub(in crate::cli) fn changing(&self) -> Vec<&'static str> {
         let given = [
             (self.allow_changes, "--allow-changes"),
             (self.allow_delete, "--allow-delete"),

@@ -17,12 +17,13 @@ use crate::fuse::errno::{
     Access, FuseOperation, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, TOO_LITTLE_ROOM, errno,
 };
 use crate::fuse::parked::{OnSignal, PendingReply};
+use crate::fuse::passthrough::Passthrough;
 use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::operation::{
-    Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened,
+    Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions,
 };
 
 /// The way to answer a request.
@@ -56,16 +57,23 @@ pub(in crate::fuse) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     rules: Rules,
     failures: FailureLog,
+    passthrough: Option<Passthrough>,
 }
 
 impl Dispatcher {
     /// A dispatcher to `fs`.
-    pub(in crate::fuse) fn new(fs: Arc<FileSystem>, rules: Rules, clock: &Clock) -> Arc<Self> {
+    pub(in crate::fuse) fn new(
+        fs: Arc<FileSystem>,
+        rules: Rules,
+        passthrough: Option<Passthrough>,
+        clock: &Clock,
+    ) -> Arc<Self> {
         let failures = FailureLog::new(&fs, rules.access, clock);
         Arc::new(Self {
             fs,
             rules,
             failures,
+            passthrough,
         })
     }
 
@@ -224,6 +232,10 @@ impl Dispatcher {
                 Box::pin(async move {
                     let options = new_file(flags, mode);
                     let result = this.fs.create(ino, &name, options, opener(pid));
+                    let result = result.and_then(|(entry, opened)| {
+                        this.admit(entry.attributes.ino, &opened)?;
+                        Ok((entry, opened))
+                    });
                     this.reply(
                         FuseOperation::Create,
                         (ino, &*name),
@@ -348,7 +360,10 @@ impl Dispatcher {
         let options = open_options(flags, pid);
         Box::pin(async move {
             let fs = &self.fs;
-            let result = if options.write {
+            let changes = is_change(&Operation::Open { flags });
+            let result = if changes && self.is_in_the_way(ino, write_options(flags)) {
+                Err(fs.open_afresh(ino))
+            } else if options.write {
                 fs.open_for_writing(ino, write_options(flags), opener(pid))
                     .await
             } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
@@ -375,11 +390,28 @@ impl Dispatcher {
         options: OpenOptions,
         result: Result<Opened, FsError>,
     ) -> Reply {
-        self.reply(operation, ino, result, |mut opened| {
+        let admitted = result.and_then(|opened| Ok((self.admit(ino, &opened)?, opened)));
+        self.reply(operation, ino, admitted, |(backing, mut opened)| {
+            if let Some(number) = backing {
+                return Reply::PassedThrough(opened.handle, number);
+            }
             let must_bypass = options.write || options.direct || opened.grows;
             opened.direct_io &= must_bypass || self.rules.can_map_direct;
             Reply::Opened(opened)
         })
+    }
+
+    /// Counts an open; the number of the file that the kernel reads for it, if it does.
+    fn admit(&self, ino: InodeNo, opened: &Opened) -> Result<Option<i32>, FsError> {
+        let passthrough = self.passthrough.as_ref();
+        passthrough.map_or(Ok(None), |passthrough| passthrough.open(ino, opened))
+    }
+
+    /// Whether the kernel reads the file `ino` by itself while it is to be changed with `options`.
+    pub(super) fn is_in_the_way(&self, ino: InodeNo, options: WriteOptions) -> bool {
+        let passthrough = self.passthrough.as_ref();
+        passthrough.is_some_and(|passthrough| passthrough.is_reading(ino))
+            && self.fs.permits_writing(options)
     }
 
     /// Operations that never wait.
@@ -387,6 +419,10 @@ impl Dispatcher {
         match operation {
             Operation::Release { handle } => {
                 self.failures.released(ino);
+                // First: a writer may begin when the file system knows of no reader.
+                if let Some(passthrough) = &self.passthrough {
+                    passthrough.released(ino);
+                }
                 self.fs.release(HandleNo(*handle));
                 Reply::Done
             }
@@ -474,13 +510,14 @@ mod tests {
                 allowed_users: AllowedUsers::All,
                 can_map_direct,
             };
-            let dispatcher = Dispatcher::new(fs, rules, &Clock::manual());
+            let dispatcher = Dispatcher::new(fs, rules, None, &Clock::manual());
             let opened = Opened {
                 handle: HandleNo(1),
                 direct_io: true,
                 keep_cache: false,
                 flush: false,
                 grows: false,
+                local: None,
             };
             let options = OpenOptions {
                 direct,
@@ -490,13 +527,7 @@ mod tests {
             let Reply::Opened(found) = reply else {
                 panic!("{reply:?}")
             };
-            assert_eq!(
-                found,
-                Opened {
-                    direct_io: expected,
-                    ..opened
-                }
-            );
+            assert_eq!(found.direct_io, expected);
         };
         check(true, false, true);
         check(true, true, true);

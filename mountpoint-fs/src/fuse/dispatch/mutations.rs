@@ -12,7 +12,9 @@ use crate::fuse::proc::opener;
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Mutation};
 use crate::handle::Opener;
-use crate::operation::{AttributeChange, HandleNo, InodeNo, RenameMode, SetMode, Stop};
+use crate::operation::{
+    AttributeChange, HandleNo, InodeNo, RenameMode, SetMode, Stop, WriteOptions,
+};
 
 impl Dispatcher {
     /// The operation that `mutation` of `ino` by `thread` asks for; the refusal where there is
@@ -131,7 +133,15 @@ impl Dispatcher {
 
     fn set_attributes(self: Arc<Self>, ino: InodeNo, change: AttributeChange) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.set_attributes(ino, change).await;
+            let cut = WriteOptions {
+                truncate: true,
+                ..WriteOptions::default()
+            };
+            let result = if change.size.is_some() && self.is_in_the_way(ino, cut) {
+                Err(self.fs.open_afresh(ino))
+            } else {
+                self.fs.set_attributes(ino, change).await
+            };
             self.reply(FuseOperation::SetAttributes, ino, result, |attributes| {
                 self.attributes(attributes)
             })

@@ -22,6 +22,8 @@ pub(in crate::fuse) enum Reply {
     Absence(Duration),
     Attributes(Attributes),
     Opened(Opened),
+    /// A file that the kernel reads by itself, from the backing file of this number.
+    PassedThrough(HandleNo, i32),
     OpenedDirectory(HandleNo),
     /// A file that was made and opened.
     Created(Entry, Opened),
@@ -69,6 +71,7 @@ impl Reply {
             Self::Absence(ttl) => Fixed::absence(*ttl),
             Self::Attributes(attributes) => Fixed::attributes(attributes),
             Self::Opened(opened) => Fixed::opened(opened),
+            Self::PassedThrough(handle, number) => Fixed::passed_through(*handle, *number),
             Self::OpenedDirectory(handle) => Fixed::opened_directory(*handle),
             Self::Created(entry, opened) => Fixed::created(entry, opened),
             Self::Written(size) => Fixed::written(*size),

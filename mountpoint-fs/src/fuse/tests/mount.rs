@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use super::notices::wait_until;
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig};
+use crate::config::{FsConfig, NamesConfig, PassthroughMode};
 use crate::fs::FileSystem;
 use crate::fuse::mounting::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
@@ -34,7 +34,7 @@ fn file_system(client: &Arc<SimClient>, names: NamesConfig) -> Arc<FileSystem> {
     Arc::new(FileSystem::new(client, config, Clock::monotonic()))
 }
 
-fn mount_options() -> MountOptions {
+pub(super) fn mount_options() -> MountOptions {
     MountOptions {
         source_name: "test-bucket".to_owned(),
         ..MountOptions::default()
@@ -50,6 +50,7 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
         max_background: 61,
         congestion_threshold: 47,
         write_max: 1 << 20,
+        passthrough: PassthroughMode::default(),
         read_only: false,
         runtime: runtime.handle().clone(),
     }
@@ -86,22 +87,32 @@ impl Mounted {
         clone_descriptors: bool,
         names: NamesConfig,
     ) -> Self {
+        let client = Arc::new(SimClient::new(SimOptions {
+            time,
+            ..SimOptions::default()
+        }));
+        let fs = file_system(&client, names);
+        Self::over(client, fs, options, |session| {
+            session.clone_descriptors = clone_descriptors;
+        })
+    }
+
+    /// Mounts `fs`, whose bucket is that of `client`.
+    pub(super) fn over(
+        client: Arc<SimClient>,
+        fs: Arc<FileSystem>,
+        options: &MountOptions,
+        change: impl FnOnce(&mut SessionOptions),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_time()
             .build()
             .unwrap();
-        let client = Arc::new(SimClient::new(SimOptions {
-            time,
-            ..SimOptions::default()
-        }));
         let mount = mount(directory.path(), options).expect("these tests need root and /dev/fuse");
-        let session_options = SessionOptions {
-            clone_descriptors,
-            ..session_options(&runtime)
-        };
-        let fs = file_system(&client, names);
+        let mut session_options = session_options(&runtime);
+        change(&mut session_options);
         let session = Session::start(Arc::clone(&fs), &mount, session_options).unwrap();
         Self {
             fs,
@@ -120,6 +131,15 @@ impl Mounted {
         self.session.wait();
         assert!(!self.mount.is_mounted());
         assert_eq!(self.session.operations_in_progress(), 0);
+    }
+
+    /// Ends the connection as an operator does; the mount stays until it is dropped.
+    pub(super) fn abort(&self) {
+        let connections = Connections::mount();
+        let number = self.mount.device_number().unwrap();
+        let connection = connections.0.path().join(number.minor.to_string());
+        fs::write(connection.join("abort"), "1").unwrap();
+        self.session.wait();
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -226,15 +246,7 @@ fn settings_are_visible_in_sysfs() {
 #[test]
 fn an_aborted_connection_ends_the_session() {
     let mounted = Mounted::new();
-    let connections = Connections::mount();
-    let number = mounted.mount.device_number().unwrap();
-    let abort = connections
-        .0
-        .path()
-        .join(number.minor.to_string())
-        .join("abort");
-    fs::write(abort, "1").unwrap();
-    mounted.session.wait();
+    mounted.abort();
     assert!(mounted.mount.is_mounted(), "dead, but still there");
     mounted.mount.unmount(true).unwrap();
     assert!(!mounted.mount.is_mounted());

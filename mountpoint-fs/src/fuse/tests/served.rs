@@ -8,10 +8,11 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, WriteConfig};
+use crate::config::{FsConfig, PassthroughMode, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::{Mount, Session, SessionOptions, Transport};
+use crate::operation::LocalFiles;
 
 pub(super) const LOOKUP: u32 = 1;
 pub(super) const FORGET: u32 = 2;
@@ -64,6 +65,15 @@ impl Served {
         change: impl FnOnce(&mut SessionOptions),
         mount: impl FnOnce(std::os::fd::OwnedFd) -> Mount,
     ) -> Self {
+        Self::with_local_files(None, time, change, mount)
+    }
+
+    pub(super) fn with_local_files(
+        files: Option<Arc<dyn LocalFiles>>,
+        time: Time,
+        change: impl FnOnce(&mut SessionOptions),
+        mount: impl FnOnce(std::os::fd::OwnedFd) -> Mount,
+    ) -> Self {
         let client = Arc::new(SimClient::new(SimOptions {
             time,
             ..SimOptions::default()
@@ -79,6 +89,9 @@ impl Served {
         let mut options = session_options(&runtime);
         change(&mut options);
         let fs = file_system(&client, options.read_only);
+        files
+            .into_iter()
+            .for_each(|files| fs.set_local_files(files));
         let session = Session::start(Arc::clone(&fs), &mount, options).unwrap();
         let init = kernel.answered();
         assert_eq!((init.unique, init.errno, init.body.len()), (2, 0, 64));
@@ -180,6 +193,7 @@ pub(super) fn session_options(runtime: &Runtime) -> SessionOptions {
         max_background: 64,
         congestion_threshold: 48,
         write_max: 1 << 20,
+        passthrough: PassthroughMode::default(),
         read_only: false,
         runtime: runtime.handle().clone(),
     }

@@ -14,6 +14,7 @@ use super::handshake::shake_hands;
 use super::notices;
 use super::uring::{Rings, Started};
 use crate::fuse::init::SessionLimits;
+use crate::fuse::passthrough::Passthrough;
 use crate::fuse::reply::{Channel, Outbox};
 use crate::fuse::request_loop::{RequestLoop, Service};
 use crate::fuse::session_options::{SessionError, SessionOptions, Transport};
@@ -28,14 +29,18 @@ pub(super) fn start(
     let channel = Arc::new(Channel::new(device)?);
     let mut buffer = vec![0; buffer_len(options.write_max)];
     let prepare = |init: &InitRequest| prepare_rings(&channel, init, options);
-    let limits = SessionLimits::new(options)?;
+    let limits = SessionLimits {
+        passes_through: Passthrough::is_wanted(&service.fs, options.passthrough),
+        ..SessionLimits::new(options)?
+    };
     let (agreed, rings) = shake_hands(&channel, &mut buffer, limits, prepare)?;
     let notified = Arc::downgrade(&channel);
     notices::start(&service.fs, move |name| {
         let channel = notified.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
         channel.tell(&forget_name(name.directory, &name.name))
     })?;
-    let server = service.servers(&agreed);
+    let passthrough = Passthrough::begin(&channel, &agreed, &service.fs, options.passthrough)?;
+    let server = service.servers(&agreed, passthrough);
     let (mut threads, outboxes) = start_rings(options.transport, rings, &server);
     let count = if outboxes.is_empty() {
         options.threads

@@ -12,6 +12,7 @@ mod uring;
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
+use super::passthrough::Passthrough;
 use super::request_loop::Service;
 use super::session_options::{SessionError, SessionOptions, Transport};
 
@@ -30,6 +31,9 @@ pub(super) fn start(
              entry of unknown kind, which --posix-metadata needs"
         );
         return device::start(device, &service, options);
+    }
+    if Passthrough::is_wanted(&service.fs, options.passthrough) {
+        Passthrough::cannot(options.passthrough, "the library fuser serves the mount");
     }
     fuser::start(device, service, options)
 }

@@ -55,6 +55,7 @@ pub(in crate::fuse) mod init_flags {
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub(crate) const PASSTHROUGH: u64 = 1 << 37;
     pub(crate) const OVER_IO_URING: u64 = 1 << 41;
 }
 
@@ -69,4 +70,6 @@ pub(in crate::fuse) mod open_flags {
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
     /// `close` sends no FLUSH.
     pub(crate) const NO_FLUSH: u32 = 1 << 5;
+    /// The kernel reads a local file by itself, which the reply names.
+    pub(crate) const PASSTHROUGH: u32 = 1 << 7;
 }

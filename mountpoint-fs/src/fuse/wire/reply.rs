@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::abi::open_flags;
+use super::abi::{init_flags, open_flags};
 use super::time::{Timestamp, Ttl};
 use crate::operation::{Attributes, Entry, FileKind, HandleNo, Opened, StatFs};
 
@@ -126,6 +126,14 @@ impl Fixed {
         Self::new().open_out(opened)
     }
 
+    /// `fuse_open_out` of a file that the kernel reads by itself, from the backing file `number`.
+    pub(in crate::fuse) fn passed_through(handle: HandleNo, number: i32) -> Self {
+        // A handle that only reads has nothing to flush. No other flag is allowed beside these.
+        let flags = open_flags::PASSTHROUGH | open_flags::NO_FLUSH;
+        let head = Self::new().u64(handle.0).u32(flags);
+        head.put(number.to_ne_bytes())
+    }
+
     /// `fuse_entry_out` and `fuse_open_out`, of a file that was made.
     pub(in crate::fuse) fn created(entry: &Entry, opened: &Opened) -> Self {
         Self::entry(entry).open_out(opened)
@@ -185,7 +193,8 @@ impl Fixed {
             .u16(reply.pages_max)
             .u16(0)
             .u32(truncate_low(reply.flags >> 32))
-            .put([0; 28])
+            .u32(reply.stack_depth_max())
+            .put([0; 24])
     }
 
     /// The beginning of `fuse_init_out`: which major version is spoken here.
@@ -245,6 +254,12 @@ impl InitReply {
     pub(in crate::fuse) const MAJOR: u32 = 7;
     /// Times are exact to the nanosecond.
     const TIME_GRANULARITY_NS: u32 = 1;
+
+    /// How many file systems may be stacked up to this one: with passthrough it lies on plain ones
+    /// only, and an overlay can still lie on it.
+    fn stack_depth_max(&self) -> u32 {
+        u32::from(self.flags & init_flags::PASSTHROUGH != 0)
+    }
 
     /// Length of `fuse_init_out`.
     #[cfg(test)]
@@ -390,6 +405,7 @@ mod tests {
                 keep_cache,
                 flush: false,
                 grows: false,
+                local: None,
             })
         };
         check(&opened(false, false), &[(8, 3), (4, 32), (4, 0)]);
@@ -400,6 +416,9 @@ mod tests {
             &[(8, 4), (4, 0), (4, 0)],
         );
         assert_eq!(opened(false, false).as_bytes().len(), 16);
+        let passed = Fixed::passed_through(HandleNo(5), 6);
+        check(&passed, &[(8, 5), (4, 128 | 32), (4, 6)]);
+        assert_eq!(passed.as_bytes().len(), 16);
     }
 
     #[test]
@@ -459,5 +478,14 @@ mod tests {
             &[&head[..], &[(2, 256), (2, 0), (4, 1 << 4)]].concat(),
         );
         assert_eq!(Fixed::init(&reply).as_bytes().len(), InitReply::LEN);
+        let passing = InitReply {
+            flags: reply.flags | init_flags::PASSTHROUGH,
+            ..reply
+        };
+        check(
+            &Fixed::init(&passing),
+            &[&head[..], &[(2, 256), (2, 0), (4, 1 << 5 | 1 << 4), (4, 1)]].concat(),
+        );
+        assert_eq!(Fixed::init(&passing).as_bytes().len(), InitReply::LEN);
     }
 }

@@ -113,7 +113,10 @@ impl Namespace {
             negative: NegativeCache::default(),
             key_locks: KeyLocks::default(),
             lookup_batching: Arc::default(),
-            first_bytes: Arc::default(),
+            first_bytes: Arc::new(match config.names.has_cache {
+                true => FirstBytesCache::unused(),
+                false => FirstBytesCache::default(),
+            }),
             root_at_start: OnceLock::new(),
             listing_ahead: AheadBudget::default(),
             lookups: SingleFlight::new(),

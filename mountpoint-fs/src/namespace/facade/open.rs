@@ -44,6 +44,7 @@ impl Namespace {
         let opening = Opening {
             is_direct,
             was_opened,
+            has_cache: self.config.has_cache,
             is_trusted: self.config.opens_unasked && observed.valid_until > now,
             size: if known.is_archived { 0 } else { known.size },
         };

@@ -5,9 +5,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mountpoint_client::types::ETag;
-
 use crate::namespace::version::Version;
+use crate::operation::PackedETag;
 
 /// A [`Version`], packed.
 #[derive(Debug)]
@@ -17,18 +16,6 @@ pub(in crate::namespace) struct PackedVersion {
     mtime: i64,
     etag: PackedETag,
     is_archived: bool,
-}
-
-/// An ETag. Most are an MD5 in hexadecimal, some with a number of parts behind it.
-#[derive(Debug)]
-enum PackedETag {
-    Digest {
-        digest: [u8; DIGEST_LEN],
-        /// 0 where there is none.
-        parts: u16,
-        is_quoted: bool,
-    },
-    Other(ETag),
 }
 
 impl PackedVersion {
@@ -66,73 +53,10 @@ impl PackedVersion {
     }
 }
 
-impl PackedETag {
-    fn pack(etag: &ETag) -> Self {
-        let text = etag.as_str();
-        let unquoted = text
-            .strip_prefix('"')
-            .and_then(|text| text.strip_suffix('"'));
-        let packed = Self::digest(unquoted.unwrap_or(text), unquoted.is_some());
-        // Only what comes out as it went in: upper case, leading zeros and whatever else there may
-        // be do not.
-        packed
-            .filter(|packed| packed.unpack() == *etag)
-            .unwrap_or_else(|| Self::Other(etag.clone()))
-    }
-
-    fn digest(text: &str, is_quoted: bool) -> Option<Self> {
-        let (hex, parts) = match text.split_once('-') {
-            None => (text, 0),
-            Some((hex, parts)) => (hex, parts.parse().ok().filter(|parts| *parts > 0)?),
-        };
-        if hex.len() != 2 * DIGEST_LEN || !hex.is_ascii() {
-            return None;
-        }
-        let mut digest = [0; DIGEST_LEN];
-        for (index, byte) in digest.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).ok()?;
-        }
-        Some(Self::Digest {
-            digest,
-            parts,
-            is_quoted,
-        })
-    }
-
-    fn unpack(&self) -> ETag {
-        use std::fmt::Write;
-        let (digest, parts, is_quoted) = match self {
-            Self::Other(etag) => return etag.clone(),
-            Self::Digest {
-                digest,
-                parts,
-                is_quoted,
-            } => (digest, *parts, *is_quoted),
-        };
-        let mut text = String::with_capacity(2 * DIGEST_LEN + "\"-65535\"".len());
-        let quote = if is_quoted { "\"" } else { "" };
-        text.push_str(quote);
-        // Once for each name that is listed: the formatter would take a twentieth of a long
-        // listing's time.
-        for byte in digest {
-            text.push(char::from(HEX[usize::from(byte >> 4)]));
-            text.push(char::from(HEX[usize::from(byte & 0xf)]));
-        }
-        if parts > 0 {
-            write!(text, "-{parts}").expect("a string takes everything");
-        }
-        text.push_str(quote);
-        ETag::from_header(&text)
-    }
-}
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-/// Bytes of an MD5.
-const DIGEST_LEN: usize = 16;
-
 #[cfg(test)]
 mod tests {
+    use mountpoint_client::types::ETag;
+
     use super::*;
 
     fn version(etag: &str, mtime: SystemTime) -> Version {

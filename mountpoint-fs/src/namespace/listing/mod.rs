@@ -2,8 +2,10 @@
 //!
 //! [`Listing`] enumerates one directory; `key_ranges` and `interpolation` (pure) say where to ask
 //! next; `cache` keeps pages that still answer lookups; `walk` (pure) says what to list before it
-//! is opened. Keys that no name can show are counted in `unrepresentable`.
+//! is opened. Keys that no name can show are counted in `unrepresentable`. [`AllKeys`] lists a
+//! whole bucket.
 
+mod all_keys;
 pub(super) mod cache;
 mod first_answer;
 mod interpolation;
@@ -18,6 +20,7 @@ mod siblings;
 mod unrepresentable;
 mod walk;
 
+pub use all_keys::AllKeys;
 pub(super) use first_answer::FirstAnswer;
 pub use listing::{AheadBudget, Listing};
 pub use page::{Listed, Page};

@@ -31,6 +31,8 @@ struct Held {
     eagerness: Eagerness,
     /// Until when none are asked for, because they could not be had.
     failed_until: Option<Moment>,
+    /// Whether none are ever asked for.
+    is_unused: bool,
 }
 
 #[derive(Debug)]
@@ -43,11 +45,19 @@ struct Kept {
 
 impl Held {
     fn can_be_had(&self, now: Moment) -> bool {
-        self.failed_until.is_none_or(|until| until <= now)
+        !self.is_unused && self.failed_until.is_none_or(|until| until <= now)
     }
 }
 
 impl FirstBytesCache {
+    /// One that no lookup brings first bytes for: they are elsewhere already.
+    pub(in crate::namespace) fn unused() -> Self {
+        Self(Mutex::new(Held {
+            is_unused: true,
+            ..Held::default()
+        }))
+    }
+
     /// Whether a lookup had better bring the first bytes along. It is to be asked once for each
     /// that does.
     pub(in crate::namespace) fn spend(&self, now: Moment) -> bool {

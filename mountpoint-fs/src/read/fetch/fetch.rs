@@ -23,6 +23,7 @@ use mountpoint_crt_sys::block::Block;
 use super::hedge_policy::Sight;
 use super::metrics::GetMetrics;
 use super::waiters::Waiters;
+use crate::cache::CachedObject;
 use crate::executor;
 use crate::memory::Purpose;
 use crate::operation::Slices;
@@ -38,6 +39,12 @@ pub(in crate::read) struct Fetch {
     block: Block,
     purpose: Purpose,
     metrics: Arc<GetMetrics>,
+    /// Where its bytes may be before they are asked for, and are kept afterwards.
+    cached: Option<CachedObject>,
+    /// Whether the disk, not a GET, fills its block.
+    is_local: AtomicBool,
+    /// Whether its bytes were offered to the cache, or came from there.
+    is_kept: AtomicBool,
     /// When it was made, by the clock of the metrics.
     began: Duration,
     /// Whether its first byte has come.
@@ -79,6 +86,7 @@ impl Fetch {
         block: Block,
         purpose: Purpose,
         metrics: &Arc<GetMetrics>,
+        cached: Option<&CachedObject>,
     ) -> Arc<Self> {
         Arc::new(Self {
             version: Arc::clone(version),
@@ -86,6 +94,9 @@ impl Fetch {
             block,
             purpose,
             metrics: Arc::clone(metrics),
+            cached: cached.cloned(),
+            is_local: AtomicBool::new(false),
+            is_kept: AtomicBool::new(false),
             began: metrics.now(),
             has_begun: AtomicBool::new(false),
             interface: AtomicUsize::new(UNKNOWN),
@@ -176,12 +187,45 @@ impl Fetch {
         None
     }
 
+    /// The cache, if it may have the bytes.
+    pub(super) fn cached(&self) -> Option<&CachedObject> {
+        let cached = self.cached.as_ref();
+        cached.filter(|cached| cached.may_have(&self.range))
+    }
+
+    /// Whether the disk, not a GET, fills its block.
+    pub(super) fn is_local(&self) -> bool {
+        self.is_local.load(Ordering::Relaxed)
+    }
+
+    /// The disk fills its block from now on, or does not any more.
+    pub(super) fn set_local(&self, is_local: bool) {
+        self.is_local.store(is_local, Ordering::Relaxed);
+    }
+
+    /// The disk has filled its block.
+    pub(super) fn ended_locally(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+        self.ended(Ok(()));
+    }
+
+    /// Offers the bytes, which are all there, to the cache.
+    fn keep(&self) {
+        if let Some(cached) = &self.cached
+            && !self.is_kept.swap(true, Ordering::Relaxed)
+        {
+            let mut slices = Slices::new();
+            self.add_slices(0..self.len(), &mut slices);
+            cached.store(&self.range, slices);
+        }
+    }
+
     fn is_running(&self) -> bool {
         self.state.load(Ordering::Acquire) == RUNNING
     }
 
     /// More bytes are valid than before.
-    fn advanced(&self) {
+    pub(super) fn advanced(&self) {
         // Against the fence in `Arrival::poll`: either that sees the bytes, or this sees the
         // waiter.
         fence(Ordering::SeqCst);
@@ -201,10 +245,10 @@ impl Fetch {
     }
 
     /// A GET has ended. The fetch has ended too if this was the GET that mattered.
-    fn ended(&self, outcome: Result<GetOutput, ClientError>) {
+    fn ended(&self, outcome: Result<(), ClientError>) {
         let error = match outcome {
-            Ok(_) if self.has(self.len()) => None,
-            Ok(_) => Some(ClientError::new(
+            Ok(()) if self.has(self.len()) => None,
+            Ok(()) => Some(ClientError::new(
                 ErrorKind::InvalidResponse,
                 "a GET ended before its range did",
             )),
@@ -228,6 +272,9 @@ impl Fetch {
         };
         if is_over {
             wake(self.waiters.take_served(|_| true));
+            if self.has(self.len()) {
+                self.keep();
+            }
         }
     }
 
@@ -304,7 +351,7 @@ impl GetObserver for Fetch {
         if outcome.is_ok() {
             self.metrics.last_byte(self.len() as u64, self.began);
         }
-        self.ended(outcome);
+        self.ended(outcome.map(drop));
     }
 }
 
@@ -322,7 +369,7 @@ impl GetObserver for SecondGet {
     }
 
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        self.0.ended(outcome);
+        self.0.ended(outcome.map(drop));
     }
 }
 

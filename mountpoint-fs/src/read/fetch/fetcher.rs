@@ -15,6 +15,7 @@ use mountpoint_crt_sys::block::BlockFill;
 use super::fetch::Fetch;
 use super::hedger::Hedger;
 use super::metrics::GetMetrics;
+use crate::cache::CachedObject;
 use crate::clock::Clock;
 use crate::memory::{Purpose, Reservation};
 use crate::read::block_memory::BlockMemory;
@@ -22,10 +23,24 @@ use crate::read::object_version::ObjectVersion;
 
 /// Sends GETs into blocks of the mount's memory.
 pub(in crate::read) struct Fetcher {
-    client: Arc<dyn ObjectClient>,
+    sender: Arc<GetSender>,
     memory: Arc<BlockMemory>,
-    metrics: Arc<GetMetrics>,
     hedger: Arc<Hedger>,
+}
+
+/// Sends the first GET of each fetch.
+struct GetSender {
+    client: Arc<dyn ObjectClient>,
+    metrics: Arc<GetMetrics>,
+}
+
+/// Where the bytes of a fetch may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::read) enum Sources {
+    /// The cache, then the store.
+    All,
+    /// The store only: its answer is to tell whether the version is the newest.
+    Store,
 }
 
 impl Fetcher {
@@ -43,16 +58,15 @@ impl Fetcher {
             hedging,
         );
         Self {
-            client,
+            sender: Arc::new(GetSender { client, metrics }),
             memory,
-            metrics,
             hedger,
         }
     }
 
     /// Counts and latencies of all GETs.
     pub(in crate::read) fn metrics(&self) -> &GetMetrics {
-        &self.metrics
+        &self.sender.metrics
     }
 
     /// Sends second GETs for late ones, for as long as the fetcher lives. A task of a tokio
@@ -74,24 +88,23 @@ impl Fetcher {
         range: Range<u64>,
         memory: Reservation,
         purpose: Purpose,
+        cached: Option<&CachedObject>,
     ) -> (Arc<Fetch>, BlockFill) {
         let fill = self.memory.block(memory);
-        let fetch = Fetch::new(version, range, fill.block(), purpose, &self.metrics);
+        let metrics = &self.sender.metrics;
+        let fetch = Fetch::new(version, range, fill.block(), purpose, metrics, cached);
         (fetch, fill)
     }
 
-    /// Sends the GET of `fetch` into the block that it was prepared with. Called with no lock held:
-    /// a client may tell the observer before it returns.
-    pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill) {
-        let priority = match fetch.purpose() {
-            Purpose::Demand => Priority::Foreground,
-            Purpose::ReadAhead => Priority::ReadAhead,
-        };
-        self.metrics.count_get(fetch.len() as u64);
-        self.metrics.hedge_policy.sent();
-        let request = fetch.request(0, priority);
-        // Dropping the handle lets the GET finish: closing its connection costs more than a part.
-        drop(self.client.get(request, fill, fetch));
+    /// Has the block of `fetch` filled, which it was prepared with. Called with no lock held: a
+    /// client may tell the observer before it returns.
+    pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill, sources: Sources) {
+        match fetch.cached().cloned() {
+            Some(cached) if sources == Sources::All => {
+                self.sender.read_cached(&cached, fetch, fill)
+            }
+            _ => self.sender.get(fetch, fill),
+        }
     }
 
     /// Waits until the first `needs` bytes of `fetch` are valid. Asks again if they are late.
@@ -112,10 +125,42 @@ impl Fetcher {
     }
 }
 
+impl GetSender {
+    /// Sends the GET for what `fill` lacks.
+    fn get(&self, fetch: Arc<Fetch>, fill: BlockFill) {
+        let priority = match fetch.purpose() {
+            Purpose::Demand => Priority::Foreground,
+            Purpose::ReadAhead => Priority::ReadAhead,
+        };
+        self.metrics.count_get((fetch.len() - fill.filled()) as u64);
+        self.metrics.hedge_policy.sent();
+        let request = fetch.request(0, priority);
+        // Dropping the handle lets the GET finish: closing its connection costs more than a part.
+        drop(self.client.get(request, fill, fetch));
+    }
+
+    /// Has the cache fill the block, and the store with what the cache does not have.
+    fn read_cached(self: &Arc<Self>, cached: &CachedObject, fetch: Arc<Fetch>, fill: BlockFill) {
+        fetch.set_local(true);
+        let (this, reached) = (Arc::clone(self), Arc::clone(&fetch));
+        let range = fetch.range().clone();
+        let progressed = move || reached.advanced();
+        cached.read(range, fill, progressed, move |fill, is_full| {
+            if is_full {
+                drop(fill);
+                fetch.ended_locally();
+            } else {
+                fetch.set_local(false);
+                this.get(fetch, fill);
+            }
+        });
+    }
+}
+
 impl fmt::Debug for Fetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fetcher")
-            .field("metrics", &self.metrics)
+            .field("metrics", &self.sender.metrics)
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use mountpoint_client::ObjectClient;
 use mountpoint_client::types::Priority;
 
 use super::fetch::{Fetch, SecondGet};
-use super::hedge_policy::Verdict;
+use super::hedge_policy::{Sight, Verdict};
 use super::hedge_queue::{HedgeQueue, Watched};
 use super::metrics::GetMetrics;
 use crate::config::limits::{HEDGE_DELAY_MIN, HEDGE_TICK, READER_IDLE};
@@ -74,7 +74,7 @@ impl Hedger {
 
     /// A reader waits for the bytes of `fetch`: looks at it when it may be late.
     pub(super) fn watch(&self, fetch: &Arc<Fetch>) {
-        if !self.is_on || fetch.has_second() || !fetch.begin_watch() {
+        if !(self.is_on || fetch.is_local()) || fetch.has_second() || !fetch.begin_watch() {
             return;
         }
         let now = self.metrics.now();
@@ -85,7 +85,7 @@ impl Hedger {
             seen: fetch.valid(),
         };
         let sight = fetch.sight(entry.seen_at, entry.seen, now);
-        match self.metrics.hedge_policy.look(&sight) {
+        match self.verdict(fetch, &sight) {
             // The task sends it: this thread may have more to do than to wait for this GET.
             Verdict::Hedge => self.push(fetch, entry),
             Verdict::LookAgain(wait) | Verdict::Observe(wait) => {
@@ -106,7 +106,7 @@ impl Hedger {
             return;
         }
         let sight = fetch.sight(entry.seen_at, entry.seen, now);
-        match self.metrics.hedge_policy.look(&sight) {
+        match self.verdict(fetch, &sight) {
             Verdict::Hedge => {
                 // A refused GET may be sent later: when more was earned, or memory was given back.
                 if !self.hedge(fetch) {
@@ -131,6 +131,21 @@ impl Hedger {
         }
     }
 
+    /// Whether what fills the block of `fetch` is late. A disk is, after [`DISK_LATE`].
+    fn verdict(&self, fetch: &Fetch, sight: &Sight) -> Verdict {
+        if !fetch.is_local() {
+            return if self.is_on {
+                self.metrics.hedge_policy.look(sight)
+            } else {
+                Verdict::Leave
+            };
+        }
+        match DISK_LATE.checked_sub(sight.age) {
+            None | Some(Duration::ZERO) => Verdict::Hedge,
+            Some(rest) => Verdict::LookAgain(rest),
+        }
+    }
+
     fn push(&self, fetch: &Fetch, entry: Watched) {
         if !self.queue.push(entry) {
             fetch.end_watch();
@@ -141,13 +156,14 @@ impl Hedger {
     fn hedge(&self, fetch: &Arc<Fetch>) -> bool {
         let from = fetch.valid();
         let missing = (fetch.len() - from) as u64;
-        if missing == 0 || self.client.is_throttled() {
+        let is_local = fetch.is_local();
+        if missing == 0 || !is_local && self.client.is_throttled() {
             return false;
         }
         let Some(memory) = self.memory.budget.try_reserve(missing, Purpose::Demand) else {
             return false;
         };
-        if !self.metrics.hedge_policy.spend() {
+        if !is_local && !self.metrics.hedge_policy.spend() {
             return false;
         }
         let fill = self.memory.block(memory);
@@ -165,3 +181,7 @@ impl Hedger {
         true
     }
 }
+
+/// Time that the cache's disk may take for a part, after which S3 is asked as well. Any disk that is
+/// worth a cache needs a tenth.
+const DISK_LATE: Duration = Duration::from_millis(500);

@@ -17,4 +17,4 @@ mod metrics;
 mod waiters;
 
 pub(super) use fetch::Fetch;
-pub(super) use fetcher::Fetcher;
+pub(super) use fetcher::{Fetcher, Sources};

@@ -92,6 +92,12 @@ impl ReadModes {
         (is_direct, Some(watch))
     }
 
+    /// Whether an open is to be answered with direct replies, if the kernel may read a local file
+    /// instead of asking for the bytes. Such an open shows nothing of its program's reads.
+    pub fn open_local(&self) -> bool {
+        self.mode == ReadMode::Direct
+    }
+
     /// The end of an open that `watch` looked at.
     pub fn close(&self, watch: &ReadWatch, consumed: u64) {
         let mut past = self.past.lock();

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockFill;
+use smallvec::{SmallVec, smallvec};
 
 use super::state::{Blocks, Piece};
+use crate::cache::CachedObject;
 use crate::memory::{Purpose, Reservation};
 use crate::operation::FsError;
-use crate::read::fetch::Fetch;
+use crate::read::fetch::{Fetch, Sources};
 use crate::read::object_version::ObjectVersion;
 use crate::read::resources::ReadResources;
 
@@ -24,6 +26,8 @@ pub(super) type PreparedGets = Vec<(Arc<Fetch>, BlockFill)>;
 pub(super) struct ObjectGets {
     pub(super) version: Arc<ObjectVersion>,
     pub(super) resources: Arc<ReadResources>,
+    /// The version in the cache, if there is a cache.
+    pub(super) cached: Option<CachedObject>,
 }
 
 impl ObjectGets {
@@ -36,7 +40,8 @@ impl ObjectGets {
         purpose: Purpose,
     ) -> (Arc<Fetch>, BlockFill) {
         let fetcher = &self.resources.fetcher;
-        let (fetch, fill) = fetcher.prepare(&self.version, range.clone(), memory, purpose);
+        let cached = self.cached.as_ref();
+        let (fetch, fill) = fetcher.prepare(&self.version, range.clone(), memory, purpose, cached);
         blocks.insert(range, Arc::clone(&fetch));
         (fetch, fill)
     }
@@ -57,8 +62,10 @@ impl ObjectGets {
             return false;
         };
         for range in ranges {
-            let share = memory.split(range.end - range.start);
-            gets.push(self.prepare(blocks, range.clone(), share, Purpose::Demand));
+            for part in self.divide(range) {
+                let share = memory.split(part.end - part.start);
+                gets.push(self.prepare(blocks, part, share, Purpose::Demand));
+            }
         }
         true
     }
@@ -73,18 +80,28 @@ impl ObjectGets {
         let budget = &self.resources.memory.budget;
         for (number, range) in ranges.enumerate() {
             let len = range.end - range.start;
-            let Some(memory) = budget.try_reserve(len, Purpose::ReadAhead) else {
+            let Some(mut memory) = budget.try_reserve(len, Purpose::ReadAhead) else {
                 return Some(number);
             };
-            gets.push(self.prepare(blocks, range.clone(), memory, Purpose::ReadAhead));
+            for part in self.divide(range) {
+                let share = memory.split(part.end - part.start);
+                gets.push(self.prepare(blocks, part, share, Purpose::ReadAhead));
+            }
         }
         None
     }
 
-    /// Sends GETs. Called with no lock held: a client may deliver bytes before it returns.
-    pub(super) fn send(&self, gets: PreparedGets) {
+    /// `range`, divided where bytes that the cache has meet bytes that it does not have.
+    fn divide(&self, range: &Range<u64>) -> SmallVec<[Range<u64>; 1]> {
+        let divided = self.cached.as_ref().and_then(|cached| cached.divide(range));
+        divided.map_or_else(|| smallvec![range.clone()], SmallVec::from)
+    }
+
+    /// Has the blocks of `gets` filled. Called with no lock held: a client may deliver bytes before
+    /// it returns.
+    pub(super) fn send(&self, gets: PreparedGets, sources: Sources) {
         for (fetch, fill) in gets {
-            self.resources.fetcher.launch(fetch, fill);
+            self.resources.fetcher.launch(fetch, fill, sources);
         }
     }
 

@@ -22,11 +22,12 @@ use super::gets::{ObjectGets, PreparedGets};
 use super::readers::{ReaderId, RetentionPolicy};
 use super::registry::ObjectRegistry;
 use super::state::{ObjectState, Piece, data_of};
+use crate::cache::CachedObject;
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::memory::Purpose;
 use crate::operation::{FsError, ReadData};
 use crate::read::block_memory::{BlockHolder, HolderId};
-use crate::read::fetch::Fetch;
+use crate::read::fetch::{Fetch, Sources};
 use crate::read::layout::KnownLayout;
 use crate::read::object_version::{ObjectVersion, VersionId};
 use crate::read::plan::{Access, Bounds, ReadPlan};
@@ -116,6 +117,7 @@ impl OpenObject {
     ) -> Arc<Self> {
         Arc::new(Self {
             gets: ObjectGets {
+                cached: resources.cached(&version),
                 version: Arc::new(version),
                 resources,
             },
@@ -123,6 +125,11 @@ impl OpenObject {
             used_at_ms: AtomicU64::new(0),
             inner: Mutex::default(),
         })
+    }
+
+    /// The version in the cache, if there is a cache.
+    pub(in crate::read) fn cached(&self) -> Option<&CachedObject> {
+        self.gets.cached.as_ref()
     }
 
     pub(in crate::read) fn version(&self) -> &ObjectVersion {
@@ -174,7 +181,8 @@ impl OpenObject {
         }
     }
 
-    /// Fetches all bytes and keeps them for the read that comes next.
+    /// Fetches all bytes from the store, whose answer proves the version, and keeps them for the
+    /// read that comes next.
     pub(in crate::read) async fn fetch_whole(self: &Arc<Self>) -> Result<(), FsError> {
         let pieces = self.fetch(&(0..self.version().size), Keep::Blocks).await;
         self.wait(&pieces).await
@@ -228,7 +236,7 @@ impl OpenObject {
         if let Some(unused) = unused {
             unused.was_read();
         }
-        self.gets.send(gets);
+        self.gets.send(gets, Sources::All);
     }
 
     /// Plans a read and sends what it calls for.
@@ -270,7 +278,7 @@ impl OpenObject {
             loan.was_read();
         }
         if !gets.is_empty() {
-            self.gets.send(gets);
+            self.gets.send(gets, Sources::All);
             resources.memory.make_room();
             resources.memory.sweep(now);
         }
@@ -372,7 +380,11 @@ impl OpenObject {
             pieces
         };
         drop((memory, removed));
-        self.gets.send(gets);
+        let sources = match keep {
+            Keep::Nothing => Sources::All,
+            Keep::Blocks => Sources::Store,
+        };
+        self.gets.send(gets, sources);
         // Others may wait for the memory of what stays here.
         block_memory.make_room();
         pieces

@@ -59,6 +59,7 @@ impl Bucket {
         let context = ReadContext::new(
             Arc::clone(&client) as Arc<dyn ObjectClient>,
             config,
+            None,
             clock.clone(),
         );
         Self {

@@ -3,6 +3,7 @@
 mod changing;
 mod directories;
 mod directory_bucket;
+mod index;
 mod metadata;
 mod refusals;
 mod walks;

@@ -1,5 +1,6 @@
 //! Reading: bytes, requests, memory, and who shares what.
 
+mod cache;
 mod interfaces;
 pub(crate) mod memory;
 mod one_file;

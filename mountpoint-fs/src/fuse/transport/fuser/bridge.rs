@@ -40,7 +40,7 @@ impl Bridge {
     /// Notes the agreement of the handshake.
     pub(super) fn begin(&mut self, agreed: &InitReply) {
         self.loops = OnceLock::from(Loops {
-            make: Box::new(self.service.servers(agreed)),
+            make: Box::new(self.service.servers(agreed, None)),
             idle: Mutex::default(),
         });
     }

@@ -1,0 +1,311 @@
+//! Which bytes of a version are there, in memory.
+//!
+//! The object is divided into chunks of [`CHUNK`] bytes, the last one shorter. An extent is a range
+//! inside one chunk that has one checksum: it is read and compared as a whole. A chunk that was
+//! fetched as a whole costs 16 bytes here; chunks of which nothing is there cost nothing.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes that have one checksum, if they were fetched together. Small enough that a random read of
+/// 4 KiB out of it stays cheap, large enough that the index of 10 GiB is 4 MiB.
+pub(in crate::cache) const CHUNK: u64 = 64 << 10;
+
+/// Most extents of one chunk: sixteen reads of a page each. More are not remembered.
+const EXTENTS_PER_CHUNK_MAX: usize = 16;
+
+/// Bytes that are there, inside one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) struct Extent {
+    /// First byte of the object.
+    pub(in crate::cache) start: u64,
+    pub(in crate::cache) len: u32,
+    /// CRC32C of its bytes.
+    pub(in crate::cache) crc: u32,
+}
+
+impl Extent {
+    /// Its bytes of the object.
+    pub(in crate::cache) fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(u64::from(self.len))
+    }
+}
+
+/// The extents of one version.
+#[derive(Clone, Debug)]
+pub(in crate::cache) struct Extents {
+    size: u64,
+    chunks: BTreeMap<u64, Chunk>,
+    /// Bytes that are there.
+    bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Chunk {
+    /// One extent that is the chunk.
+    Whole(u32),
+    /// Some extents, by start; they may overlap.
+    Some(Vec<Extent>),
+}
+
+impl Extents {
+    /// None of an object of `size` bytes.
+    pub(in crate::cache) fn new(size: u64) -> Self {
+        Self {
+            size,
+            chunks: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that are there.
+    pub(in crate::cache) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether all bytes are there.
+    pub(in crate::cache) fn is_whole(&self) -> bool {
+        self.bytes == self.size
+    }
+
+    /// Adds an extent. `false` if it lies outside the object or crosses chunks; nothing is added
+    /// then. An extent that tells nothing new is not added either.
+    pub(in crate::cache) fn add(&mut self, extent: Extent) -> bool {
+        let range = extent.range();
+        let number = extent.start / CHUNK;
+        let chunk = self.chunk(number);
+        if range.is_empty() || range.end > chunk.end {
+            return false;
+        }
+        if self.covers(&range) {
+            return true;
+        }
+        let before = self.covered_of(number);
+        if range == chunk {
+            self.chunks.insert(number, Chunk::Whole(extent.crc));
+        } else {
+            let chunk = self.chunks.entry(number);
+            if let Chunk::Some(extents) = chunk.or_insert_with(|| Chunk::Some(Vec::new()))
+                && extents.len() < EXTENTS_PER_CHUNK_MAX
+            {
+                let place = extents.partition_point(|other| other.start <= extent.start);
+                extents.insert(place, extent);
+            }
+        }
+        self.bytes += self.covered_of(number) - before;
+        true
+    }
+
+    /// Whether all bytes of `range` are there.
+    pub(in crate::cache) fn covers(&self, range: &Range<u64>) -> bool {
+        self.first_gap(range).is_none()
+    }
+
+    /// The extents that together have all bytes of `range`, in order; `None` if some are missing.
+    /// Neighbours may overlap.
+    pub(in crate::cache) fn of(&self, range: &Range<u64>) -> Option<Vec<Extent>> {
+        let mut found = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let extent = self.longest_at(at)?;
+            at = extent.range().end;
+            found.push(extent);
+        }
+        Some(found)
+    }
+
+    /// Divides `range` where bytes that are there meet bytes that are not: ranges in order, each
+    /// with whether it is there.
+    pub(in crate::cache) fn divide(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let gap = self
+                .first_gap(&(at..range.end))
+                .unwrap_or(range.end..range.end);
+            if at < gap.start {
+                parts.push((at..gap.start, true));
+            }
+            if gap.start < gap.end {
+                parts.push((gap.clone(), false));
+            }
+            at = gap.end;
+        }
+        parts
+    }
+
+    /// The first bytes of `range` that are not there.
+    fn first_gap(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let mut at = range.start;
+        while at < range.end {
+            let Some(extent) = self.longest_at(at) else {
+                return Some(at..self.next_start(at, range.end));
+            };
+            at = extent.range().end;
+        }
+        None
+    }
+
+    /// Where the first extent behind `at` begins, at most `end`.
+    fn next_start(&self, at: u64, end: u64) -> u64 {
+        let chunks = self.chunks.range(at / CHUNK..);
+        let mut starts = chunks.flat_map(|(number, chunk)| match chunk {
+            Chunk::Whole(_) => vec![number * CHUNK],
+            Chunk::Some(extents) => extents.iter().map(|extent| extent.start).collect(),
+        });
+        starts.find(|start| *start > at).unwrap_or(end).min(end)
+    }
+
+    /// The extent with byte `at` that reaches furthest.
+    fn longest_at(&self, at: u64) -> Option<Extent> {
+        let number = at / CHUNK;
+        match self.chunks.get(&number)? {
+            Chunk::Whole(crc) => {
+                let Range { start, end } = self.chunk(number);
+                let len = u32::try_from(end - start).expect("a chunk is small");
+                Some(Extent {
+                    start,
+                    len,
+                    crc: *crc,
+                })
+            }
+            Chunk::Some(extents) => {
+                let have = extents.iter().filter(|extent| extent.range().contains(&at));
+                have.max_by_key(|extent| extent.range().end).copied()
+            }
+        }
+    }
+
+    /// Bytes of a chunk that are there.
+    fn covered_of(&self, number: u64) -> u64 {
+        match self.chunks.get(&number) {
+            None => 0,
+            Some(Chunk::Whole(_)) => {
+                let Range { start, end } = self.chunk(number);
+                end - start
+            }
+            Some(Chunk::Some(extents)) => {
+                let (mut covered, mut end) = (0, 0);
+                for extent in extents {
+                    let range = extent.range();
+                    covered += range.end.saturating_sub(range.start.max(end));
+                    end = end.max(range.end);
+                }
+                covered
+            }
+        }
+    }
+
+    /// The bytes of a chunk.
+    fn chunk(&self, number: u64) -> Range<u64> {
+        let start = number.saturating_mul(CHUNK).min(self.size);
+        start..start.saturating_add(CHUNK).min(self.size)
+    }
+}
+
+/// `range`, divided where chunks meet.
+pub(in crate::cache) fn by_chunk(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let Range { mut start, end } = *range;
+    std::iter::from_fn(move || {
+        let piece = start..((start / CHUNK + 1) * CHUNK).min(end);
+        start = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: u64 = 3 * CHUNK + 1000;
+
+    fn extent(start: u64, len: u32) -> Extent {
+        Extent { start, len, crc: 1 }
+    }
+
+    #[test]
+    fn extents_outside_a_chunk_are_refused() {
+        let mut extents = Extents::new(SIZE);
+        for (start, len) in [
+            (0, 0),
+            (CHUNK - 1, 2),
+            (SIZE, 1),
+            (3 * CHUNK, 1001),
+            (u64::MAX, 1),
+        ] {
+            assert!(!extents.add(extent(start, len)), "{start} {len}");
+        }
+        assert_eq!(extents.bytes(), 0);
+    }
+
+    #[test]
+    fn the_last_chunk_is_short() {
+        let mut extents = Extents::new(SIZE);
+        assert!(extents.add(extent(3 * CHUNK, 1000)));
+        assert_eq!(extents.bytes(), 1000);
+        assert_eq!(
+            extents.of(&(SIZE - 1..SIZE)).unwrap(),
+            [extent(3 * CHUNK, 1000)]
+        );
+    }
+
+    #[test]
+    fn ranges_divide_where_bytes_begin_and_end() {
+        let mut extents = Extents::new(SIZE);
+        extents.add(extent(4096, 4096));
+        extents.add(extent(CHUNK, 65536));
+        let parts = extents.divide(&(0..3 * CHUNK));
+        let expected = [
+            (0..4096, false),
+            (4096..8192, true),
+            (8192..CHUNK, false),
+            (CHUNK..2 * CHUNK, true),
+            (2 * CHUNK..3 * CHUNK, false),
+        ];
+        assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn a_range_has_pieces_by_chunk() {
+        let pieces: Vec<_> = by_chunk(&(100..2 * CHUNK + 5)).collect();
+        assert_eq!(
+            pieces,
+            [100..CHUNK, CHUNK..2 * CHUNK, 2 * CHUNK..2 * CHUNK + 5]
+        );
+        assert_eq!(by_chunk(&(5..5)).count(), 0);
+    }
+
+    proptest! {
+        /// The same as a set of bytes, as long as no chunk has too many extents.
+        #[test]
+        fn extents_are_a_set_of_bytes(added in prop::collection::vec((0..SIZE, 1u32..40_000), 0..12), asked in (0..SIZE, 0..SIZE)) {
+            let mut extents = Extents::new(SIZE);
+            let mut bytes = vec![false; usize::try_from(SIZE).unwrap()];
+            for (start, len) in added {
+                if extents.add(extent(start, len)) {
+                    for byte in start..start + u64::from(len) {
+                        bytes[usize::try_from(byte).unwrap()] = true;
+                    }
+                }
+            }
+            let has = |range: &Range<u64>| bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].iter().all(|has| *has);
+            let count = bytes.iter().filter(|has| **has).count() as u64;
+            prop_assert_eq!(extents.bytes(), count);
+            let range = asked.0.min(asked.1)..asked.0.max(asked.1);
+            prop_assert_eq!(extents.covers(&range), has(&range));
+            prop_assert_eq!(extents.of(&range).is_some(), has(&range));
+            let parts = extents.divide(&range);
+            let mut at = range.start;
+            for (part, is_there) in parts {
+                prop_assert_eq!(part.start, at);
+                prop_assert!(part.start < part.end);
+                let there: Vec<bool> = part.clone().map(|byte| bytes[usize::try_from(byte).unwrap()]).collect();
+                prop_assert!(there.iter().all(|there| *there == is_there));
+                at = part.end;
+            }
+            prop_assert_eq!(at, range.end);
+        }
+    }
+}

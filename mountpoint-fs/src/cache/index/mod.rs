@@ -1,0 +1,18 @@
+//! The index of an entry: which ranges are there, with their checksums.
+//!
+//! `header` and `record` are the format on disk, `extents` is the same in memory. Pure: bytes and
+//! values in, values out. A format that is not understood is a miss.
+
+mod extents;
+mod header;
+mod record;
+
+pub(super) use extents::{Extent, Extents, by_chunk};
+pub(super) use header::Header;
+pub(super) use record::{RECORD_LEN, Record};
+
+/// CRC32C, also of data.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes);
+    u32::try_from(sum).expect("a CRC of 32 bits")
+}

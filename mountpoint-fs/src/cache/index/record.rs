@@ -1,0 +1,112 @@
+//! A record of an index file: one range that is there, or the note that all bytes were compared.
+//!
+//! ```text
+//! 0   8   start of the range; of a note: what was compared (see `Verified`)
+//! 8   4   length of the range
+//! 12  4   CRC32C of its bytes
+//! 16  4   kind: 1 a range, 2 a note
+//! 20  4   CRC32C of the 20 bytes before and the header's checksum
+//! ```
+
+use super::checksum;
+use super::extents::Extent;
+
+/// Bytes of a record.
+pub(in crate::cache) const RECORD_LEN: usize = 24;
+
+/// What stands in an index file behind the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum Record {
+    /// These bytes are in the data file.
+    Stored(Extent),
+    /// All bytes were compared with their checksums, while boot and data file had this mark.
+    Verified(u64),
+}
+
+const STORED: u32 = 1;
+const VERIFIED: u32 = 2;
+
+impl Record {
+    /// Its bytes behind a header with the checksum `salt`.
+    pub(in crate::cache) fn encode(self, salt: u32) -> [u8; RECORD_LEN] {
+        let (start, len, crc, kind) = match self {
+            Self::Stored(Extent { start, len, crc }) => (start, len, crc, STORED),
+            Self::Verified(mark) => (mark, 0, 0, VERIFIED),
+        };
+        let mut bytes = [0; RECORD_LEN];
+        bytes[..8].copy_from_slice(&start.to_le_bytes());
+        bytes[8..12].copy_from_slice(&len.to_le_bytes());
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        bytes[16..20].copy_from_slice(&kind.to_le_bytes());
+        let sum = check(&bytes, salt);
+        bytes[20..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The record that `bytes` are; `None` if they are none.
+    pub(in crate::cache) fn decode(bytes: &[u8; RECORD_LEN], salt: u32) -> Option<Self> {
+        let number = |at: usize| {
+            let mut number = [0; 4];
+            number.copy_from_slice(&bytes[at..at + 4]);
+            u32::from_le_bytes(number)
+        };
+        if number(20) != check(bytes, salt) {
+            return None;
+        }
+        let start = u64::from(number(0)) | u64::from(number(4)) << 32;
+        match number(16) {
+            STORED => Some(Self::Stored(Extent {
+                start,
+                len: number(8),
+                crc: number(12),
+            })),
+            VERIFIED => Some(Self::Verified(start)),
+            _ => None,
+        }
+    }
+}
+
+fn check(bytes: &[u8; RECORD_LEN], salt: u32) -> u32 {
+    let mut checked = *bytes;
+    checked[20..].copy_from_slice(&salt.to_le_bytes());
+    checksum(&checked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDS: [Record; 2] = [
+        Record::Stored(Extent {
+            start: 5 << 40,
+            len: 65536,
+            crc: 0xdead_beef,
+        }),
+        Record::Verified(0x0123_4567_89ab_cdef),
+    ];
+
+    #[test]
+    fn a_record_comes_back() {
+        for record in RECORDS {
+            assert_eq!(Record::decode(&record.encode(7), 7), Some(record));
+        }
+    }
+
+    #[test]
+    fn each_flipped_bit_and_each_other_header_is_noticed() {
+        for record in RECORDS {
+            let bytes = record.encode(7);
+            assert_eq!(Record::decode(&bytes, 8), None);
+            for place in 0..RECORD_LEN * 8 {
+                let mut flipped = bytes;
+                flipped[place / 8] ^= 1 << (place % 8);
+                assert_eq!(Record::decode(&flipped, 7), None, "bit {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_no_record() {
+        assert_eq!(Record::decode(&[0; RECORD_LEN], 7), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! Counts of a cache, for logs, tests and metrics. Any thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a cache has done since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Ranges that were read from the disk.
+    pub hits: u64,
+    /// Bytes of those ranges.
+    pub hit_bytes: u64,
+    /// Ranges that the disk was asked for and did not have.
+    pub misses: u64,
+    /// Bytes that were stored.
+    pub stored_bytes: u64,
+    /// Fetched ranges that were not stored: the disk was slower than the store, or full.
+    pub dropped: u64,
+    /// Entries that were removed because their bytes or their index were wrong.
+    pub damaged: u64,
+    /// Operations of the disk that failed.
+    pub errors: u64,
+}
+
+/// The counters behind [`CacheStats`].
+#[derive(Debug, Default)]
+pub(super) struct CacheCounters {
+    pub(super) hits: AtomicU64,
+    pub(super) hit_bytes: AtomicU64,
+    pub(super) misses: AtomicU64,
+    pub(super) stored_bytes: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    damaged: AtomicU64,
+    errors: AtomicU64,
+    has_logged: AtomicBool,
+}
+
+impl CacheCounters {
+    /// The counts now.
+    pub(super) fn stats(&self) -> CacheStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CacheStats {
+            hits: count(&self.hits),
+            hit_bytes: count(&self.hit_bytes),
+            misses: count(&self.misses),
+            stored_bytes: count(&self.stored_bytes),
+            dropped: count(&self.dropped),
+            damaged: count(&self.damaged),
+            errors: count(&self.errors),
+        }
+    }
+
+    /// An operation of the disk failed. The first failure is logged, the others at debug level.
+    pub(super) fn failed(&self, what: &str, error: &std::io::Error) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        if self.has_logged.swap(true, Ordering::Relaxed) {
+            tracing::debug!("the cache cannot {what}: {error}");
+        } else {
+            tracing::warn!(
+                "the cache cannot {what}: {error}; reads go to S3 instead, further failures are logged with --debug"
+            );
+        }
+    }
+
+    /// An entry is damaged and goes.
+    pub(super) fn found_damage(&self, key: &str, what: &str) {
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            key,
+            "a cache entry was removed: {what}; its bytes come from S3 again"
+        );
+    }
+}
+
+/// Adds to a counter.
+pub(super) fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}

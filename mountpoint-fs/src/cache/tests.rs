@@ -1,0 +1,415 @@
+//! Entries on a disk that lies, forgets, fails and waits.
+
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use mountpoint_client::types::{ETag, Key};
+use mountpoint_crt_sys::block::BlockPool;
+
+use super::cache::{Cache, CacheParts};
+use super::disk::Disk;
+use super::entry::{Entry, Place};
+use super::eviction::{Room, RoomLimits};
+use super::identity::{CachedVersion, StoreId};
+use super::index::RECORD_LEN;
+use super::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
+use super::storage::{EntryName, FileKind};
+use crate::clock::Clock;
+use crate::operation::Slices;
+
+const KIB: u64 = 1 << 10;
+
+/// Three chunks and a short one.
+const SIZE: u64 = 200 * KIB + 77;
+
+const WHOLE: Range<u64> = 0..SIZE;
+
+/// The bytes of the object.
+fn content(range: Range<u64>) -> Vec<u8> {
+    range.map(|at| (at % 251) as u8 ^ (at >> 8) as u8).collect()
+}
+
+fn slices(range: Range<u64>) -> Slices {
+    let bytes = content(range);
+    let mut fill = BlockPool::new(0).allocate(bytes.len());
+    fill.append(&bytes);
+    let mut slices = Slices::new();
+    slices.push((fill.block(), 0..bytes.len()));
+    slices
+}
+
+fn version() -> CachedVersion {
+    CachedVersion {
+        store: StoreId::default(),
+        key: Key::parse("key").unwrap(),
+        etag: ETag::from_header("\"1\""),
+        size: SIZE,
+    }
+}
+
+fn name() -> EntryName {
+    version().name()
+}
+
+/// A process that uses a disk.
+struct Process {
+    disk: Arc<Disk>,
+}
+
+impl Process {
+    fn new(storage: &SimulatedStorage) -> Self {
+        Self::booted(storage, "boot")
+    }
+
+    fn booted(storage: &SimulatedStorage, boot: &str) -> Self {
+        // Later than all that is on the disk.
+        let clock = Clock::manual();
+        clock.advance(Duration::from_secs(3600));
+        let room = Room::start(
+            Arc::new(storage.clone()),
+            RoomLimits::default(),
+            clock.clone(),
+        );
+        let disk = Disk::new(Arc::new(storage.clone()), room, clock, boot.to_owned());
+        Self { disk }
+    }
+
+    fn entry(&self) -> Entry {
+        let entry = Entry::new(version(), name(), Arc::clone(&self.disk));
+        entry.load();
+        entry
+    }
+}
+
+fn storage() -> SimulatedStorage {
+    SimulatedStorage::new(1 << 30, &Clock::manual())
+}
+
+/// The bytes of `range` as the entry has them; `None` for a miss. Panics if they are wrong.
+#[track_caller]
+fn read(entry: &Entry, range: Range<u64>) -> Option<()> {
+    let len = usize::try_from(range.end - range.start).unwrap();
+    let mut fill = BlockPool::new(0).allocate(len);
+    let is_full = entry.read(&range, &mut fill, &|| ());
+    let valid = fill.filled() as u64;
+    assert_eq!(is_full, valid == range.end - range.start);
+    assert!(
+        fill.bytes() == content(range.start..range.start + valid),
+        "{range:?}"
+    );
+    is_full.then_some(())
+}
+
+fn stored(storage: &SimulatedStorage) -> Entry {
+    let entry = Process::new(storage).entry();
+    entry.store(&WHOLE, &slices(WHOLE));
+    entry
+}
+
+#[test]
+fn what_is_stored_is_read_by_this_process_and_the_next() {
+    let storage = storage();
+    let ranges = [
+        WHOLE,
+        0..1,
+        SIZE - 1..SIZE,
+        5..70 * KIB,
+        64 * KIB..128 * KIB,
+        63 * KIB..130 * KIB,
+    ];
+    for entry in [
+        stored(&storage),
+        Process::new(&storage.other_process()).entry(),
+    ] {
+        for range in ranges.clone() {
+            assert_eq!(entry.place(&range), Place::Disk);
+            read(&entry, range).expect("a hit");
+        }
+    }
+}
+
+#[test]
+fn pieces_of_any_size_make_a_whole() {
+    let storage = storage();
+    let entry = Process::new(&storage).entry();
+    for piece in [30 * KIB..90 * KIB, 0..40 * KIB, 80 * KIB..SIZE] {
+        assert_eq!(entry.place(&WHOLE), Place::Elsewhere);
+        entry.store(&piece, &slices(piece.clone()));
+        read(&entry, piece).expect("a hit");
+    }
+    assert_eq!(read(&entry, 10 * KIB..SIZE), Some(()));
+    let next = Process::new(&storage).entry();
+    assert_eq!(read(&next, WHOLE), Some(()));
+}
+
+#[test]
+fn a_range_is_divided_where_bytes_begin_and_end() {
+    let storage = storage();
+    let entry = Process::new(&storage).entry();
+    entry.store(&(64 * KIB..128 * KIB), &slices(64 * KIB..128 * KIB));
+    let parts = entry.divide(&WHOLE, 3).unwrap();
+    assert_eq!(parts, [0..64 * KIB, 64 * KIB..128 * KIB, 128 * KIB..SIZE]);
+    assert_eq!(entry.divide(&WHOLE, 2), None);
+    assert_eq!(entry.divide(&(0..64 * KIB), 3), None);
+}
+
+#[test]
+fn each_flipped_byte_of_an_index_is_a_miss_or_right() {
+    let storage = storage();
+    drop(stored(&storage));
+    let len = storage.len(name(), FileKind::Index).unwrap();
+    for offset in 0..len {
+        let process = Process::new(&storage.other_process());
+        storage.flip(name(), FileKind::Index, offset, 0x10);
+        let entry = process.entry();
+        assert_eq!(read(&entry, WHOLE), None, "byte {offset}");
+        assert_eq!(
+            storage.len(name(), FileKind::Index),
+            None,
+            "byte {offset}: not removed"
+        );
+        assert_eq!(process.disk.counters.stats().damaged, 1);
+        entry.store(&WHOLE, &slices(WHOLE));
+        assert_eq!(storage.len(name(), FileKind::Index), Some(len));
+    }
+}
+
+#[test]
+fn each_cut_of_the_files_is_a_miss_or_right() {
+    let storage = storage();
+    let header = {
+        let entry = Process::new(&storage).entry();
+        entry.store(&(0..1), &slices(0..1));
+        storage.len(name(), FileKind::Index).unwrap() - RECORD_LEN as u64
+    };
+    drop(stored(&storage));
+    let len = storage.len(name(), FileKind::Index).unwrap();
+    for end in 0..len {
+        storage.set_len(name(), FileKind::Index, end);
+        let entry = Process::new(&storage.other_process()).entry();
+        let is_right = read(&entry, WHOLE).is_some();
+        // Without its last note, an index is as good.
+        let is_whole =
+            end >= len - 2 * RECORD_LEN as u64 && (end - header) % RECORD_LEN as u64 == 0;
+        assert!(!is_right || is_whole, "cut at {end} of {len}");
+        entry.store(&WHOLE, &slices(WHOLE));
+        read(&entry, WHOLE).expect("stored again");
+    }
+    for end in [0, 1, 64 * KIB, SIZE - 1] {
+        storage.set_len(name(), FileKind::Data, end);
+        let entry = Process::new(&storage.other_process()).entry();
+        assert_eq!(read(&entry, WHOLE), None, "data cut at {end}");
+        entry.store(&WHOLE, &slices(WHOLE));
+    }
+}
+
+#[test]
+fn each_flipped_byte_of_the_data_is_noticed() {
+    let storage = storage();
+    drop(stored(&storage));
+    for offset in (0..SIZE).step_by(4099) {
+        storage.flip(name(), FileKind::Data, offset, 1);
+        let entry = Process::new(&storage.other_process()).entry();
+        assert_eq!(read(&entry, WHOLE), None, "byte {offset}");
+        assert_eq!(storage.len(name(), FileKind::Data), None);
+        entry.store(&WHOLE, &slices(WHOLE));
+    }
+}
+
+#[test]
+fn a_kill_at_any_step_leaves_a_miss_or_what_is_right() {
+    for killed_at in 0.. {
+        for bytes in [0, 1, 30, 4096] {
+            let storage = storage();
+            let victim = storage.other_process();
+            let entry = Process::new(&victim).entry();
+            entry.store(&(0..70 * KIB), &slices(0..70 * KIB));
+            let before = victim.change_count();
+            victim.fault_at(killed_at, DiskFault::Kill(bytes));
+            entry.store(&WHOLE, &slices(WHOLE));
+            let is_over = victim.change_count() - before <= killed_at;
+            let next = Process::new(&storage).entry();
+            read(&next, WHOLE);
+            next.store(&WHOLE, &slices(WHOLE));
+            read(&next, WHOLE).expect("stored again");
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn lost_power_leaves_a_miss_or_what_is_right() {
+    for seed in 0..200 {
+        let storage = storage();
+        drop(stored(&storage));
+        storage.lose_power(seed);
+        let entry = Process::booted(&storage, "next boot").entry();
+        read(&entry, WHOLE);
+        entry.store(&WHOLE, &slices(WHOLE));
+        // Bytes that the index still has may be lost: that shows when they are read.
+        read(&entry, WHOLE);
+        entry.store(&WHOLE, &slices(WHOLE));
+        read(&entry, WHOLE).expect("stored again");
+    }
+}
+
+#[test]
+fn a_disk_that_fails_is_a_miss() {
+    use DiskOperation::{Append, Create, Open, Read, Remove, Touch, Write};
+    for operation in [Open, Create, Read, Write, Append, Touch, Remove] {
+        for error in [
+            ErrorKind::StorageFull,
+            ErrorKind::ReadOnlyFilesystem,
+            ErrorKind::Other,
+        ] {
+            let storage = storage();
+            drop(stored(&storage));
+            let broken = storage.other_process();
+            broken.fail(operation, error);
+            let process = Process::new(&broken);
+            let entry = process.entry();
+            read(&entry, WHOLE);
+            entry.store(&WHOLE, &slices(WHOLE));
+            read(&entry, WHOLE);
+            broken.repair();
+            let entry = process.entry();
+            entry.store(&WHOLE, &slices(WHOLE));
+            read(&entry, WHOLE).unwrap_or_else(|| panic!("{operation:?} {error:?}"));
+        }
+    }
+}
+
+#[test]
+fn two_processes_store_at_once() {
+    let storage = storage();
+    let processes = [storage.other_process(), storage.other_process()];
+    std::thread::scope(|scope| {
+        for process in &processes {
+            scope.spawn(|| {
+                let entry = Process::new(process).entry();
+                for start in (0..SIZE).step_by(8 << 10) {
+                    let range = start..(start + 8 * KIB).min(SIZE);
+                    entry.store(&range, &slices(range.clone()));
+                    read(&entry, 0..range.end);
+                }
+            });
+        }
+    });
+    let next = Process::new(&storage).entry();
+    next.store(&WHOLE, &slices(WHOLE));
+    read(&next, WHOLE).expect("all of it");
+}
+
+#[test]
+fn an_evicted_entry_is_read_while_it_is_open_and_stored_anew() {
+    let storage = storage();
+    let process = Process::new(&storage);
+    let entry = process.entry();
+    entry.store(&(0..100 * KIB), &slices(0..100 * KIB));
+    super::storage::Storage::remove(&storage, name()).unwrap();
+    read(&entry, 0..100 * KIB).expect("still open");
+    entry.store(&WHOLE, &slices(WHOLE));
+    read(&entry, WHOLE).expect("stored anew");
+    let next = Process::new(&storage).entry();
+    read(&next, WHOLE).expect("under its name");
+}
+
+#[test]
+fn a_whole_entry_is_compared_once_since_boot() {
+    let storage = storage();
+    // This process has stored all bytes itself.
+    assert!(!stored(&storage).needs_comparing());
+    assert!(!Process::new(&storage).entry().needs_comparing());
+    let entry = Process::booted(&storage, "next boot").entry();
+    assert!(entry.needs_comparing());
+    entry.compare_all();
+    assert!(!entry.needs_comparing());
+    assert!(
+        !Process::booted(&storage, "next boot")
+            .entry()
+            .needs_comparing()
+    );
+    storage.flip(name(), FileKind::Data, 1000, 1);
+    let entry = Process::booted(&storage, "third boot").entry();
+    assert!(entry.needs_comparing());
+    entry.compare_all();
+    assert!(!entry.needs_comparing());
+    assert_eq!(read(&entry, WHOLE), None);
+}
+
+#[test]
+fn another_version_is_another_entry() {
+    let storage = storage();
+    drop(stored(&storage));
+    let process = Process::new(&storage);
+    let other = CachedVersion {
+        etag: ETag::from_header("\"2\""),
+        ..version()
+    };
+    // Under a name that two versions would share.
+    let entry = Entry::new(other, name(), Arc::clone(&process.disk));
+    entry.load();
+    assert_eq!(read(&entry, WHOLE), None);
+}
+
+fn cache(storage: &SimulatedStorage, clock: &Clock) -> Arc<Cache> {
+    let storage: Arc<dyn super::storage::Storage> = Arc::new(storage.clone());
+    let room = Room::start(Arc::clone(&storage), RoomLimits::default(), clock.clone());
+    let parts = CacheParts {
+        store: StoreId::default(),
+        boot: "boot".to_owned(),
+        fill_bytes_max: 300 * KIB,
+        clear_at_exit: false,
+    };
+    Cache::over(storage, room, parts, clock.clone()).unwrap()
+}
+
+#[test]
+fn fills_are_dropped_while_the_disk_is_slow() {
+    let storage = storage();
+    let clock = Clock::manual();
+    let cache = cache(&storage, &clock);
+    let object = cache.object(&version().key, &version().etag, SIZE);
+    storage.hold(DiskOperation::Write);
+    object.store(&WHOLE, slices(WHOLE));
+    storage.when_waiting(1);
+    object.store(&WHOLE, slices(WHOLE));
+    assert_eq!(cache.stats().dropped, 1);
+    storage.repair();
+    cache.drain(Duration::from_secs(60));
+    assert_eq!(
+        (cache.stats().stored_bytes, cache.stats().dropped),
+        (SIZE, 1)
+    );
+}
+
+#[test]
+fn a_disk_that_hangs_is_not_asked() {
+    let storage = storage();
+    drop(stored(&storage));
+    let clock = Clock::manual();
+    let cache = cache(&storage, &clock);
+    storage.hold(DiskOperation::Open);
+    let object = cache.object(&version().key, &version().etag, SIZE);
+    storage.when_waiting(1);
+    assert!(object.may_have(&WHOLE));
+    clock.advance(Duration::from_secs(2));
+    assert!(!object.may_have(&WHOLE));
+    storage.repair();
+    let (sender, ended) = channel();
+    let fill = BlockPool::new(0).allocate(usize::try_from(SIZE).unwrap());
+    object.read(
+        WHOLE,
+        fill,
+        || (),
+        move |fill, is_full| {
+            sender.send((fill.filled() as u64, is_full)).unwrap();
+        },
+    );
+    assert_eq!(ended.recv().unwrap(), (SIZE, true));
+}

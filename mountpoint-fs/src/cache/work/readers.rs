@@ -1,0 +1,85 @@
+//! Threads that read the disk for those who wait.
+//!
+//! Jobs run in the order in which they came. A disk may take long or hang: [`DiskReaders::is_stuck`]
+//! says so, and then nothing more is asked of it. Threads that hang are left behind at the end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::sync::Mutex;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A few threads with one queue. The queue is bounded by the memory that its reads have reserved.
+pub(in crate::cache) struct DiskReaders {
+    jobs: Sender<Job>,
+    clock: Clock,
+    /// For each thread when its job began, in milliseconds of the clock and at least 1; 0 while it
+    /// has none.
+    began_ms: Arc<[AtomicU64]>,
+}
+
+impl DiskReaders {
+    /// Starts `count` threads.
+    pub(in crate::cache) fn start(count: usize, clock: &Clock) -> std::io::Result<Self> {
+        let (jobs, queue) = channel::<Job>();
+        let queue = Arc::new(Mutex::new(queue));
+        let began_ms: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        for number in 0..count {
+            let (queue, began_ms) = (Arc::clone(&queue), Arc::clone(&began_ms));
+            let clock = clock.clone();
+            thread::Builder::new()
+                .name(format!("cache-read-{number}"))
+                .spawn(move || run(&queue, &began_ms[number], &clock))?;
+        }
+        Ok(Self {
+            jobs,
+            clock: clock.clone(),
+            began_ms,
+        })
+    }
+
+    /// Runs `job` soon.
+    pub(in crate::cache) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        // Every thread would have to have panicked for this to fail; then the job's own end tells.
+        self.jobs.send(Box::new(job)).ok();
+    }
+
+    /// Whether the disk has not answered for a while.
+    pub(in crate::cache) fn is_stuck(&self) -> bool {
+        let began = self
+            .began_ms
+            .iter()
+            .map(|began| began.load(Ordering::Relaxed));
+        let Some(first) = began.filter(|began| *began > 0).min() else {
+            return false;
+        };
+        self.clock.now() > Duration::from_millis(first) + STUCK_AFTER
+    }
+}
+
+fn run(queue: &Mutex<Receiver<Job>>, began_ms: &AtomicU64, clock: &Clock) {
+    loop {
+        let Ok(job) = queue.lock().recv() else {
+            return;
+        };
+        let now = u64::try_from(clock.now().as_millis()).unwrap_or(u64::MAX);
+        began_ms.store(now.max(1), Ordering::Relaxed);
+        job();
+        began_ms.store(0, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for DiskReaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DiskReaders({})", self.began_ms.len())
+    }
+}
+
+/// A job that takes longer holds up others: S3 has any range in less.
+const STUCK_AFTER: Duration = Duration::from_secs(1);

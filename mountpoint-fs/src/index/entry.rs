@@ -1,0 +1,238 @@
+//! One object of an index, and the bytes of several in a block.
+//!
+//! Pure. Keys are front-coded: of each one, what it shares with the key before it is a number.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mountpoint_client::types::{ETag, Key, ObjectInfo};
+
+use super::IndexError;
+use super::coding::{self, put_bytes, put_number, unzigzag, zigzag};
+use crate::operation::PackedETag;
+
+/// One object, as a listing describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// The whole key, as the client shows it.
+    pub key: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// When it was written, in seconds since 1970.
+    pub mtime: i64,
+    /// S3's tag of the version.
+    pub etag: PackedETag,
+    /// Whether it is in an archive.
+    pub is_archived: bool,
+}
+
+impl IndexEntry {
+    /// An object of a listing.
+    #[must_use]
+    pub fn new(key: String, size: u64, mtime: SystemTime, etag: &ETag, is_archived: bool) -> Self {
+        let seconds = |elapsed: Duration| i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX);
+        let mtime = match mtime.duration_since(UNIX_EPOCH) {
+            Ok(after) => seconds(after),
+            Err(before) => -seconds(before.duration()),
+        };
+        Self {
+            key,
+            size,
+            mtime,
+            etag: PackedETag::pack(etag),
+            is_archived,
+        }
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.key.len() + MALLOC_OVERHEAD
+    }
+}
+
+/// Memory of an allocation besides its bytes, about.
+const MALLOC_OVERHEAD: usize = 16;
+
+/// Writes the entries of one block.
+#[derive(Debug, Default)]
+pub(super) struct BlockEncoder {
+    bytes: Vec<u8>,
+    first: Vec<u8>,
+    last: Vec<u8>,
+    mtime: i64,
+}
+
+impl BlockEncoder {
+    /// Appends `entry`, whose key is behind all others.
+    pub(super) fn push(&mut self, entry: &IndexEntry) {
+        let key = entry.key.as_bytes();
+        if self.bytes.is_empty() {
+            self.first.extend_from_slice(key);
+        }
+        let pairs = self.last.iter().zip(key);
+        let shared = pairs.take_while(|(before, now)| before == now).count();
+        put_number(&mut self.bytes, shared as u64);
+        put_bytes(&mut self.bytes, &key[shared..]);
+        self.last.truncate(shared);
+        self.last.extend_from_slice(&key[shared..]);
+        put_number(&mut self.bytes, entry.size);
+        let later = entry.mtime.wrapping_sub(self.mtime);
+        put_number(&mut self.bytes, zigzag(later));
+        self.mtime = entry.mtime;
+        let archived = if entry.is_archived { ARCHIVED } else { 0 };
+        match &entry.etag {
+            PackedETag::Digest {
+                digest,
+                parts,
+                is_quoted,
+            } => {
+                let quoted = if *is_quoted { QUOTED } else { 0 };
+                let has_parts = if *parts > 0 { PARTS } else { 0 };
+                self.bytes.push(archived | quoted | has_parts);
+                self.bytes.extend_from_slice(digest);
+                if *parts > 0 {
+                    put_number(&mut self.bytes, u64::from(*parts));
+                }
+            }
+            PackedETag::Other(etag) => {
+                self.bytes.push(archived | TEXT);
+                put_bytes(&mut self.bytes, etag.as_str().as_bytes());
+            }
+        }
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The block's bytes and its first key; what is pushed next begins another block.
+    pub(super) fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let Self { bytes, first, .. } = std::mem::take(self);
+        (bytes, first)
+    }
+}
+
+/// Reads the entries of one block, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BlockDecoder {
+    bytes: Vec<u8>,
+    at: usize,
+    key: Vec<u8>,
+    size: u64,
+    mtime: i64,
+    etag: Option<PackedETag>,
+    is_archived: bool,
+}
+
+impl BlockDecoder {
+    /// The entries in `bytes`, whose checksum was right. None is read yet.
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Goes to the next entry. Whether there is one.
+    pub(super) fn advance(&mut self) -> Result<bool, IndexError> {
+        if self.at == self.bytes.len() {
+            return Ok(false);
+        }
+        let shared = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        let rest = coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
+        if shared > self.key.len() || shared + rest.len() > Key::LEN_MAX {
+            return Err(IndexError::Damaged("a key that cannot be"));
+        }
+        self.key.truncate(shared);
+        self.key.extend_from_slice(rest);
+        self.size = self.number()?;
+        self.mtime = self.mtime.wrapping_add(unzigzag(self.number()?));
+        let flags = *self.bytes.get(self.at).ok_or(ENDS_EARLY)?;
+        self.at += 1;
+        if flags & !(ARCHIVED | QUOTED | PARTS | TEXT) != 0 {
+            return Err(IndexError::Damaged("an entry of an unknown kind"));
+        }
+        self.is_archived = flags & ARCHIVED != 0;
+        self.etag = Some(self.read_etag(flags)?);
+        Ok(true)
+    }
+
+    fn read_etag(&mut self, flags: u8) -> Result<PackedETag, IndexError> {
+        if flags & TEXT != 0 {
+            let text = coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
+            let text = std::str::from_utf8(text);
+            let text = text.map_err(|_| IndexError::Damaged("an ETag is no text"))?;
+            return Ok(PackedETag::Other(ETag::from_header(text)));
+        }
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let digest = *rest.first_chunk().ok_or(ENDS_EARLY)?;
+        self.at += PackedETag::DIGEST_LEN;
+        let parts = match flags & PARTS {
+            0 => 0,
+            _ => u16::try_from(self.number()?)
+                .map_err(|_| IndexError::Damaged("an ETag of too many parts"))?,
+        };
+        Ok(PackedETag::Digest {
+            digest,
+            parts,
+            is_quoted: flags & QUOTED != 0,
+        })
+    }
+
+    /// The key of the entry, which was reached by [`Self::advance`].
+    pub(super) fn key(&self) -> Result<&str, IndexError> {
+        std::str::from_utf8(&self.key).map_err(|_| IndexError::Damaged("a key is no text"))
+    }
+
+    /// The key's bytes.
+    pub(super) fn key_bytes(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The entry as a whole.
+    pub(super) fn entry(&self) -> Result<IndexEntry, IndexError> {
+        let etag = self.etag.clone();
+        Ok(IndexEntry {
+            key: self.key()?.to_owned(),
+            size: self.size,
+            mtime: self.mtime,
+            etag: etag.ok_or(IndexError::Damaged("an entry without an ETag"))?,
+            is_archived: self.is_archived,
+        })
+    }
+
+    /// The entry as a listing describes an object.
+    pub(super) fn object(&self) -> Result<ObjectInfo, IndexError> {
+        let key = Key::parse(self.key()?);
+        let etag = self.etag.as_ref().map(PackedETag::unpack);
+        let distance = Duration::from_secs(self.mtime.unsigned_abs());
+        let time = if self.mtime < 0 {
+            UNIX_EPOCH.checked_sub(distance)
+        } else {
+            UNIX_EPOCH.checked_add(distance)
+        };
+        Ok(ObjectInfo {
+            key: key.ok_or(IndexError::Damaged("a key of no bytes"))?,
+            size: self.size,
+            etag: etag.ok_or(IndexError::Damaged("an entry without an ETag"))?,
+            last_modified: time.unwrap_or(UNIX_EPOCH),
+            storage_class: self.is_archived.then(|| "GLACIER".to_owned()),
+            restored: false,
+        })
+    }
+
+    fn number(&mut self) -> Result<u64, IndexError> {
+        coding::number(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)
+    }
+}
+
+const ENDS_EARLY: IndexError = IndexError::Damaged("a block ends within an entry");
+
+/// The object is in an archive.
+const ARCHIVED: u8 = 1;
+/// The ETag is in quotes.
+const QUOTED: u8 = 2;
+/// The number of parts follows the ETag's digest.
+const PARTS: u8 = 4;
+/// The ETag is a text with its length in front; otherwise the 16 bytes of a digest.
+const TEXT: u8 = 8;

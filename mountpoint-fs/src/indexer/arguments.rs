@@ -1,0 +1,118 @@
+//! The command line of `mount-s3 index`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::cli::{BucketArg, BucketArgError, BucketFlags, ClientFlags, CredentialsFlags};
+
+/// Write the names, sizes, times and versions of a bucket to one file.
+///
+/// A mount with --index FILE takes names from it and asks S3 for bytes alone. The file appears when
+/// it is complete, in the place of an older one. Takes the flags of a mount that reach the bucket.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mount-s3 index", bin_name = "mount-s3 index", max_term_width = 110, after_help = EXAMPLES)]
+pub(super) struct IndexArguments {
+    /// Bucket to list: its name, BUCKET/PREFIX/, s3://BUCKET/PREFIX/, or the ARN or alias of an
+    /// access point
+    #[arg(value_name = "BUCKET", value_parser = parse_bucket)]
+    pub(super) bucket: BucketArg,
+
+    /// File to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: PathBuf,
+
+    /// The bucket and its address.
+    #[command(flatten)]
+    pub(super) bucket_flags: BucketFlags,
+
+    /// The credentials.
+    #[command(flatten)]
+    pub(super) credentials: CredentialsFlags,
+
+    /// The client of S3.
+    #[command(flatten)]
+    pub(super) client: ClientFlags,
+
+    /// Without effect, as all sizes of parts: an index has none.
+    #[arg(long, hide = true)]
+    write_part_size: Option<u64>,
+}
+
+impl IndexArguments {
+    /// Parses the arguments after the word `index`.
+    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        let name = OsString::from("mount-s3 index");
+        Self::try_parse_from(std::iter::once(name).chain(arguments))
+    }
+
+    /// The prefix, from the flag or from the bucket argument; empty for the whole bucket.
+    ///
+    /// # Errors
+    /// A text for the user, if both give one.
+    pub(super) fn prefix(&self) -> Result<&str, String> {
+        match self.bucket_flags.prefix.as_deref() {
+            None | Some("") => Ok(&self.bucket.prefix),
+            Some(_) if !self.bucket.prefix.is_empty() => Err(
+                "give the prefix either by --prefix or behind the bucket, not by both".to_owned(),
+            ),
+            Some(flag) => Ok(flag),
+        }
+    }
+}
+
+/// The bucket of a mount, or a bucket with a prefix without the scheme.
+fn parse_bucket(text: &str) -> Result<BucketArg, BucketArgError> {
+    match text.parse() {
+        Err(BucketArgError::PathWithoutScheme(_)) => format!("s3://{text}").parse(),
+        parsed => parsed,
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mount-s3 index my-bucket -o names.idx                 a whole bucket
+  mount-s3 index my-bucket/imagenet/ -o imagenet.idx    one prefix of it
+  mount-s3 my-bucket /mnt/data --index names.idx        a mount that lists nothing";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Result<(&str, &str, &str), &str>) {
+        let arguments = line.split_whitespace().map(OsString::from).collect();
+        let parsed = IndexArguments::of(arguments).map_err(|error| error.to_string());
+        let parsed = parsed.and_then(|parsed| {
+            let prefix = parsed.prefix()?.to_owned();
+            Ok((parsed.bucket.name, prefix, parsed.output))
+        });
+        match (&parsed, expected) {
+            (Ok((bucket, prefix, output)), Ok(expected)) => {
+                assert_eq!((&**bucket, &**prefix, output.to_str().unwrap()), expected);
+            }
+            (Err(error), Err(part)) => assert!(error.contains(part), "{line}: {error}"),
+            _ => panic!("{line}: {parsed:?}"),
+        }
+    }
+
+    #[test]
+    fn command_lines() {
+        IndexArguments::command().debug_assert();
+        check("bucket -o f", Ok(("bucket", "", "f")));
+        check("bucket/a/b/ --output f", Ok(("bucket", "a/b/", "f")));
+        check("-o f s3://bucket/a/", Ok(("bucket", "a/", "f")));
+        check(
+            "bucket --prefix a/ -o f --region r-1",
+            Ok(("bucket", "a/", "f")),
+        );
+        check("bucket/a -o f", Err("must end with '/': s3://bucket/a/"));
+        check("bucket", Err("--output"));
+        check("-o f", Err("BUCKET"));
+        check("bucket/a/ --prefix a/ -o f", Err("not by both"));
+        check("bucket -o f --read-only", Err("--read-only"));
+    }
+}

@@ -1,0 +1,10 @@
+//! `mount-s3 index BUCKET -o FILE`: the names of a bucket in one file, for `mount-s3 --index FILE`.
+//!
+//! Lists the bucket as a mount would, several ranges of keys at once, and shows how far it is.
+//! Knows neither the file's format, which is `index`'s, nor how a listing is cut.
+
+mod arguments;
+mod progress;
+mod run;
+
+pub use run::run;

@@ -1,0 +1,155 @@
+//! The index from its arguments to its exit code.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::runtime::Runtime;
+
+use super::arguments::IndexArguments;
+use super::progress::Progress;
+use crate::clock::Clock;
+use crate::config::limits;
+use crate::index::{IndexBuilder, IndexEntry, IndexFile, IndexHeader};
+use crate::mount::{Connected, Environment, client_options, connect, safe_line};
+use crate::namespace::{AllKeys, Version};
+
+/// Runs `mount-s3 index` with the arguments after that word.
+///
+/// The exit code is 0 if the file is there, 1 if not, 2 for a wrong command line.
+#[must_use]
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = match IndexArguments::of(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // A failure to print cannot be reported.
+            error.print().ok();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let clock = Clock::monotonic();
+    match make(&arguments, &clock) {
+        Ok(index) => {
+            let text = summary(&arguments, &index, clock.now());
+            writeln!(std::io::stdout(), "{}", safe_line(&text)).ok();
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            let text = format!("mount-s3 index: {reason}");
+            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Makes the index.
+fn make(arguments: &IndexArguments, clock: &Clock) -> Result<IndexFile, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| format!("cannot take signals: {error}"))?;
+    }
+    let environment = Environment::read()?;
+    let prefix = arguments.prefix()?;
+    let options = client_options(
+        &arguments.bucket,
+        &arguments.bucket_flags,
+        &arguments.credentials,
+        &arguments.client,
+        &environment,
+    )?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(RUNTIME_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let time_max = environment
+        .start_timeout
+        .map_or(limits::START_TIMEOUT, Duration::from_secs);
+    let connected = connect(&runtime, &options, prefix, None, time_max);
+    let Connected { client, region, .. } = match connected {
+        Ok(connected) => connected,
+        Err(error) => {
+            // A name lookup may still run.
+            runtime.shutdown_background();
+            return Err(error.to_string());
+        }
+    };
+    let header = IndexHeader {
+        bucket: options.bucket,
+        prefix: prefix.to_owned(),
+        region,
+        endpoint_url: options.endpoint_url,
+    };
+    let unwritable = |error| format!("cannot write {}: {error}", arguments.output.display());
+    let mut builder = IndexBuilder::new(&arguments.output, header).map_err(unwritable)?;
+    let listing = AllKeys::new(client, clock.clone(), prefix);
+    fill(&runtime, listing, &stop, |keys| {
+        for (key, version) in keys {
+            builder.push(entry(key, &version)).map_err(unwritable)?;
+        }
+        Ok(())
+    })?;
+    builder.finish().map_err(unwritable)
+}
+
+/// Takes in all pages of `listing`, until somebody wants it to `stop`.
+fn fill(
+    runtime: &Runtime,
+    mut listing: AllKeys,
+    stop: &AtomicBool,
+    mut take_in: impl FnMut(Vec<(String, Version)>) -> Result<(), String>,
+) -> Result<(), String> {
+    let progress = Progress::begin();
+    loop {
+        let page =
+            runtime.block_on(async { tokio::time::timeout(STOP_POLL, listing.next()).await });
+        if stop.load(Ordering::Relaxed) {
+            return Err("interrupted; no file was written".to_owned());
+        }
+        match page {
+            Ok(Ok(Some(keys))) => {
+                progress.add(keys.len());
+                take_in(keys)?;
+            }
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return Err(format!("cannot list the bucket: {error}")),
+            Err(_) => {}
+        }
+    }
+}
+
+fn entry(key: String, version: &Version) -> IndexEntry {
+    let Version {
+        size,
+        etag,
+        mtime,
+        is_archived,
+    } = version;
+    IndexEntry::new(key, *size, *mtime, etag, *is_archived)
+}
+
+/// What was made, in one line.
+fn summary(arguments: &IndexArguments, index: &IndexFile, took: Duration) -> String {
+    let keys = index.keys();
+    let len = std::fs::metadata(index.path()).map_or(0, |file| file.len());
+    format!(
+        "{} has {keys} keys of the bucket {}, {} of objects: {}, {} bytes a key, in {:.1} s",
+        arguments.output.display(),
+        index.header().bucket,
+        indicatif::BinaryBytes(index.object_bytes()),
+        indicatif::BinaryBytes(len),
+        len.div_ceil(keys.max(1)),
+        took.as_secs_f64(),
+    )
+}
+
+/// How often it is looked for a signal.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// Threads that parse listings while another one writes.
+const RUNTIME_THREADS: usize = 2;
