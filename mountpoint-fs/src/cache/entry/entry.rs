@@ -384,6 +384,7 @@ impl Entry {
         }
         let (storage, name) = (&*self.disk.storage, self.name);
         if let Some(files) = files::create(storage, name, &self.version)? {
+            self.disk.room.added_entry();
             if let EntryState::Read(contents) = &mut *self.state.lock() {
                 contents.files = Some(files.clone());
             }
