@@ -604,6 +604,8 @@ fn open_files_outlive_the_connection() {
     let error = served.read_at(&mut [0; 10], 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConnected);
     assert!(File::open(&paths[0]).is_err());
+    drop((passed, served));
+    mount.end();
 }
 
 /// As the CSI driver mounts: this process gets the device alone.
