@@ -2,8 +2,13 @@
 
 use std::process::ExitCode;
 
-use mountpoint_fs::{doctor, indexer, mount};
+use mountpoint_fs::{cache_command, doctor, indexer, mount};
 
 fn main() -> ExitCode {
-    mount::run(std::env::args_os(), doctor::run, indexer::run)
+    mount::run(
+        std::env::args_os(),
+        doctor::run,
+        indexer::run,
+        cache_command::run,
+    )
 }

@@ -16,6 +16,7 @@ mod entry;
 mod eviction;
 mod identity;
 mod index;
+pub(crate) mod maintenance;
 mod open;
 mod statistics;
 mod storage;
@@ -25,6 +26,7 @@ pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};
 pub use identity::StoreId;
 pub use statistics::CacheStats;
+pub(crate) use storage::ListedEntry;
 
 #[cfg(test)]
 mod tests;

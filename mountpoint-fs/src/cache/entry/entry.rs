@@ -192,6 +192,7 @@ impl Entry {
             files,
             extents,
             verified,
+            ..
         } = loaded;
         if let Err(error) = files.data.touch() {
             self.disk

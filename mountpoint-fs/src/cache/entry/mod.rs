@@ -9,5 +9,7 @@
 )]
 mod entry;
 mod files;
+mod inspect;
 
 pub(super) use entry::{Entry, Place};
+pub(super) use inspect::{Inspected, Inspection, inspect};

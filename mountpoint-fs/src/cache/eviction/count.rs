@@ -67,11 +67,6 @@ impl Count {
         is_whole
     }
 
-    /// Whether enough shards are counted to stand for all.
-    pub(super) fn is_estimated(&self) -> bool {
-        self.shards >= ESTIMATES[0]
-    }
-
     fn total(&self, found: u64, estimate: u64, estimates: u64) -> u64 {
         let found = u128::from(found) * u128::from(SHARDS) / u128::from(self.shards);
         let found = u64::try_from(found).unwrap_or(u64::MAX);

@@ -10,16 +10,16 @@ use crate::cache::storage::{ListedEntry, Storage, Usage};
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Removed {
-    pub(super) bytes: u64,
-    pub(super) entries: u64,
+pub(in crate::cache) struct Removed {
+    pub(in crate::cache) bytes: u64,
+    pub(in crate::cache) entries: u64,
     /// Entries that the disk did not remove.
-    pub(super) failed: u64,
+    pub(in crate::cache) failed: u64,
 }
 
 /// The one that evicts: where it goes on, and what it remembers.
 #[derive(Debug)]
-pub(super) struct Evictor {
+pub(in crate::cache) struct Evictor {
     /// The shard to look at next.
     next: u8,
     ghosts: Ghosts,
@@ -27,7 +27,7 @@ pub(super) struct Evictor {
 
 impl Evictor {
     /// Begins at a shard; processes should begin at different ones.
-    pub(super) fn new(first: u8) -> Self {
+    pub(in crate::cache) fn new(first: u8) -> Self {
         Self {
             next: first,
             ghosts: Ghosts::default(),
@@ -36,7 +36,7 @@ impl Evictor {
 
     /// Removes some of what `demand` asks for: the worst entries of the next shards. Nothing more
     /// can be removed if it removes nothing.
-    pub(super) fn evict(
+    pub(in crate::cache) fn evict(
         &mut self,
         storage: &dyn Storage,
         demand: Demand,

@@ -14,8 +14,10 @@ mod ghosts;
 mod policy;
 mod room;
 
-pub(crate) use self::policy::{FREE_SHARE, RoomLimits};
-pub(crate) use self::room::{Room, RoomStats};
+pub(super) use self::evict::Evictor;
+pub(super) use self::policy::Demand;
+pub(crate) use self::policy::RoomLimits;
+pub(crate) use self::room::Room;
 
 #[cfg(test)]
 mod tests;

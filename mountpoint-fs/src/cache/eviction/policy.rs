@@ -34,9 +34,9 @@ impl Default for RoomLimits {
 
 /// What is to be removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Demand {
-    pub(super) bytes: u64,
-    pub(super) entries: u64,
+pub(in crate::cache) struct Demand {
+    pub(in crate::cache) bytes: u64,
+    pub(in crate::cache) entries: u64,
 }
 
 impl Demand {
@@ -68,18 +68,27 @@ impl RoomLimits {
         by_limit.map_or(on_disk, |left| left.min(on_disk))
     }
 
-    /// What is to be removed, if `reclaimed` bytes more are about to be free.
-    pub(super) fn demand(&self, usage: &Usage, space: DiskSpace, reclaimed: u64) -> Demand {
-        let by_limit = self
-            .bytes_max
-            .map_or(0, |max| short_of(max, usage.bytes, slack_of(max)));
+    /// What is to be removed, if `reclaimed` bytes more are about to be free, and a store asked for
+    /// `wanted` bytes in vain.
+    pub(super) fn demand(
+        &self,
+        usage: &Usage,
+        space: DiskSpace,
+        reclaimed: u64,
+        wanted: u64,
+    ) -> Demand {
+        let by_limit = self.bytes_max.map_or(0, |max| {
+            let slack = slack_of(max);
+            let least = (slack / 4).saturating_add(wanted).min(max);
+            short_of(max, usage.bytes, least, slack)
+        });
         let free_min = self.free_min(space);
         let slack = SLACK_MIN.max(space.total / SLACK_SHARE_OF_DISK);
         let slack = slack.min(SLACK_MAX).min(free_min / 2);
         let left = space.available.saturating_add(reclaimed);
-        let by_disk = short_of(left, free_min, slack);
+        let by_disk = short_of(left, free_min, wanted, slack);
         let slack = self.entries_max / ENTRIES_SLACK_SHARE;
-        let by_count = short_of(self.entries_max, usage.entries, slack);
+        let by_count = short_of(self.entries_max, usage.entries, 0, slack);
         let files_min = space.files_total / FILES_SHARE;
         let by_files = if self.is_short_of_files(space) {
             // Two files each.
@@ -104,10 +113,13 @@ fn slack_of(bytes_max: u64) -> u64 {
     slack.min(SLACK_MAX).min(bytes_max / 4)
 }
 
-/// What `there` lacks to be `slack` more than `needed`, if it is not even half of that more.
-fn short_of(there: u64, needed: u64, slack: u64) -> u64 {
-    if there < needed.saturating_add(slack / 2) {
-        needed.saturating_add(slack) - there
+/// What `there` lacks to be `slack` more than `needed`, or `least` if that is more; nothing, if it
+/// is `least` more and half of the slack.
+fn short_of(there: u64, needed: u64, least: u64, slack: u64) -> u64 {
+    if there < needed.saturating_add(least.max(slack / 2)) {
+        needed
+            .saturating_add(least.max(slack))
+            .saturating_sub(there)
     } else {
         0
     }
@@ -249,7 +261,7 @@ const MULTIPLIER: u64 = 0xbf58_476d_1ce4_e5b9;
 const ENTRIES_MAX: u64 = 4 << 20;
 
 /// Without a limit of its own, the cache leaves one in so many bytes of the file system free.
-pub(crate) const FREE_SHARE: u64 = 20;
+const FREE_SHARE: u64 = 20;
 
 /// With a limit of its own, it leaves one in so many bytes free, to not end other programs.
 const FREE_SHARE_BOUNDED: u64 = 100;
@@ -337,7 +349,7 @@ mod tests {
         };
         let (usage, space) = (usage(used, 10), space(disk.0, disk.1));
         assert_eq!(limits.left(&usage, space), left, "left");
-        assert_eq!(limits.demand(&usage, space, 0).bytes, demand, "demand");
+        assert_eq!(limits.demand(&usage, space, 0, 0).bytes, demand, "demand");
     }
 
     #[test]
@@ -368,6 +380,25 @@ mod tests {
     }
 
     #[test]
+    fn a_large_store_gets_room_in_a_small_cache() {
+        let limits = RoomLimits {
+            bytes_max: Some(100 * MIB),
+            ..RoomLimits::default()
+        };
+        let space = space(1000 * GIB, 900 * GIB);
+        // A quarter of it is the slack, a quarter of that stays.
+        for (wanted, expected) in [(0, 0), (6, 0), (8, 12), (30, 36 - 13), (500, 87)] {
+            let usage = usage(87 * MIB, 100);
+            let demand = limits.demand(&usage, space, 0, wanted * MIB).bytes;
+            assert_eq!(demand / MIB, expected, "{wanted}");
+            let mut after = usage;
+            after.remove(demand, 0);
+            let has_room = limits.left(&after, space) >= wanted * MIB;
+            assert_eq!(has_room, wanted < 100, "{wanted}");
+        }
+    }
+
+    #[test]
     fn entries_and_files_are_bounded() {
         let limits = RoomLimits {
             bytes_max: None,
@@ -381,7 +412,11 @@ mod tests {
             (6400, 100, true),
         ] {
             let usage = usage(GIB, entries);
-            assert_eq!(limits.demand(&usage, free, 0).entries, demand, "{entries}");
+            assert_eq!(
+                limits.demand(&usage, free, 0, 0).entries,
+                demand,
+                "{entries}"
+            );
             assert_eq!(limits.left(&usage, free) == 0, is_full, "{entries}");
         }
         for (files, demand) in [(1000, 0), (20, 0), (10, 15), (0, 20)] {
@@ -391,7 +426,7 @@ mod tests {
                 ..free
             };
             let usage = usage(GIB, 1000);
-            assert_eq!(limits.demand(&usage, free, 0).entries, demand, "{files}");
+            assert_eq!(limits.demand(&usage, free, 0, 0).entries, demand, "{files}");
             assert_eq!(limits.left(&usage, free) == 0, demand > 0, "{files}");
         }
     }

@@ -219,6 +219,15 @@ impl std::fmt::Debug for Right {
     }
 }
 
+/// What came of counting a shard.
+enum Counted {
+    /// All shards are counted.
+    Whole,
+    Part(Count),
+    /// It is to be counted again.
+    Failed(Count),
+}
+
 /// The state of the cache and its disk, at one time.
 #[derive(Clone, Copy, Debug)]
 struct Stock {
@@ -305,25 +314,26 @@ impl Keeper {
         let reclaimed = self
             .reclaimed
             .left(space.available, stored, shared.clock.now());
-        let demand = shared.limits.demand(&self.usage, space, reclaimed);
-        let was_wanted = Self::grant(shared, shared.limits.left(&self.usage, space));
+        let wanted = Self::grant(shared, shared.limits.left(&self.usage, space));
+        let limits = &shared.limits;
+        let demand = limits.demand(&self.usage, space, reclaimed, wanted);
         let mut stats = shared.stats.lock();
         (stats.bytes, stats.entries) = (self.usage.bytes, self.usage.entries);
         drop(stats);
         Some(Stock {
             demand,
-            is_in_use: stored > 0 || was_wanted,
+            is_in_use: stored > 0 || wanted > 0,
         })
     }
 
-    /// Renews the credit. Returns whether a store was in need of it.
-    fn grant(shared: &Shared, left: u64) -> bool {
+    /// Renews the credit. Returns the bytes that a store asked for in vain.
+    fn grant(shared: &Shared, left: u64) -> u64 {
         let mut account = shared.account.lock();
-        let was_wanted = account.wanted > 0;
+        let wanted = account.wanted;
         account.renew(left);
         drop(account);
         shared.changed.notify_all();
-        was_wanted
+        wanted
     }
 
     /// Changes the estimate that all processes share. Returns whether they know.
@@ -392,40 +402,55 @@ impl Keeper {
         self.count.is_some() || !is_young || usage.stored_since > stored_max
     }
 
-    /// Counts another shard. Returns how long to rest.
+    /// Counts some more shards. Returns how long to rest.
     fn count_on(&mut self, shared: &Shared) -> Duration {
-        let count = self.count.take().unwrap_or_default();
-        let (began, now) = (shared.clock.now(), shared.clock.wall());
-        let mut removed = Removed::default();
-        let listed = list_whole(&*shared.storage, count.next(), now, &mut removed);
-        self.removed(shared, removed);
-        let listed = match listed {
-            Ok(listed) => listed,
-            Err(error) => {
-                self.failed("list", &error);
-                return IDLE;
+        let began = shared.clock.now();
+        let mut count = self.count.take().unwrap_or_default();
+        let mut listed = 0;
+        // Few entries are counted at once: the fewer there are, the more would a change meanwhile
+        // distort the result.
+        while listed < COUNTED_AT_ONCE {
+            let counted = self.count_shard(shared, count, &mut listed);
+            match counted {
+                Counted::Whole => return Duration::ZERO,
+                Counted::Part(part) => count = part,
+                Counted::Failed(part) => {
+                    self.count = Some(part);
+                    return TICK;
+                }
             }
-        };
-        let (mut next, mut is_done) = (None, false);
-        self.update_usage(shared, &mut |usage| {
-            // A change may be made again where its first result was not written.
-            let mut attempt = count.clone();
-            let is_whole = attempt.add(&listed, usage, now);
-            next = Some(attempt).filter(|_| !is_whole);
-            is_done = true;
-        });
-        if !is_done {
-            // Another process changes the estimate: the shard is counted with the next attempt.
-            next = Some(count);
         }
-        self.count = next;
-        let is_estimated = |count: &Count| self.usage.is_counted() || count.is_estimated();
-        if !self.count.as_ref().is_none_or(is_estimated) {
-            return Duration::ZERO;
-        }
+        self.count = Some(count);
         // Three quarters of the time the disk is left alone.
         let took = shared.clock.now().saturating_sub(began);
-        (3 * took).min(TICK)
+        took.saturating_mul(3).min(TICK)
+    }
+
+    fn count_shard(&mut self, shared: &Shared, count: Count, listed: &mut usize) -> Counted {
+        let now = shared.clock.wall();
+        let mut removed = Removed::default();
+        let entries = list_whole(&*shared.storage, count.next(), now, &mut removed);
+        self.removed(shared, removed);
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.failed("list", &error);
+                return Counted::Failed(count);
+            }
+        };
+        *listed += entries.len();
+        // Another process may be changing the estimate: then the shard is counted again.
+        let mut counted = None;
+        self.update_usage(shared, &mut |usage| {
+            // A change may be made again where its first result was not written.
+            let mut part = count.clone();
+            counted = Some(if part.add(&entries, usage, now) {
+                Counted::Whole
+            } else {
+                Counted::Part(part)
+            });
+        });
+        counted.unwrap_or(Counted::Failed(count))
     }
 
     /// Notes that a step failed; the log has the first failure only.
@@ -457,6 +482,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Time between looks at the disk otherwise: other programs may fill it.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// Entries that are counted between two looks at the disk.
+const COUNTED_AT_ONCE: usize = 4096;
 
 /// After this time the entries are counted again.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(6 * 60 * 60);

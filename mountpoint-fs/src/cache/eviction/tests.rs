@@ -257,9 +257,7 @@ fn a_lost_or_wrong_estimate_is_corrected() {
         set(&mount, wrong.0, wrong.1);
         mount.clock.advance(Duration::from_secs(7 * 60 * 60));
         let count = mount.storage.list_count();
-        for _ in 0..=256 {
-            mount.room.step(&mut mount.keeper);
-        }
+        mount.settle();
         assert_eq!(known(&mount), (500, 500 * ENTRY));
         assert_eq!(mount.storage.list_count() - count, 256);
     }
@@ -294,9 +292,7 @@ fn leftovers_go_and_new_entries_stay() {
     mount
         .storage
         .claim(name(5), FileKind::Data, ENTRY, (now, now));
-    for _ in 0..=256 {
-        mount.room.step(&mut mount.keeper);
-    }
+    mount.settle();
     let mut left = mount.storage.names();
     left.sort_unstable();
     let mut expected = vec![name(4), name(5)];
@@ -385,8 +381,6 @@ fn a_mount_waits_for_no_listing_and_its_thread_ends_with_it() {
     while Arc::strong_count(&shared) > 1 {
         std::thread::yield_now();
     }
-    let usage = storage.update_usage(&mut |_| {}).unwrap().unwrap();
-    assert_eq!(usage.stored_since, 2 * MIB);
 }
 
 #[test]
