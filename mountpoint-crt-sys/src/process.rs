@@ -82,11 +82,11 @@ mod tests {
             fields.split_whitespace().nth(16).unwrap().parse().unwrap()
         };
         let before: i32 = nice();
-        let there = std::thread::spawn(move || {
+        let there = std::thread::Builder::new().spawn(move || {
             give_way();
             nice()
         });
-        assert_eq!(there.join().unwrap(), LOW_PRIORITY);
+        assert_eq!(there.unwrap().join().unwrap(), LOW_PRIORITY);
         assert_eq!(nice(), before);
     }
 

@@ -254,6 +254,7 @@ impl fmt::Debug for Cache {
         f.debug_struct("Cache")
             .field("disk", &self.disk)
             .field("stats", &self.stats())
+            .field("room", &self.disk.room.stats())
             .finish_non_exhaustive()
     }
 }

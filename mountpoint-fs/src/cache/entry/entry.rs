@@ -98,10 +98,6 @@ impl Entry {
         }
     }
 
-    pub(in crate::cache) fn version(&self) -> &CachedVersion {
-        &self.version
-    }
-
     /// Where the bytes of `range` are.
     pub(in crate::cache) fn place(&self, range: &Range<u64>) -> Place {
         match &*self.state.lock() {

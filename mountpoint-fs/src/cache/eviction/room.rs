@@ -51,6 +51,7 @@ struct Shared {
 
 /// What the storing threads and the room's thread tell each other.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 struct Account {
     /// Bytes that may be stored before the next renewal.
     credit: u64,

@@ -39,7 +39,7 @@ impl Place {
     fn put(&self, key: &str) -> CachedVersion {
         let version = version(key);
         let name = version.name();
-        let bytes = [7; CHUNK as usize];
+        let bytes = vec![7; usize::try_from(CHUNK).unwrap()];
         let data = self.storage.create(name, FileKind::Data).unwrap().unwrap();
         data.write_at(&bytes, 0).unwrap();
         let index = self.storage.create(name, FileKind::Index).unwrap().unwrap();
@@ -183,7 +183,7 @@ fn what_is_old_goes_and_what_is_left_fits() {
     assert_eq!(cache.evict_to(7 * each).unwrap(), RemovedEntries::default());
     // While a mount evicts, the command waits for it.
     let right = place.storage.lock_eviction().unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let evicted = scope.spawn(|| cache.evict_to(0));
         drop(right);
         assert_eq!(evicted.join().unwrap().unwrap().entries, 7);
