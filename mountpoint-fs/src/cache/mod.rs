@@ -18,6 +18,7 @@ mod identity;
 mod index;
 pub(crate) mod maintenance;
 mod open;
+mod open_entries;
 mod statistics;
 mod storage;
 mod work;

@@ -81,9 +81,9 @@ impl Place {
             .open()
             .verify(&entries[0], &mut |bytes| compared += bytes);
         match verdict {
-            Ok(Verdict::Right(found)) => format!("right {} {compared}", found.bytes),
-            Ok(Verdict::Absent) => "absent".to_owned(),
-            Ok(Verdict::Damaged(reason)) => reason.to_owned(),
+            Ok(EntryCheck::Right(found)) => format!("right {} {compared}", found.bytes),
+            Ok(EntryCheck::Absent) => "absent".to_owned(),
+            Ok(EntryCheck::Damaged(reason)) => reason.to_owned(),
             Err(error) => error.to_string(),
         }
     }
@@ -106,7 +106,7 @@ fn entries_are_described_and_compared() {
     let place = Place::new();
     let version = place.put("a/b");
     let cache = place.open();
-    let Ok(Verdict::Right(found)) = cache.describe(&place.entries()[0]) else {
+    let Ok(EntryCheck::Right(found)) = cache.describe(&place.entries()[0]) else {
         panic!("an entry");
     };
     assert!(found.version.is(&version));
