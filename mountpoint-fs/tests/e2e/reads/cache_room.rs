@@ -151,7 +151,7 @@ fn caches_are_looked_after_while_they_are_used() {
     let cache = TempDir::new().unwrap();
     let at = cache.path();
     fs::write(at.join("of others"), "x").unwrap();
-    put(&server, 0..10);
+    put(&server, 0..20);
     assert_eq!(cache_command(&["stat"], at, 0)[0]["entries"], 0);
     let mounted = mounted(&server, at, &[]);
     read(&mounted, 0..10);
@@ -204,8 +204,8 @@ fn caches_are_looked_after_while_they_are_used() {
     assert!(occupied(&at.join("mount-s3-cache")) <= 10 * MIB + 64 * 1024);
     let removed = &cache_command(&["clear"], at, 0)[0];
     assert!(removed["entries"].as_u64().unwrap() >= 4);
-    // The mount goes on, and stores again.
-    read(&mounted, 0..10);
+    // The mount goes on, and stores again what the page cache does not have.
+    read(&mounted, 0..20);
     wait_until("entries", || !cache_command(&["list"], at, 0).is_empty());
     assert!(mounted.unmount().success());
     cache_command(&["clear"], at, 0);
