@@ -262,8 +262,8 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// Threads that read the disk. An NVMe disk needs a queue of that depth for its full number of small
-/// reads; they sleep otherwise.
+/// Threads that read the disk. An NVMe disk needs a queue of that depth for its full number of
+/// small reads; they sleep otherwise.
 const READ_THREADS: usize = 16;
 
 /// Time for reading an index, after which an open goes on without it.
