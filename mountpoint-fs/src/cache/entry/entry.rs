@@ -98,10 +98,6 @@ impl Entry {
         }
     }
 
-    pub(in crate::cache) fn version(&self) -> &CachedVersion {
-        &self.version
-    }
-
     /// Where the bytes of `range` are.
     pub(in crate::cache) fn place(&self, range: &Range<u64>) -> Place {
         match &*self.state.lock() {
@@ -615,9 +611,3 @@ fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<
 /// Most bytes that are read before they are compared and shown: a reader at the front of a part
 /// waits for these, not for the whole part.
 const READ_RUN: u64 = 1 << 20;
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.disk.closed(self.name);
-    }
-}

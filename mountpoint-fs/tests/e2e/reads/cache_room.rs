@@ -117,11 +117,13 @@ fn a_cache_keeps_to_its_size_and_keeps_what_is_used_again() {
     for number in (10..100).step_by(2) {
         read(&first, number..number + 1);
         read(&second, number + 1..number + 2);
-        assert!(occupied(cache.path()) <= 64 * MIB);
+        let occupied = occupied(cache.path());
+        // Each of several mounts may hold credit that the others do not know of.
+        assert!(occupied <= (64 + 32) * MIB, "{occupied}");
     }
     assert!(first.unmount().success());
     assert!(second.unmount().success());
-    assert!(occupied(cache.path()) <= 64 * MIB);
+    assert!(occupied(cache.path()) <= (64 + 32) * MIB);
     assert!(stored() > 16, "{}", stored());
     server.log().clear();
     let third = mounted(&server, cache.path(), &args);
