@@ -470,11 +470,12 @@ impl Keeper {
 /// Files grow by that on most file systems.
 const DISK_BLOCK: u64 = 4096;
 
-/// Credit of one renewal: one in so many bytes that are left, as several processes may take it.
-const CREDIT_SHARE: u64 = 4;
+/// Credit of one renewal: one in so many bytes that are left. Each process may take as much, without
+/// the others.
+const CREDIT_SHARE: u64 = 16;
 
-/// Credit of one renewal at least, if there is so much left.
-const CREDIT_MIN: u64 = 16 << 20;
+/// Credit of one renewal at least, if there is so much left: milliseconds of a fast disk.
+const CREDIT_MIN: u64 = 4 << 20;
 
 /// How long a store waits for the thread.
 const CREDIT_WAIT_MAX: Duration = Duration::from_millis(50);
