@@ -323,6 +323,9 @@ impl Entry {
         }
         if !self.disk.room.admits(bytes) {
             add(&self.disk.counters.dropped, 1);
+            if self.disk.room.stats().entries == 0 {
+                self.disk.counters.found_no_room();
+            }
             return Ok(());
         }
         let Some(files) = self.files_to_store_in()? else {
