@@ -210,6 +210,11 @@ impl CachedObject {
         self.entry.divide(range, PARTS_MAX)
     }
 
+    /// Fills `fill`, which is for `range`, if that needs no wait. Returns whether it is full.
+    pub(crate) fn read_at_once(&self, range: &Range<u64>, fill: &mut BlockFill) -> bool {
+        self.entry.read_at_once(range, fill)
+    }
+
     /// Fills `fill`, which is for `range`, from the disk on another thread. Calls `progressed` when
     /// more bytes are valid, and `done` at the end with `fill`, and with whether it is full.
     pub(crate) fn read(

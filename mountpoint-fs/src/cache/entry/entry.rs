@@ -240,6 +240,44 @@ impl Entry {
         false
     }
 
+    /// Fills `fill`, which is for `range`, if few bytes are wanted and the page cache has them.
+    /// Returns whether it is full. Does not block.
+    pub(in crate::cache) fn read_at_once(&self, range: &Range<u64>, fill: &mut BlockFill) -> bool {
+        if range.end - range.start > AT_ONCE_MAX {
+            return false;
+        }
+        let (extents, data) = {
+            let state = self.state.lock();
+            let EntryState::Read(Contents {
+                extents,
+                files: Some(files),
+                ..
+            }) = &*state
+            else {
+                return false;
+            };
+            let Some(extents) = extents.of(range) else {
+                return false;
+            };
+            (extents, Arc::clone(&files.data))
+        };
+        let mut bytes = Vec::new();
+        for extent in &extents {
+            bytes.resize(extent.len as usize, 0);
+            // What is wrong here is found again by a thread that may remove it.
+            let is_read = data.read_at_once(&mut bytes, extent.start);
+            if !is_read.is_ok_and(|is_read| is_read) || compare(&bytes, extent).is_err() {
+                return false;
+            }
+            let at = range.start + fill.filled() as u64;
+            let end = extent.range().end.min(range.end);
+            fill.append(&bytes[offset_in(extent, at)..offset_in(extent, end)]);
+        }
+        add(&self.disk.counters.hits, 1);
+        add(&self.disk.counters.hit_bytes, range.end - range.start);
+        true
+    }
+
     fn try_read(
         &self,
         range: &Range<u64>,
@@ -323,6 +361,9 @@ impl Entry {
         }
         if !self.disk.room.admits(bytes) {
             add(&self.disk.counters.dropped, 1);
+            if self.disk.room.stats().entries == 0 {
+                self.disk.counters.found_no_room();
+            }
             return Ok(());
         }
         let Some(files) = self.files_to_store_in()? else {
@@ -607,6 +648,10 @@ fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<
         ),
     }
 }
+
+/// Most bytes that are read by the thread that asks: a copy that takes less than the hop to another
+/// thread and back.
+const AT_ONCE_MAX: u64 = 128 << 10;
 
 /// Most bytes that are read before they are compared and shown: a reader at the front of a part
 /// waits for these, not for the whole part.

@@ -147,6 +147,10 @@ pub(crate) trait StoredFile: Send + Sync + fmt::Debug {
     /// Reads up to `buffer.len()` bytes from `offset` on. Returns how many.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Fills `buffer` from `offset` on if that needs no wait for the disk. Returns whether it did.
+    /// Any thread may call this one.
+    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool>;
+
     /// Writes all of `bytes` at `offset` of a data file.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 

@@ -534,6 +534,10 @@ impl StoredFile for SimulatedFile {
         Ok(self.content.read(buffer, offset))
     }
 
+    fn read_at_once(&self, _: &mut [u8], _: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write(DiskOperation::Write, bytes, Some(offset))
     }

@@ -140,8 +140,17 @@ impl GetSender {
     }
 
     /// Has the cache fill the block, and the store with what the cache does not have.
-    fn read_cached(self: &Arc<Self>, cached: &CachedObject, fetch: Arc<Fetch>, fill: BlockFill) {
+    fn read_cached(
+        self: &Arc<Self>,
+        cached: &CachedObject,
+        fetch: Arc<Fetch>,
+        mut fill: BlockFill,
+    ) {
         fetch.set_local(true);
+        if cached.read_at_once(fetch.range(), &mut fill) {
+            fetch.ended_locally();
+            return;
+        }
         let (this, reached) = (Arc::clone(self), Arc::clone(&fetch));
         let range = fetch.range().clone();
         let progressed = move || reached.advanced();

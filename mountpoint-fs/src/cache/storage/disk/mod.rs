@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use mountpoint_crt_sys::block::BlockFill;
+use mountpoint_crt_sys::page_cache::read_if_cached;
 use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat, futimens, mkdirat};
@@ -296,6 +297,11 @@ impl StoredFile for DiskFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         read_at(&self.file, buffer, offset)
+    }
+
+    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool> {
+        let len = buffer.len();
+        Ok(read_if_cached(&self.file, buffer, offset)? == Some(len))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
