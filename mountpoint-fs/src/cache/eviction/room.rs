@@ -470,8 +470,8 @@ impl Keeper {
 /// Files grow by that on most file systems.
 const DISK_BLOCK: u64 = 4096;
 
-/// Credit of one renewal: one in so many bytes that are left. Each process may take as much, without
-/// the others.
+/// Credit of one renewal: one in so many bytes that are left. Each process may take as much,
+/// without the others.
 const CREDIT_SHARE: u64 = 16;
 
 /// Credit of one renewal at least, if there is so much left: milliseconds of a fast disk.
