@@ -441,10 +441,7 @@ mod tests {
             ("--cache-xz b--use1-az4--x-s3", &["--cache-xz "]),
             ("--log-metrics", &["--log-metrics "]),
             ("--otlp-endpoint http://h:4318", &["--otlp-endpoint "]),
-            (
-                "--cache /c --max-cache-size 0",
-                &["--max-cache-size "],
-            ),
+            ("--cache /c --max-cache-size 0", &["--max-cache-size "]),
             (
                 "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
                 &["--cache-block-size ", "--cache-xz "],
