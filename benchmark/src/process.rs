@@ -26,6 +26,11 @@ pub(crate) fn memory_peak(pid: u32) -> Result<u64> {
     parse_memory_peak(&read(pid, "status")?).context("VmHWM is missing")
 }
 
+/// Bytes that a process has read from disks and written to them.
+pub(crate) fn disk_bytes(pid: u32) -> Result<u64> {
+    parse_disk_bytes(&read(pid, "io")?).context("unknown layout of /proc/PID/io")
+}
+
 fn read(pid: u32, file: &str) -> Result<String> {
     let path = format!("/proc/{pid}/{file}");
     fs::read_to_string(&path).with_context(|| format!("cannot read {path}: has the process ended?"))
@@ -60,6 +65,14 @@ fn parse_memory_peak(status: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
+fn parse_disk_bytes(io: &str) -> Option<u64> {
+    let of = |name: &str| {
+        let bytes = io.lines().find_map(|line| line.strip_prefix(name))?;
+        bytes.trim().parse::<u64>().ok()
+    };
+    Some(of("read_bytes:")? + of("write_bytes:")?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +93,13 @@ mod tests {
             Some(12_288)
         );
         assert_eq!(parse_memory_peak("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn disk_bytes_are_those_of_disks() {
+        let io = "rchar: 9\nwchar: 9\nread_bytes: 1\nwrite_bytes: 2\ncancelled_write_bytes: 4\n";
+        assert_eq!(parse_disk_bytes(io), Some(3));
+        assert_eq!(parse_disk_bytes("rchar: 9\n"), None);
     }
 
     #[test]

@@ -13,8 +13,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::dataset::MIB;
 
-/// Holds the files that are read twice, and is filled by every other sequential read.
-const LIMIT: u64 = 1536 * MIB;
+/// Holds the files that are read twice out of the page cache, and is filled by every other
+/// sequential read.
+pub(crate) const LIMIT: u64 = 1536 * MIB;
 
 /// A memory cgroup for this process and its children while they read.
 #[derive(Debug)]

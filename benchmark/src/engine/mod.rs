@@ -11,7 +11,7 @@ mod pattern;
 mod script;
 mod write;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::clock::Stopwatch;
-use crate::dataset::{FileSet, KIB};
+use crate::dataset::{FileSet, KIB, MIB};
 use crate::workload::{Action, Descriptors, Mode, Pattern};
 
 pub(crate) use outcome::{Outcome, Tally};
@@ -45,6 +45,16 @@ pub(crate) fn make(action: Action, scratch: &Path) -> Result<Option<PathBuf>> {
         Action::Script { files, script } => script::make(scratch, files, script),
         _ => Ok(None),
     }
+}
+
+/// Writes the files that workloads read below `root`, a directory of a disk.
+pub(crate) fn lay_out(root: &Path, files: FileSet) -> Result<()> {
+    for index in 0..files.count {
+        let path = root.join(files.key(index));
+        fs::create_dir_all(path.parent().context("a key has a directory")?)?;
+    }
+    write::files(root, files, MIB, Mode::Buffered, 1)?;
+    Ok(())
 }
 
 /// Runs `action` below `root`. Reads end at the end of their files or after `limit`.

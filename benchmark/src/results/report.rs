@@ -268,6 +268,7 @@ fn per_byte(group: Group) -> bool {
         Group::Random | Group::FirstByte | Group::Metadata | Group::Tail => false,
         Group::Sequential
         | Group::Cached
+        | Group::DiskCache
         | Group::Pattern
         | Group::Application
         | Group::Loading

@@ -64,7 +64,7 @@ impl Row {
     ) -> Self {
         let mut summary = summarise(&rounds);
         if let Some(summary) = &mut summary {
-            if system.role == Role::FuseLimit {
+            if matches!(system.role, Role::FuseLimit | Role::Native) {
                 (summary.requests, summary.requests_per_operation) = (None, None);
                 summary.fetched_per_asked = None;
             }
@@ -163,13 +163,17 @@ pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str, cores: usize
     }
 }
 
-/// The limit of FUSE and client together: the lower of their figures alone, or the rate that
+/// The files on the local disk themselves, where they were measured. Else the limit of FUSE and
+/// client together: the lower of their figures alone, or the rate that
 /// `cores` have time for if every byte or operation has the cost of both.
 fn limit(rows: &[Row], unit: Unit, cores: usize) -> Option<f64> {
     let of = |role: Role| {
         let row = rows.iter().find(|row| row.role == role);
         row.and_then(|row| row.summary.as_ref())
     };
+    if let Some(native) = of(Role::Native) {
+        return Some(native.value);
+    }
     let alone = [of(Role::FuseLimit), of(Role::ClientLimit)];
     let values = || alone.iter().flatten().map(|summary| summary.value);
     if !unit.more_is_better() {
@@ -303,6 +307,16 @@ mod tests {
             compare(&mut rows, Unit::GigabytesPerSecond, "a", cores);
             assert_eq!(rows[0].summary.as_ref().unwrap().limit, Some(limit));
         }
+    }
+
+    #[test]
+    fn the_limit_of_a_cache_is_the_disk() {
+        let mut rows = [row("a", &[3.0], 1), row("native", &[4.0], 1)];
+        rows[1].role = Role::Native;
+        compare(&mut rows, Unit::GigabytesPerSecond, "a", 2);
+        let [a, native] = rows.map(|row| row.summary.unwrap());
+        assert_eq!((a.limit, a.limit_share), (Some(4.0), Some(0.75)));
+        assert_eq!(native.limit_share, None);
     }
 
     #[test]

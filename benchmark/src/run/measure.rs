@@ -3,15 +3,16 @@
 //! Invariant: counting begins when the mount is there and ends with the last read, before files are
 //! checked and the mount is removed. A system that hangs is killed, so a run always ends.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use tempfile::TempDir;
 
+use super::disk_cache;
 use crate::engine::{self, Outcome, until_ok};
 use crate::limit::Found;
 use crate::process;
@@ -26,7 +27,7 @@ use crate::workload::{Action, Conditions, Unit, Workload};
 /// How much longer than its limit a workload may take before the system under test is killed.
 const GRACE: Duration = Duration::from_secs(180);
 /// Time limit of the preparation before a workload.
-const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
+pub(super) const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
 /// Time limit after the last close for written files to reach the bucket.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -49,13 +50,11 @@ pub(crate) struct Bench<'a> {
 
 impl Bench<'_> {
     pub(crate) fn measure(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
-        if self.drop_caches {
-            fs::write("/proc/sys/vm/drop_caches", "3")
-                .context("cannot drop caches (needs root; --keep-caches leaves it out)")?;
-        }
+        self.drop_page_cache()?;
         let conditions = workload.conditions.unwrap_or(self.conditions);
         self.servers.behind(workload.link)?.behave(conditions)?;
         let measured = match system.role {
+            Role::Native => self.measure_native(workload),
             Role::ClientLimit => self.measure_client(system, workload),
             Role::Product | Role::Peer | Role::FuseLimit => self.measure_mount(system, workload),
         };
@@ -76,10 +75,10 @@ impl Bench<'_> {
             let status = System::put_command(&address, &key, &file)?.status()?;
             ensure!(status.success(), "{key} could not be put: {status}");
         }
-        let mounted = Mounted::start(system, &address, self.scratch)?;
-        if let Some(before) = workload.before {
-            self.watched(&mounted, before, PREPARE_TIME_MAX)?;
-        }
+        // Dropped behind the mount that uses it.
+        let cache = workload.cache.map(|_| disk_cache::folder(self.scratch));
+        let cache = cache.transpose()?;
+        let mounted = self.mount_for(system, workload, cache.as_ref().map(TempDir::path))?;
         engine::prepare(workload.action, self.scratch)?;
         let server = self.servers.behind(workload.link)?;
         server.requests_when_idle()?;
@@ -112,6 +111,21 @@ impl Bench<'_> {
             profile,
             ..measured
         })
+    }
+
+    /// A fresh mount, with its cache on disk in `cache` if there is one.
+    pub(super) fn mount(
+        &mut self,
+        system: &System,
+        workload: &Workload,
+        cache: Option<&Path>,
+    ) -> Result<Mounted> {
+        let server = self.servers.behind(workload.link)?;
+        let address = Address::of(
+            server,
+            workload.is_over_tls.then_some(self.authority.as_path()),
+        );
+        Mounted::start(system, &address, self.scratch, cache)
     }
 
     fn measure_client(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
@@ -147,7 +161,12 @@ impl Bench<'_> {
 
     /// Carries `action` out, and kills the system if that takes much longer than it should: reads
     /// that the system does not answer can end in no other way.
-    fn watched(&self, mounted: &Mounted, action: Action, limit: Duration) -> Result<Outcome> {
+    pub(super) fn watched(
+        &self,
+        mounted: &Mounted,
+        action: Action,
+        limit: Duration,
+    ) -> Result<Outcome> {
         let reader_memory = self.reader_memory.as_ref().filter(|_| !action.writes());
         let _inside = reader_memory.map(ReaderMemory::enter).transpose()?;
         let pid = mounted.pid();
@@ -198,13 +217,13 @@ fn cpu_time_of(server_pid: Option<u32>) -> Result<Duration> {
 
 /// The resources that a run used.
 #[derive(Clone, Copy, Debug)]
-struct Used {
-    mount_cpu: Duration,
-    total_cpu: Duration,
-    memory_peak_bytes: u64,
+pub(super) struct Used {
+    pub(super) mount_cpu: Duration,
+    pub(super) total_cpu: Duration,
+    pub(super) memory_peak_bytes: u64,
 }
 
-fn measurement(
+pub(super) fn measurement(
     unit: Unit,
     outcome: &Outcome,
     used: Used,

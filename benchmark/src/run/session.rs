@@ -97,7 +97,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 fn list(workloads: &[Workload]) {
     for workload in workloads {
         say(&format!(
-            "{:6} {:22} {}",
+            "{:10} {:28} {}",
             workload.group.name(),
             workload.name,
             workload.description

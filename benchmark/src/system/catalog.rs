@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::limit;
 use crate::server::{Access, ServerProcess};
-use crate::workload::Workload;
+use crate::workload::{CacheState, Workload};
 
 /// Name of the product in tables.
 pub(crate) const PRODUCT: &str = "mount-s3";
@@ -24,6 +24,8 @@ pub(crate) enum Role {
     FuseLimit,
     /// The client with no FUSE before it; mounts nothing.
     ClientLimit,
+    /// The same files on the local disk, beside caches on that disk; mounts nothing.
+    Native,
 }
 
 /// Where the bucket is, and how to reach it.
@@ -166,8 +168,8 @@ impl System {
         })
     }
 
-    /// The parts of the product alone, served by this program.
-    pub(crate) fn limits(quick: bool) -> Result<[Self; 2]> {
+    /// The parts of the product alone, and the local disk, served by this program.
+    pub(crate) fn limits(quick: bool) -> Result<[Self; 3]> {
         let this = std::env::current_exe().context("this program's path")?;
         let limit = |name: &str, role, arguments| Self {
             name: name.to_owned(),
@@ -185,6 +187,7 @@ impl System {
                 &["limit-fuse", "{directory}"],
             ),
             limit("client alone", Role::ClientLimit, &["limit-client"]),
+            limit("native", Role::Native, &[]),
         ])
     }
 
@@ -192,11 +195,17 @@ impl System {
     /// failed.
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         match self.role {
-            Role::Product | Role::Peer => true,
+            Role::Product | Role::Peer => workload.cache.is_none() || self.has_cache(),
+            Role::Native => workload.cache.is_some_and(CacheState::is_filled),
             Role::FuseLimit | Role::ClientLimit if !workload.group.has_limit() => false,
             Role::FuseLimit => !workload.action.writes() && !workload.action.reads_made_file(),
             Role::ClientLimit => limit::client_takes(workload.action),
         }
+    }
+
+    /// Whether it knows `--cache`.
+    fn has_cache(&self) -> bool {
+        self.arguments == MOUNT_S3
     }
 
     /// This system once for each value of a variable.
@@ -246,8 +255,13 @@ impl System {
         peers.filter(|peer| peer.version().is_ok()).collect()
     }
 
-    /// The command that mounts the bucket at `directory`.
-    pub(crate) fn mount_command(&self, directory: &Path, address: &Address<'_>) -> Command {
+    /// The command that mounts the bucket at `directory`, with a cache on disk if one is given.
+    pub(crate) fn mount_command(
+        &self,
+        directory: &Path,
+        address: &Address<'_>,
+        cache: Option<&Path>,
+    ) -> Command {
         let mut command = Command::new(&self.program);
         for argument in self.arguments {
             let directory = directory.to_string_lossy();
@@ -261,6 +275,9 @@ impl System {
         if self.arguments == MOUNT_S3 && address.interfaces.len() > 1 {
             let interfaces = address.interfaces.iter();
             command.args(interfaces.flat_map(|name| ["--bind", name]));
+        }
+        if let Some(cache) = cache {
+            command.arg("--cache").arg(cache);
         }
         command.args(&self.extra).stdin(Stdio::null());
         set_environment(&mut command, address);
@@ -337,6 +354,8 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+    use crate::dataset::Dataset;
+    use crate::workload;
 
     fn command(system: &System, interfaces: &[String]) -> Command {
         let address = Address {
@@ -346,7 +365,7 @@ mod tests {
             interfaces,
             authority: None,
         };
-        system.mount_command(Path::new("/mnt/x"), &address)
+        system.mount_command(Path::new("/mnt/x"), &address, None)
     }
 
     #[test]
@@ -402,9 +421,10 @@ mod tests {
             interfaces: &[],
             authority: Some(Path::new("/authority.pem")),
         };
-        let command = System::peer("geesefs")
-            .unwrap()
-            .mount_command(Path::new("/mnt/x"), &address);
+        let command =
+            System::peer("geesefs")
+                .unwrap()
+                .mount_command(Path::new("/mnt/x"), &address, None);
         for name in OF_AUTHORITY {
             let mut variables = command.get_envs();
             let set = variables.any(|set| set == (name.as_ref(), Some("/authority.pem".as_ref())));
@@ -434,6 +454,43 @@ mod tests {
             arguments[arguments.len() - 4..],
             ["--bind", "a", "--bind", "b"]
         );
+    }
+
+    #[test]
+    fn caches_on_disk_are_measured_where_there_is_one() {
+        let all = workload::all(&Dataset::new(true));
+        let row = |name: &str| all.iter().find(|row| row.name == name).unwrap();
+        let takes = |system: &System| {
+            ["off", "cold", "remounted"]
+                .map(|state| system.takes(row(&format!("cache-1x256k-{state}"))))
+        };
+        let [fuse, client, native] = System::limits(true).unwrap();
+        assert_eq!(takes(&System::product(Path::new("m"))), [true; 3]);
+        assert_eq!(takes(&System::peer("mountpoint-s3").unwrap()), [true; 3]);
+        assert_eq!(
+            takes(&System::peer("goofys").unwrap()),
+            [true, false, false]
+        );
+        assert_eq!(takes(&native), [false, false, true]);
+        assert_eq!((takes(&fuse), takes(&client)), ([false; 3], [false; 3]));
+        assert!(!native.takes(row("seq-1x256k")));
+    }
+
+    #[test]
+    fn the_cache_comes_before_what_the_command_line_adds() {
+        let system = System::peer("mount-s3:x=m --cache-passthrough off").unwrap();
+        let address = Address {
+            url: "http://127.0.0.1:9".to_owned(),
+            bucket: "benchmark",
+            access: &Access::embedded(),
+            interfaces: &[],
+            authority: None,
+        };
+        let cache = Some(Path::new("/cache"));
+        let command = system.mount_command(Path::new("/mnt/x"), &address, cache);
+        let arguments: Vec<_> = command.get_args().collect();
+        let expected = ["--cache", "/cache", "--cache-passthrough", "off"];
+        assert_eq!(arguments[arguments.len() - 4..], expected);
     }
 
     #[test]

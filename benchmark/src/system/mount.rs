@@ -34,10 +34,16 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// Starts `system` and waits until it is mounted below `scratch`.
-    pub(crate) fn start(system: &System, address: &Address<'_>, scratch: &Path) -> Result<Self> {
+    /// Starts `system`, with its cache on disk in `cache` if there is one, and waits until it is
+    /// mounted below `scratch`.
+    pub(crate) fn start(
+        system: &System,
+        address: &Address<'_>,
+        scratch: &Path,
+        cache: Option<&Path>,
+    ) -> Result<Self> {
         let directory = scratch.join("mount");
-        let command = system.mount_command(&directory, address);
+        let command = system.mount_command(&directory, address, cache);
         Self::start_at(system, command, directory, scratch)
     }
 

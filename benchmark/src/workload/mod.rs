@@ -22,6 +22,8 @@ pub(crate) struct Workload {
     pub(crate) unit: Unit,
     /// How the server behaves; `None`: as the command line says.
     pub(crate) conditions: Option<Conditions>,
+    /// What the system's cache on disk holds; `None`: it has no such cache.
+    pub(crate) cache: Option<CacheState>,
     /// The network between client and server; `None` for the loopback interface.
     pub(crate) link: Option<Link>,
     pub(crate) is_over_tls: bool,
@@ -46,6 +48,7 @@ impl Workload {
             action,
             unit,
             conditions: None,
+            cache: None,
             link: None,
             is_over_tls: false,
             description: description.into(),
@@ -68,6 +71,23 @@ impl Workload {
             ),
             ..self
         }
+    }
+}
+
+/// What a system's cache on disk holds when a workload begins. The page cache holds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CacheState {
+    /// Nothing.
+    Cold,
+    /// What [`Workload::before`] has read in the same mount.
+    Warm,
+    /// What it has read in a mount that has ended.
+    Remounted,
+}
+
+impl CacheState {
+    pub(crate) fn is_filled(self) -> bool {
+        self != Self::Cold
     }
 }
 
@@ -110,7 +130,10 @@ pub(crate) struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Sequential,
+    /// The kernel's page cache.
     Cached,
+    /// A system's own cache.
+    DiskCache,
     Random,
     Pattern,
     Application,
@@ -129,9 +152,10 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Sequential,
         Self::Cached,
+        Self::DiskCache,
         Self::Random,
         Self::Pattern,
         Self::Application,
@@ -149,6 +173,7 @@ impl Group {
         match self {
             Self::Sequential => "seq",
             Self::Cached => "cached",
+            Self::DiskCache => "disk-cache",
             Self::Random => "rand",
             Self::Pattern => "pattern",
             Self::Application => "app",
@@ -167,6 +192,7 @@ impl Group {
         match self {
             Self::Sequential => "Sequential reads",
             Self::Cached => "What the page cache is for",
+            Self::DiskCache => "Caches on disk",
             Self::Random => "Random reads",
             Self::Pattern => "Strided, interleaved, backward and skipping reads",
             Self::Application => "Applications",
@@ -182,10 +208,13 @@ impl Group {
     }
 
     /// Whether FUSE alone and the client alone say anything of it. What waits for a far store is
-    /// bounded by how much is asked for at once, what loads weights by copies of its own, and
-    /// neither of the two decides that.
+    /// bounded by how much is asked for at once, what loads weights by copies of its own, what a
+    /// cache holds by the disk, and neither of the two decides that.
     pub(crate) fn has_limit(self) -> bool {
-        !matches!(self, Self::S3 | Self::Loading | Self::Tail)
+        !matches!(
+            self,
+            Self::DiskCache | Self::S3 | Self::Loading | Self::Tail
+        )
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::reader_memory;
 
 #[track_caller]
 fn check(names: &[&str], expected: Result<&[&str], &str>) {
@@ -76,6 +77,35 @@ fn blocks_divide_files() {
         {
             assert_eq!(files.size % block, 0, "{}", workload.name);
         }
+    }
+}
+
+#[test]
+fn what_a_filled_cache_holds_is_read_before() {
+    let all = all(&Dataset::new(true));
+    let with_cache = |name: &str| all.iter().filter(|row| row.name.starts_with(name)).count();
+    assert_eq!(
+        (with_cache("cache-1x256k-"), with_cache("cache-8x256k-")),
+        (4, 4)
+    );
+    for workload in &all {
+        let Some(state) = workload.cache else {
+            continue;
+        };
+        assert_eq!(workload.group, Group::DiskCache, "{}", workload.name);
+        let filled_with = workload.before.map(|before| before.files());
+        let expected = state.is_filled().then(|| workload.action.files());
+        assert_eq!(filled_with, expected, "{}", workload.name);
+    }
+}
+
+#[test]
+fn the_second_epoch_is_larger_than_the_memory_of_readers() {
+    for quick in [false, true] {
+        let all = all(&Dataset::new(quick));
+        let row = all.iter().find(|row| row.name == "cache-epoch2-warm");
+        let files = row.unwrap().action.files();
+        assert!(files.count * files.size > reader_memory::LIMIT, "{quick}");
     }
 }
 

@@ -62,6 +62,7 @@ const KINDS: [ChartKind; 4] = [
         groups: &[
             Group::Sequential,
             Group::Cached,
+            Group::DiskCache,
             Group::Application,
             Group::Loading,
             Group::Write,

@@ -63,15 +63,14 @@ fn at(data: &Dataset, latency_ms: u64, listed: FileSet, tree: FileSet) -> Vec<Wo
             ),
         };
         Workload {
-            name: format!("metadata-{name}{suffix}"),
-            group: Group::Metadata,
-            before: None,
-            action,
-            unit,
             conditions: Some(Conditions::latency_ms(latency_ms)),
-            link: None,
-            is_over_tls: false,
-            description: format!("{description}{far}"),
+            ..Workload::new(
+                Group::Metadata,
+                format!("metadata-{name}{suffix}"),
+                action,
+                unit,
+                format!("{description}{far}"),
+            )
         }
     };
     let command = |files, program, arguments| Action::Command {

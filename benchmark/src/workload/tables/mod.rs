@@ -18,7 +18,8 @@ use crate::dataset::Dataset;
 pub(super) fn all(data: &Dataset) -> Vec<Workload> {
     let tables = [
         sequential::table,
-        cached::table,
+        cached::page::table,
+        cached::disk::table,
         random::table,
         pattern::table,
         application::table,

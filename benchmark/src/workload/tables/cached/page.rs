@@ -8,7 +8,7 @@ const BUFFERED: Mode = Mode::Buffered;
 const THROUGHPUT: Unit = Unit::GigabytesPerSecond;
 const READS: Unit = Unit::ReadsPerSecond;
 
-pub(super) fn table(data: &Dataset) -> Vec<Workload> {
+pub(in crate::workload::tables) fn table(data: &Dataset) -> Vec<Workload> {
     let mut rows = small_reads(data);
     rows.extend(second_epochs(data));
     rows.extend(mapped(data));

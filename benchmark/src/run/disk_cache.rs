@@ -1,0 +1,133 @@
+//! Brings a cache on disk into the state that a workload begins with, and measures the disk itself
+//! beside it.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use tempfile::TempDir;
+
+use super::measure::{Bench, PREPARE_TIME_MAX, Used, measurement};
+use crate::clock::Stopwatch;
+use crate::engine;
+use crate::process;
+use crate::reader_memory::ReaderMemory;
+use crate::results::measurement::Measurement;
+use crate::system::catalog::System;
+use crate::system::mount::Mounted;
+use crate::workload::{Action, CacheState, Link, Workload};
+
+/// How often the files are read to fill a cache. A cache whose disk is slower than the server need
+/// not keep all of them the first time.
+const FILL_READS_MAX: u32 = 8;
+/// A system that has used no disk for so long has stored and compared what it was to.
+const REST: Duration = Duration::from_secs(1);
+const REST_TIME_MAX: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// An empty folder below `scratch`, on a disk. It is removed with what it holds.
+pub(super) fn folder(scratch: &Path) -> Result<TempDir> {
+    let file_system = statfs(scratch).with_context(|| scratch.display().to_string())?;
+    ensure!(
+        file_system.filesystem_type() != TMPFS_MAGIC,
+        "{} is in memory, and a cache on disk cannot be measured there: let TMPDIR name a folder of a disk",
+        scratch.display()
+    );
+    let folder = tempfile::Builder::new().prefix("disk-").tempdir_in(scratch);
+    folder.with_context(|| scratch.display().to_string())
+}
+
+impl Bench<'_> {
+    /// A mount that `workload` can begin on: what comes before it is done, and `cache` is as it
+    /// asks for.
+    pub(super) fn mount_for(
+        &mut self,
+        system: &System,
+        workload: &Workload,
+        cache: Option<&Path>,
+    ) -> Result<Mounted> {
+        let mounted = self.mount(system, workload, cache)?;
+        let Some(before) = workload.before else {
+            return Ok(mounted);
+        };
+        if !workload.cache.is_some_and(CacheState::is_filled) {
+            self.watched(&mounted, before, PREPARE_TIME_MAX)?;
+            return Ok(mounted);
+        }
+        self.fill(&mounted, workload.link, before)?;
+        if workload.cache == Some(CacheState::Warm) {
+            return Ok(mounted);
+        }
+        drop(mounted);
+        self.drop_page_cache()?;
+        self.mount(system, workload, cache)
+    }
+
+    /// Reads until nothing comes from the server any more and the system is done with its disk.
+    fn fill(&mut self, mounted: &Mounted, link: Option<Link>, action: Action) -> Result<()> {
+        for _ in 0..FILL_READS_MAX {
+            let server = self.servers.behind(link)?;
+            server.requests_when_idle()?;
+            server.clear()?;
+            self.watched(mounted, action, PREPARE_TIME_MAX)?;
+            wait_for_rest(mounted)?;
+            let requests = self.servers.behind(link)?.requests_when_idle()?;
+            self.drop_page_cache()?;
+            if requests.is_some_and(|requests| requests.bytes == 0) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The workload on the same files in a folder of the local disk.
+    pub(super) fn measure_native(&self, workload: &Workload) -> Result<Measurement> {
+        let folder = folder(self.scratch)?;
+        let files = workload.action.files();
+        engine::lay_out(folder.path(), files)?;
+        self.drop_page_cache()?;
+        let before = process::own_cpu_time()?;
+        let outcome = {
+            let _inside = self.reader_memory.as_ref().map(ReaderMemory::enter);
+            engine::run(workload.action, folder.path(), self.scratch, self.limit)?
+        };
+        let used = Used {
+            mount_cpu: Duration::ZERO,
+            total_cpu: process::own_cpu_time()? - before,
+            memory_peak_bytes: 0,
+        };
+        engine::verify(folder.path(), files)?;
+        Ok(measurement(workload.unit, &outcome, used, None))
+    }
+
+    /// Empties the page cache, unless it is to be left alone. Pages that are not written yet would
+    /// stay there.
+    pub(super) fn drop_page_cache(&self) -> Result<()> {
+        if self.drop_caches {
+            nix::unistd::sync();
+            fs::write("/proc/sys/vm/drop_caches", "3")
+                .context("cannot drop caches (needs root; --keep-caches leaves it out)")?;
+        }
+        Ok(())
+    }
+}
+
+fn wait_for_rest(mounted: &Mounted) -> Result<()> {
+    let begun = Stopwatch::start();
+    let (mut bytes, mut since) = (process::disk_bytes(mounted.pid())?, Stopwatch::start());
+    while since.elapsed() < REST {
+        ensure!(
+            begun.elapsed() < REST_TIME_MAX,
+            "it still used its disk {REST_TIME_MAX:?} after the last read that filled its cache"
+        );
+        thread::sleep(POLL_INTERVAL);
+        let now = process::disk_bytes(mounted.pid())?;
+        if now != bytes {
+            (bytes, since) = (now, Stopwatch::start());
+        }
+    }
+    Ok(())
+}
