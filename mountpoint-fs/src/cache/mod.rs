@@ -2,7 +2,7 @@
 //!
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
 //! of the ranges that are there, with checksums. `storage` is the disk behind a trait, `eviction`
-//! keeps to the room there is, `work` has the threads. Nothing here is ever flushed or trusted: what
+//! keeps to the room there is, `work` has the threads. `fill` is for those who fill it on purpose. Nothing here is ever flushed or trusted: what
 //! does not have its checksum is a miss. doc/internals/cache.md has the format and the policies.
 
 #[expect(
@@ -14,6 +14,7 @@ mod directory;
 mod disk;
 mod entry;
 mod eviction;
+mod fill;
 mod identity;
 mod index;
 mod open;
@@ -23,6 +24,7 @@ mod work;
 
 pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};
+pub(crate) use fill::{CacheFill, FillError, ObjectFill};
 pub use identity::StoreId;
 pub use statistics::CacheStats;
 

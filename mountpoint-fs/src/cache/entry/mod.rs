@@ -10,4 +10,4 @@
 mod entry;
 mod files;
 
-pub(super) use entry::{Entry, Place};
+pub(super) use entry::{Entry, Place, StoreOutcome};
