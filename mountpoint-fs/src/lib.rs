@@ -1,6 +1,6 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
-//! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`]) → process
+//! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`], [`warmer`]) → process
 //! ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open
 //! files ([`handle`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`], [`index`],
 //! `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
@@ -25,4 +25,5 @@ pub mod operation;
 pub mod read;
 mod store_distance;
 pub mod sync;
+pub mod warmer;
 pub mod write;

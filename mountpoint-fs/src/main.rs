@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use mountpoint_fs::{doctor, indexer, mount};
+use mountpoint_fs::{doctor, indexer, mount, warmer};
 
 fn main() -> ExitCode {
-    mount::run(std::env::args_os(), doctor::run, indexer::run)
+    mount::run(std::env::args_os(), doctor::run, indexer::run, warmer::run)
 }

@@ -17,6 +17,8 @@ pub enum Invocation {
     /// Write the names of a bucket to a file, with the arguments after the word; `indexer` parses
     /// them.
     Index(Vec<OsString>),
+    /// Fill a cache with objects, with the arguments after the word; `warmer` parses them.
+    Warm(Vec<OsString>),
     /// Print the completions of flags for a shell.
     Completions(Shell),
     /// Print the manual page.
@@ -58,6 +60,7 @@ impl Invocation {
         match arguments.get(1).and_then(|first| first.to_str()) {
             Some("doctor") => Ok(Self::Doctor(arguments[2..].to_vec())),
             Some("index") => Ok(Self::Index(arguments[2..].to_vec())),
+            Some("warm") => Ok(Self::Warm(arguments[2..].to_vec())),
             Some("completions") => {
                 let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
                 Ok(Self::Completions(args.shell))
@@ -187,6 +190,7 @@ mod tests {
             )),
             Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
             Ok(Invocation::Index(rest)) => Ok(format!("index {}", rest.len())),
+            Ok(Invocation::Warm(rest)) => Ok(format!("warm {}", rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
             Ok(Invocation::Man) => Ok("man".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -211,6 +215,9 @@ mod tests {
         check("index s3://bucket/a/ -o names", Ok("index 3"));
         check("index /mnt -o rw", Ok("mount index at /mnt by fstab"));
         check("s3://index /mnt", Ok("mount index at /mnt"));
+        check("warm bucket --cache /c", Ok("warm 3"));
+        check("warm /mnt -o rw", Ok("mount warm at /mnt by fstab"));
+        check("s3://warm /mnt", Ok("mount warm at /mnt"));
         check("completions zsh", Ok("Zsh"));
         check("completions tcsh", Err("bash, zsh, fish"));
         check("completions", Err("SHELL"));
