@@ -40,11 +40,11 @@ pub fn take_inherited_fd(fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has the calling thread give way to others: to all of them on the processor, and on the disk
-/// where the kernel's scheduler has priorities.
+/// Has the calling thread give way to others, on the processor and, where the kernel's scheduler has
+/// priorities, on the disk.
 pub fn give_way() {
     // SAFETY: sets a number of the calling thread, which is what process 0 means to Linux.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWEST_PRIORITY) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOW_PRIORITY) };
     // SAFETY: as above.
     unsafe {
         libc::syscall(
@@ -56,8 +56,8 @@ pub fn give_way() {
     };
 }
 
-/// The lowest priority of Linux's scheduler.
-const LOWEST_PRIORITY: i32 = 19;
+/// A tenth of the share of other threads where all processors are busy.
+const LOW_PRIORITY: i32 = 10;
 
 /// `IOPRIO_WHO_PROCESS`.
 const IO_WHO_PROCESS: i32 = 1;
@@ -72,7 +72,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::fd::IntoRawFd;
 
-    use super::{LOWEST_PRIORITY, fork_child, give_way, take_inherited_fd};
+    use super::{LOW_PRIORITY, fork_child, give_way, take_inherited_fd};
 
     #[test]
     fn a_thread_gives_way_alone() {
@@ -86,7 +86,7 @@ mod tests {
             give_way();
             nice()
         });
-        assert_eq!(there.join().unwrap(), LOWEST_PRIORITY);
+        assert_eq!(there.join().unwrap(), LOW_PRIORITY);
         assert_eq!(nice(), before);
     }
 

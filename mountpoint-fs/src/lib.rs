@@ -1,11 +1,13 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
-//! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`], [`warmer`]) → process
-//! ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open
+//! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`],
+//! [`cache_command`], [`warmer`]) → process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
+//! ([`fs`]) → names ([`namespace`]) and open
 //! files ([`handle`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`], [`index`],
 //! `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cache;
+pub mod cache_command;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -2,8 +2,14 @@
 
 use std::process::ExitCode;
 
-use mountpoint_fs::{doctor, indexer, mount, warmer};
+use mountpoint_fs::{cache_command, doctor, indexer, mount, warmer};
 
 fn main() -> ExitCode {
-    mount::run(std::env::args_os(), doctor::run, indexer::run, warmer::run)
+    mount::run(
+        std::env::args_os(),
+        doctor::run,
+        indexer::run,
+        cache_command::run,
+        warmer::run,
+    )
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use parking_lot::{Condvar, Mutex, RwLock};
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 /// Counts one more, until it is dropped.
 #[derive(Debug)]

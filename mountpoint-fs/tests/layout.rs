@@ -29,6 +29,10 @@ const SHARED_NAMES: &[&str] = &[];
 
 /// Policies: values in, values out. They know no lock, no clock and no client.
 const PURE: &[&str] = &[
+    "mountpoint-fs/src/cache/eviction/count.rs",
+    "mountpoint-fs/src/cache/eviction/ghosts.rs",
+    "mountpoint-fs/src/cache/eviction/policy.rs",
+    "mountpoint-fs/src/cache/storage/usage.rs",
     "mountpoint-fs/src/cache/index/extents.rs",
     "mountpoint-fs/src/cache/index/record.rs",
     "mountpoint-fs/src/namespace/listing/walk/credit.rs",

@@ -34,3 +34,4 @@ pub use client::CrtClient;
 pub use encryption::{ServerSideEncryption, SseCustomerKey};
 pub use options::CrtClientOptions;
 pub use probe::{AnswerHead, ListingShape, Probe};
+pub use text::{decode_key, iso_time};

@@ -20,7 +20,8 @@ pub(super) fn decode_form(encoded: &str) -> Option<String> {
 ///
 /// Amazon S3 stores no such key, other servers do. Each byte that is not UTF-8 becomes a NUL and
 /// its hexadecimal digits, so that two keys stay different and no file has such a name.
-pub(super) fn decode_key(encoded: &str) -> Option<Cow<'_, str>> {
+#[must_use]
+pub fn decode_key(encoded: &str) -> Option<Cow<'_, str>> {
     if !encoded.contains(['%', '+']) {
         return Some(Cow::Borrowed(encoded));
     }
@@ -63,7 +64,8 @@ fn hex_digit(byte: u8) -> Option<u8> {
 
 /// A time of a listing, ISO 8601: `2026-01-02T03:04:05.678Z`, or with an offset such as `+01:00`
 /// for the `Z`.
-pub(super) fn iso_time(text: &str) -> Option<SystemTime> {
+#[must_use]
+pub fn iso_time(text: &str) -> Option<SystemTime> {
     let (date, rest) = text.split_once(['T', 't', ' '])?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let zone = rest.find(['Z', 'z', '+', '-'])?;

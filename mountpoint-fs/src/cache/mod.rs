@@ -17,6 +17,7 @@ mod eviction;
 mod fill;
 mod identity;
 mod index;
+pub(crate) mod maintenance;
 mod open;
 mod statistics;
 mod storage;
@@ -27,6 +28,7 @@ pub use cache::{Cache, CacheParts};
 pub(crate) use fill::{CacheFill, FillError, ObjectFill};
 pub use identity::StoreId;
 pub use statistics::CacheStats;
+pub(crate) use storage::ListedEntry;
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,8 @@ pub enum Invocation {
     /// Write the names of a bucket to a file, with the arguments after the word; `indexer` parses
     /// them.
     Index(Vec<OsString>),
+    /// Look after a cache, with the arguments after the word; `cache_command` parses them.
+    Cache(Vec<OsString>),
     /// Fill a cache with objects, with the arguments after the word; `warmer` parses them.
     Warm(Vec<OsString>),
     /// Print the completions of flags for a shell.
@@ -60,6 +62,9 @@ impl Invocation {
         match arguments.get(1).and_then(|first| first.to_str()) {
             Some("doctor") => Ok(Self::Doctor(arguments[2..].to_vec())),
             Some("index") => Ok(Self::Index(arguments[2..].to_vec())),
+            Some("cache") if is_cache_command(&arguments) => {
+                Ok(Self::Cache(arguments[2..].to_vec()))
+            }
             Some("warm") => Ok(Self::Warm(arguments[2..].to_vec())),
             Some("completions") => {
                 let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
@@ -84,6 +89,16 @@ fn is_index(arguments: &[OsString]) -> bool {
     arguments.get(1).is_some_and(|first| first == "index")
         && second.is_some_and(|second| !second.starts_with(b"/"))
 }
+
+/// Whether arguments that begin with `cache` are the helper command: a task follows, or nothing but
+/// a flag. What else follows is the directory for a bucket of that name.
+fn is_cache_command(arguments: &[OsString]) -> bool {
+    let second = arguments.get(2).and_then(|second| second.to_str());
+    second.is_none_or(|second| second.starts_with('-') || CACHE_TASKS.contains(&second))
+}
+
+/// What `mount-s3 cache` can do.
+const CACHE_TASKS: [&str; 6] = ["stat", "list", "verify", "evict", "clear", "help"];
 
 /// The error with options as they were typed, without the dashes of their flags.
 fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
@@ -190,6 +205,7 @@ mod tests {
             )),
             Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
             Ok(Invocation::Index(rest)) => Ok(format!("index {}", rest.len())),
+            Ok(Invocation::Cache(rest)) => Ok(format!("cache {}", rest.len())),
             Ok(Invocation::Warm(rest)) => Ok(format!("warm {}", rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
             Ok(Invocation::Man) => Ok("man".to_owned()),
@@ -215,6 +231,12 @@ mod tests {
         check("index s3://bucket/a/ -o names", Ok("index 3"));
         check("index /mnt -o rw", Ok("mount index at /mnt by fstab"));
         check("s3://index /mnt", Ok("mount index at /mnt"));
+        check("cache", Ok("cache 0"));
+        check("cache --help", Ok("cache 1"));
+        check("cache stat /mnt", Ok("cache 2"));
+        check("cache /mnt", Ok("mount cache at /mnt"));
+        check("s3://cache /mnt", Ok("mount cache at /mnt"));
+        check("cache /mnt -o rw", Ok("mount cache at /mnt by fstab"));
         check("warm bucket --cache /c", Ok("warm 3"));
         check("warm /mnt -o rw", Ok("mount warm at /mnt by fstab"));
         check("s3://warm /mnt", Ok("mount warm at /mnt"));

@@ -165,7 +165,7 @@ const OWN_FLAGS: [&str; 2] = [JSON, CHECK_WRITES];
 /// Placeholder for a missing bucket; no request is sent for it.
 const STAND_IN: &str = "no-bucket";
 /// Words that `mount-s3` takes for commands.
-const HELPERS: [&str; 4] = ["doctor", "index", "completions", "man"];
+const HELPERS: [&str; 5] = ["doctor", "index", "cache", "completions", "man"];
 
 #[cfg(test)]
 mod tests {

@@ -1,13 +1,15 @@
 //! One object of an index, and the bytes of several in a block.
 //!
-//! Pure. Keys are front-coded: of each one, what it shares with the key before it is a number.
+//! Pure. Keys are front-coded: of each one, what it shares with the key before it is a number. In
+//! the rest, runs of hexadecimal digits take half a byte each.
 
+use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mountpoint_client::types::{ETag, Key, ObjectInfo};
 
 use super::IndexError;
-use super::coding::{self, put_bytes, put_number, unzigzag, zigzag};
+use super::coding::{self, pack_hex, put_bytes, put_number, unpack_hex, unzigzag, zigzag};
 use crate::operation::PackedETag;
 
 /// One object, as a listing describes it.
@@ -71,7 +73,7 @@ impl BlockEncoder {
         let pairs = self.last.iter().zip(key);
         let shared = pairs.take_while(|(before, now)| before == now).count();
         put_number(&mut self.bytes, shared as u64);
-        put_bytes(&mut self.bytes, &key[shared..]);
+        put_bytes(&mut self.bytes, &pack_hex(&key[shared..]));
         self.last.truncate(shared);
         self.last.extend_from_slice(&key[shared..]);
         put_number(&mut self.bytes, entry.size);
@@ -116,12 +118,14 @@ impl BlockEncoder {
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockDecoder {
     bytes: Vec<u8>,
+    /// Where the next entry begins.
     at: usize,
     key: Vec<u8>,
     size: u64,
     mtime: i64,
-    etag: Option<PackedETag>,
-    is_archived: bool,
+    /// What follows the time, and where its ETag is.
+    kind: u8,
+    etag: Range<usize>,
 }
 
 impl BlockDecoder {
@@ -134,48 +138,63 @@ impl BlockDecoder {
     }
 
     /// Goes to the next entry. Whether there is one.
+    ///
+    /// Most entries are passed by: no more is made of one than its key.
     pub(super) fn advance(&mut self) -> Result<bool, IndexError> {
         if self.at == self.bytes.len() {
             return Ok(false);
         }
         let shared = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         let rest = coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
-        if shared > self.key.len() || shared + rest.len() > Key::LEN_MAX {
-            return Err(IndexError::Damaged("a key that cannot be"));
+        if shared > self.key.len() {
+            return Err(IMPOSSIBLE_KEY);
         }
         self.key.truncate(shared);
-        self.key.extend_from_slice(rest);
+        unpack_hex(rest, &mut self.key).ok_or(IMPOSSIBLE_KEY)?;
+        if self.key.len() > Key::LEN_MAX {
+            return Err(IMPOSSIBLE_KEY);
+        }
         self.size = self.number()?;
         self.mtime = self.mtime.wrapping_add(unzigzag(self.number()?));
-        let flags = *self.bytes.get(self.at).ok_or(ENDS_EARLY)?;
+        self.kind = *self.bytes.get(self.at).ok_or(ENDS_EARLY)?;
         self.at += 1;
-        if flags & !(ARCHIVED | QUOTED | PARTS | TEXT) != 0 {
+        if self.kind & !(ARCHIVED | QUOTED | PARTS | TEXT) != 0 {
             return Err(IndexError::Damaged("an entry of an unknown kind"));
         }
-        self.is_archived = flags & ARCHIVED != 0;
-        self.etag = Some(self.read_etag(flags)?);
+        let start = self.at;
+        if self.kind & TEXT != 0 {
+            coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
+        } else {
+            self.at += PackedETag::DIGEST_LEN;
+            if self.kind & PARTS != 0 {
+                self.number()?;
+            }
+        }
+        if self.at > self.bytes.len() {
+            return Err(ENDS_EARLY);
+        }
+        self.etag = start..self.at;
         Ok(true)
     }
 
-    fn read_etag(&mut self, flags: u8) -> Result<PackedETag, IndexError> {
-        if flags & TEXT != 0 {
-            let text = coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
+    fn packed_etag(&self) -> Result<PackedETag, IndexError> {
+        let bytes = self.bytes.get(self.etag.clone()).unwrap_or_default();
+        if self.kind & TEXT != 0 {
+            let text = coding::bytes(bytes, &mut 0).ok_or(ENDS_EARLY)?;
             let text = std::str::from_utf8(text);
             let text = text.map_err(|_| IndexError::Damaged("an ETag is no text"))?;
             return Ok(PackedETag::Other(ETag::from_header(text)));
         }
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let digest = *rest.first_chunk().ok_or(ENDS_EARLY)?;
-        self.at += PackedETag::DIGEST_LEN;
-        let parts = match flags & PARTS {
-            0 => 0,
-            _ => u16::try_from(self.number()?)
-                .map_err(|_| IndexError::Damaged("an ETag of too many parts"))?,
+        let digest = *bytes.first_chunk().ok_or(ENDS_EARLY)?;
+        let parts = match self.kind & PARTS {
+            0 => Some(0),
+            _ => coding::number(bytes, &mut PackedETag::DIGEST_LEN.clone())
+                .and_then(|parts| u16::try_from(parts).ok()),
         };
         Ok(PackedETag::Digest {
             digest,
-            parts,
-            is_quoted: flags & QUOTED != 0,
+            parts: parts.ok_or(IndexError::Damaged("an ETag of too many parts"))?,
+            is_quoted: self.kind & QUOTED != 0,
         })
     }
 
@@ -191,32 +210,31 @@ impl BlockDecoder {
 
     /// The entry as a whole.
     pub(super) fn entry(&self) -> Result<IndexEntry, IndexError> {
-        let etag = self.etag.clone();
         Ok(IndexEntry {
             key: self.key()?.to_owned(),
             size: self.size,
             mtime: self.mtime,
-            etag: etag.ok_or(IndexError::Damaged("an entry without an ETag"))?,
-            is_archived: self.is_archived,
+            etag: self.packed_etag()?,
+            is_archived: self.kind & ARCHIVED != 0,
         })
     }
 
     /// The entry as a listing describes an object.
     pub(super) fn object(&self) -> Result<ObjectInfo, IndexError> {
         let key = Key::parse(self.key()?);
-        let etag = self.etag.as_ref().map(PackedETag::unpack);
         let distance = Duration::from_secs(self.mtime.unsigned_abs());
         let time = if self.mtime < 0 {
             UNIX_EPOCH.checked_sub(distance)
         } else {
             UNIX_EPOCH.checked_add(distance)
         };
+        let is_archived = self.kind & ARCHIVED != 0;
         Ok(ObjectInfo {
             key: key.ok_or(IndexError::Damaged("a key of no bytes"))?,
             size: self.size,
-            etag: etag.ok_or(IndexError::Damaged("an entry without an ETag"))?,
+            etag: self.packed_etag()?.unpack(),
             last_modified: time.unwrap_or(UNIX_EPOCH),
-            storage_class: self.is_archived.then(|| "GLACIER".to_owned()),
+            storage_class: is_archived.then(|| "GLACIER".to_owned()),
             restored: false,
         })
     }
@@ -226,6 +244,7 @@ impl BlockDecoder {
     }
 }
 
+const IMPOSSIBLE_KEY: IndexError = IndexError::Damaged("a key that cannot be");
 const ENDS_EARLY: IndexError = IndexError::Damaged("a block ends within an entry");
 
 /// The object is in an archive.

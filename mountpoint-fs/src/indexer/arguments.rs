@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use super::inventory::Columns;
 use crate::cli::{BucketArg, BucketArgError, BucketFlags, ClientFlags, CredentialsFlags};
 
 /// Write the names, sizes, times and versions of a bucket to one file.
@@ -22,6 +23,15 @@ pub(super) struct IndexArguments {
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
+
+    /// Take the names from an inventory of S3 in CSV, and send no request: its manifest.json, whose
+    /// files are beside it, or CSV files
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(super) inventory: Vec<PathBuf>,
+
+    /// Columns of CSV files without a manifest, such as "Bucket, Key, Size, LastModifiedDate, ETag"
+    #[arg(long, value_name = "NAMES", requires = "inventory")]
+    pub(super) inventory_columns: Option<Columns>,
 
     /// The bucket and its address.
     #[command(flatten)]
@@ -74,6 +84,8 @@ const EXAMPLES: &str = "\
 Examples:
   mount-s3 index my-bucket -o names.idx                 a whole bucket
   mount-s3 index my-bucket/imagenet/ -o imagenet.idx    one prefix of it
+  mount-s3 index my-bucket -o names.idx --inventory 2026-01-01T01-00Z/manifest.json
+                                                        from an inventory, without a request
   mount-s3 my-bucket /mnt/data --index names.idx        a mount that lists nothing";
 
 #[cfg(test)]
@@ -114,5 +126,11 @@ mod tests {
         check("-o f", Err("BUCKET"));
         check("bucket/a/ --prefix a/ -o f", Err("not by both"));
         check("bucket -o f --read-only", Err("--read-only"));
+        check("bucket --inventory a b -o f", Ok(("bucket", "", "f")));
+        check("bucket -o f --inventory-columns Key", Err("--inventory"));
+        check(
+            "bucket -o f --inventory a --inventory-columns Key",
+            Err("no column Size"),
+        );
     }
 }

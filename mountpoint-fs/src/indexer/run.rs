@@ -11,10 +11,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 
 use super::arguments::IndexArguments;
+use super::inventory::Inventory;
 use super::progress::Progress;
 use crate::clock::Clock;
 use crate::config::limits;
-use crate::index::{IndexBuilder, IndexEntry, IndexFile, IndexHeader};
+use crate::index::{IndexBuilder, IndexEntry, IndexError, IndexFile, IndexHeader};
 use crate::mount::{Connected, Environment, client_options, connect, safe_line};
 use crate::namespace::{AllKeys, Version};
 
@@ -62,6 +63,15 @@ fn make(arguments: &IndexArguments, clock: &Clock) -> Result<IndexFile, String> 
         &arguments.client,
         &environment,
     )?;
+    let header = IndexHeader {
+        bucket: options.bucket.clone(),
+        prefix: prefix.to_owned(),
+        region: options.region.clone(),
+        endpoint_url: options.endpoint_url.clone(),
+    };
+    if !arguments.inventory.is_empty() {
+        return from_inventory(arguments, header, &stop);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(RUNTIME_THREADS)
         .enable_all()
@@ -79,13 +89,8 @@ fn make(arguments: &IndexArguments, clock: &Clock) -> Result<IndexFile, String> 
             return Err(error.to_string());
         }
     };
-    let header = IndexHeader {
-        bucket: options.bucket,
-        prefix: prefix.to_owned(),
-        region,
-        endpoint_url: options.endpoint_url,
-    };
-    let unwritable = |error| format!("cannot write {}: {error}", arguments.output.display());
+    let unwritable = |error| unwritable(arguments, &error);
+    let header = IndexHeader { region, ..header };
     let mut builder = IndexBuilder::new(&arguments.output, header).map_err(unwritable)?;
     let listing = AllKeys::new(client, clock.clone(), prefix);
     fill(&runtime, listing, &stop, |keys| {
@@ -108,9 +113,7 @@ fn fill(
     loop {
         let page =
             runtime.block_on(async { tokio::time::timeout(STOP_POLL, listing.next()).await });
-        if stop.load(Ordering::Relaxed) {
-            return Err("interrupted; no file was written".to_owned());
-        }
+        check_stop(stop)?;
         match page {
             Ok(Ok(Some(keys))) => {
                 progress.add(keys.len());
@@ -121,6 +124,48 @@ fn fill(
             Err(_) => {}
         }
     }
+}
+
+/// Makes the index of an inventory.
+fn from_inventory(
+    arguments: &IndexArguments,
+    header: IndexHeader,
+    stop: &AtomicBool,
+) -> Result<IndexFile, String> {
+    let columns = arguments.inventory_columns.as_ref();
+    let inventory = Inventory::of(&arguments.inventory, columns)?;
+    let is_named = !header.bucket.starts_with("arn:");
+    if let Some(bucket) = inventory
+        .bucket()
+        .filter(|it| is_named && **it != header.bucket)
+    {
+        return Err(format!(
+            "the inventory is of the bucket '{bucket}', not of '{}'",
+            header.bucket
+        ));
+    }
+    let unwritable = |error| unwritable(arguments, &error);
+    let prefix = header.prefix.clone();
+    let mut builder = IndexBuilder::new(&arguments.output, header).map_err(unwritable)?;
+    let progress = Progress::begin();
+    inventory.read(&prefix, |entry| {
+        check_stop(stop)?;
+        progress.add(1);
+        builder.push(entry).map_err(unwritable)
+    })?;
+    builder.finish().map_err(unwritable)
+}
+
+fn unwritable(arguments: &IndexArguments, error: &IndexError) -> String {
+    format!("cannot write {}: {error}", arguments.output.display())
+}
+
+/// An error if a signal has come.
+fn check_stop(stop: &AtomicBool) -> Result<(), String> {
+    if stop.load(Ordering::Relaxed) {
+        return Err("interrupted; no file was written".to_owned());
+    }
+    Ok(())
 }
 
 fn entry(key: String, version: &Version) -> IndexEntry {

@@ -218,6 +218,7 @@ impl Entry {
             files,
             extents,
             verified,
+            ..
         } = loaded;
         if let Err(error) = files.data.touch() {
             self.disk
@@ -422,6 +423,7 @@ impl Entry {
         }
         let (storage, name) = (&*self.disk.storage, self.name);
         if let Some(files) = files::create(storage, name, &self.version)? {
+            self.disk.room.added_entry();
             if let EntryState::Read(contents) = &mut *self.state.lock() {
                 contents.files = Some(files.clone());
             }

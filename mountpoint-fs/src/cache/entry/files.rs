@@ -21,6 +21,7 @@ pub(super) struct EntryFiles {
 /// What an index file said.
 #[derive(Debug)]
 pub(super) struct LoadedEntry {
+    pub(super) version: CachedVersion,
     pub(super) files: EntryFiles,
     pub(super) extents: Extents,
     /// The last note that all bytes were compared.
@@ -44,6 +45,24 @@ pub(super) fn load(
     version: &CachedVersion,
     clock: &Clock,
 ) -> io::Result<Loading> {
+    load_if(storage, name, &|found| found.is(version), clock)
+}
+
+/// Opens the files of whatever version has the name, and reads its index.
+pub(super) fn load_any(
+    storage: &dyn Storage,
+    name: EntryName,
+    clock: &Clock,
+) -> io::Result<Loading> {
+    load_if(storage, name, &|found| found.name() == name, clock)
+}
+
+fn load_if(
+    storage: &dyn Storage,
+    name: EntryName,
+    is_meant: &dyn Fn(&CachedVersion) -> bool,
+    clock: &Clock,
+) -> io::Result<Loading> {
     let Some(index) = storage.open(name, FileKind::Index)? else {
         return Ok(Loading::Absent);
     };
@@ -54,7 +73,7 @@ pub(super) fn load(
     let Some(header) = Header::decode(&bytes) else {
         return Ok(Loading::Damaged("its index is not readable"));
     };
-    if !header.version.is(version) {
+    if !is_meant(&header.version) {
         return Ok(Loading::Damaged("it is of another object"));
     }
     let Some(data) = storage.open(name, FileKind::Data)? else {
@@ -64,7 +83,7 @@ pub(super) fn load(
     if !torn.is_empty() {
         return Ok(Loading::Damaged("its index is cut"));
     }
-    let mut extents = Extents::new(version.size);
+    let mut extents = Extents::new(header.version.size);
     let mut verified = None;
     for record in records {
         match Record::decode(record, header.salt) {
@@ -76,6 +95,7 @@ pub(super) fn load(
         }
     }
     Ok(Loading::Loaded(LoadedEntry {
+        version: header.version,
         files: EntryFiles {
             data,
             index,

@@ -9,5 +9,7 @@
 )]
 mod entry;
 mod files;
+mod inspect;
 
 pub(super) use entry::{Entry, Place, StoreOutcome};
+pub(super) use inspect::{Inspected, Inspection, inspect};

@@ -27,6 +27,14 @@ enum InodeMode<B> {
     },
 }
 
+/// A file that the kernel reads for no open any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Closed<B> {
+    pub(super) backing: B,
+    /// Its size in bytes.
+    pub(super) size: u64,
+}
+
 /// An open that cannot go with the other opens of its inode.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unlike;
@@ -63,7 +71,7 @@ impl<B> InodeModes<B> {
     }
 
     /// Counts the RELEASE of an open of `ino`. Returns the backing file after the last one.
-    pub(super) fn close(&mut self, ino: InodeNo) -> Option<B> {
+    pub(super) fn close(&mut self, ino: InodeNo) -> Option<Closed<B>> {
         let Entry::Occupied(mut occupied) = self.0.entry(ino) else {
             return None;
         };
@@ -75,7 +83,12 @@ impl<B> InodeModes<B> {
         }
         match occupied.remove() {
             InodeMode::Served { .. } => None,
-            InodeMode::PassedThrough { backing, .. } => Some(backing),
+            InodeMode::PassedThrough {
+                backing, version, ..
+            } => Some(Closed {
+                backing,
+                size: version.size,
+            }),
         }
     }
 
@@ -137,6 +150,11 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what a close returns")]
+    fn closed(backing: i32) -> Option<Closed<i32>> {
+        Some(Closed { backing, size: 5 })
+    }
+
     /// Modes whose backing files are numbered.
     #[derive(Default)]
     struct Modes {
@@ -168,7 +186,7 @@ mod tests {
             assert_eq!(modes.open(Some(&not_whole)), Ok(Some(number)), "evicted");
             assert_eq!(modes.modes.close(INO), None);
             assert_eq!(modes.modes.close(INO), None);
-            assert_eq!(modes.modes.close(INO), Some(number));
+            assert_eq!(modes.modes.close(INO), closed(number));
             assert!(!modes.modes.is_passed_through(INO));
         }
         assert_eq!(modes.open(Some(&not_whole)), Ok(None));
@@ -196,7 +214,7 @@ mod tests {
         assert_eq!(modes.modes.close(INO), None);
         assert_eq!(
             modes.modes.close(INO),
-            Some(1),
+            closed(1),
             "refused opens do not count"
         );
     }

@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use mountpoint_crt_sys::fuse_device::BackingFile;
 use nix::errno::Errno;
+use tokio::runtime::Handle;
 
 use self::inode_modes::{InodeModes, Unlike};
 use super::reply::Channel;
+use super::session_options::SessionOptions;
 use super::wire::{InitReply, init_flags};
 use crate::config::PassthroughMode;
 use crate::fs::FileSystem;
@@ -31,6 +33,8 @@ pub(super) struct Passthrough {
     setting: PassthroughMode,
     /// The lock is a leaf.
     modes: Mutex<InodeModes<BackingFile>>,
+    /// Gives large files back.
+    runtime: Handle,
 }
 
 impl Passthrough {
@@ -44,8 +48,9 @@ impl Passthrough {
         channel: &Channel,
         agreed: &InitReply,
         fs: &Arc<FileSystem>,
-        setting: PassthroughMode,
+        options: &SessionOptions,
     ) -> io::Result<Option<Self>> {
+        let setting = options.passthrough;
         if !Self::is_wanted(fs, setting) {
             return Ok(None);
         }
@@ -59,6 +64,7 @@ impl Passthrough {
             fs: Arc::clone(fs),
             setting,
             modes: Mutex::default(),
+            runtime: options.runtime.clone(),
         }))
     }
 
@@ -94,6 +100,13 @@ impl Passthrough {
         if let Some(error) = refused {
             self.end(&error);
         }
+        if let Ok(Some(number)) = number {
+            tracing::debug!(
+                inode = ino.0,
+                number,
+                "the kernel reads a local file by itself"
+            );
+        }
         number.map_err(|Unlike| {
             self.fs.release(opened.handle);
             self.fs.open_afresh(ino)
@@ -102,9 +115,13 @@ impl Passthrough {
 
     /// Counts the RELEASE of an open.
     pub(super) fn released(&self, ino: InodeNo) {
-        let backing = self.modes.lock().close(ino);
-        // Outside the lock.
-        drop(backing);
+        let Some(closed) = self.modes.lock().close(ino) else {
+            return;
+        };
+        // The kernel frees the room of a file without a name, which may take a while.
+        if closed.size >= CLOSE_BEHIND_MIN {
+            self.runtime.spawn_blocking(move || drop(closed));
+        }
     }
 
     /// Whether the kernel reads the open inode `ino` by itself.
@@ -124,13 +141,18 @@ impl Passthrough {
 /// Why the kernel does not take a file, for the log.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EPERM) => "that needs the capability CAP_SYS_ADMIN".to_owned(),
+        Some(Errno::EPERM) => {
+            "that needs the capability CAP_SYS_ADMIN, outside of user namespaces".to_owned()
+        }
         Some(Errno::ELOOP) => {
             "the cache is on a file system that lies on others, such as overlayfs".to_owned()
         }
         _ => format!("the kernel did not take a file: {error}"),
     }
 }
+
+/// Size of files that no session thread gives back, in bytes.
+const CLOSE_BEHIND_MIN: u64 = 1 << 20;
 
 /// The reason of a kernel that offers none.
 const NOT_OFFERED: &str =

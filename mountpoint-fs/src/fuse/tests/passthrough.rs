@@ -81,8 +81,8 @@ struct Mount {
     shelf: Arc<Shelf>,
 }
 
-/// Length of most files.
-const LEN: usize = 300_001;
+/// Length of most files: no session thread gives back files of this length.
+const LEN: usize = 1_300_001;
 
 fn remote() -> Vec<u8> {
     vec![b'r'; LEN]
@@ -604,6 +604,8 @@ fn open_files_outlive_the_connection() {
     let error = served.read_at(&mut [0; 10], 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConnected);
     assert!(File::open(&paths[0]).is_err());
+    drop((passed, served));
+    mount.end();
 }
 
 /// As the CSI driver mounts: this process gets the device alone.

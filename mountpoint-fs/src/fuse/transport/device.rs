@@ -39,7 +39,7 @@ pub(super) fn start(
         let channel = notified.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
         channel.tell(&forget_name(name.directory, &name.name))
     })?;
-    let passthrough = Passthrough::begin(&channel, &agreed, &service.fs, options.passthrough)?;
+    let passthrough = Passthrough::begin(&channel, &agreed, &service.fs, options)?;
     let server = service.servers(&agreed, passthrough);
     let (mut threads, outboxes) = start_rings(options.transport, rings, &server);
     let count = if outboxes.is_empty() {

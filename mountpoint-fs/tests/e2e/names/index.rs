@@ -282,6 +282,42 @@ fn an_index_appears_whole_or_not_at_all() {
 }
 
 #[test]
+fn an_inventory_makes_the_same_index_without_a_request() {
+    let server = server();
+    let mut rows = String::new();
+    for file in (0..3_000).rev() {
+        let key = format!("d{}/f {file:05}", file % 7);
+        let etag = server.store().put_synthetic(BUCKET, &key, file, file);
+        let (etag, key) = (etag.trim_matches('"'), key.replace(' ', "%20"));
+        rows +=
+            &format!("\"{BUCKET}\",\"{key}\",\"{file}\",\"2026-01-02T03:04:05.000Z\",\"{etag}\"\n");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let csv = directory.path().join("data.csv");
+    std::fs::write(&csv, rows).unwrap();
+    let index = directory.path().join("names.idx");
+    server.log().clear();
+    let mut command = mount_s3();
+    command.args(["index", BUCKET, "-o", index.to_str().unwrap()]);
+    command.args([
+        "--inventory-columns",
+        "Bucket, Key, Size, LastModifiedDate, ETag",
+    ]);
+    let output = command.arg("--inventory").arg(&csv).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert_eq!(server.log().count_all(), 0);
+    let mounted = mounted(&server, &index, &[]);
+    let names = shell(mounted.path(), "find . -type f | wc -l; ls d1 | head -2");
+    assert_eq!(names, "3000\nf 00001\nf 00008\n");
+    assert_eq!(
+        read(&mounted.join("d1/f 02997")),
+        synthetic_bytes(2997, 0..2997)
+    );
+    assert_eq!(questions(&server), 0);
+}
+
+#[test]
 fn large_buckets_are_listed_several_ranges_at_once_and_in_order() {
     let server = server();
     for directory in 0..40 {

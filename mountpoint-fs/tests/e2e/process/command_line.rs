@@ -63,9 +63,9 @@ fn flags_without_effect_mount_with_a_warning_each() {
     let server = server();
     put(&server, "file", "x");
     let directory = tempfile::tempdir().unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let cache = ["--cache", cache.path().to_str().unwrap()];
     let flags = [
-        ["--cache", "/nonexistent"],
-        ["--max-cache-size", "100"],
         ["--otlp-endpoint", "http://localhost:4318"],
         ["--otlp-export-interval", "60"],
         ["--cache-block-size", "1024"],
@@ -75,6 +75,7 @@ fn flags_without_effect_mount_with_a_warning_each() {
         .args([BUCKET, directory.path().to_str().unwrap()])
         .args(["--endpoint-url", &server.url(), "--force-path-style"])
         .args(flags.as_flattened())
+        .args(cache)
         .arg("--log-metrics")
         .output()
         .unwrap();
@@ -103,7 +104,7 @@ fn warnings_reach_the_terminal() {
             &server.url(),
         ])
         .args(["--force-path-style", "--metadata-ttl", "0"])
-        .env("UNSTABLE_MOUNTPOINT_CACHE_KEY", "x")
+        .env("_RJEM_MALLOC_CONF", "x")
         .env("MOUNTPOINT_MAX_BACKGROUND", "32")
         .env("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "16")
         .output()
@@ -111,7 +112,7 @@ fn warnings_reach_the_terminal() {
     unmount(directory.path());
     for warning in [
         "mount-s3: warning: --metadata-ttl 0 means 'minimal'",
-        "mount-s3: warning: UNSTABLE_MOUNTPOINT_CACHE_KEY has no effect: this version has no disk cache",
+        "mount-s3: warning: _RJEM_MALLOC_CONF has no effect: this program does not use jemalloc",
         "mount-s3: warning: MOUNTPOINT_MAX_BACKGROUND=32 is used",
     ] {
         check(&output, 0, "is mounted at", warning);

@@ -1,6 +1,7 @@
 //! Reading: bytes, requests, memory, and who shares what.
 
 mod cache;
+mod cache_room;
 mod interfaces;
 pub(crate) mod memory;
 mod one_file;

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use mountpoint_crt_sys::block::BlockFill;
@@ -90,7 +90,11 @@ fn open_in(
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     }
     let file = Arc::new(file);
-    Ok(Arc::new(DiskFile { file, kind }))
+    Ok(Arc::new(DiskFile {
+        file,
+        kind,
+        direct: OnceLock::new(),
+    }))
 }
 
 impl fmt::Debug for DiskStorage {
@@ -252,6 +256,37 @@ impl FoundFiles {
 struct DiskFile {
     file: Arc<File>,
     kind: FileKind,
+    /// The same file, past the page cache; `None` where the file system cannot do that.
+    direct: OnceLock<Option<File>>,
+}
+
+impl DiskFile {
+    /// Writes what of `bytes` can go past the page cache, if they are many. Returns how many bytes
+    /// that were.
+    ///
+    /// Bytes that were just fetched are in the page cache of the mount, or are not read again soon;
+    /// a copy of them would push out others.
+    fn write_direct(&self, bytes: &[u8], offset: u64) -> usize {
+        let is_aligned = bytes.as_ptr().addr().is_multiple_of(DIRECT_BLOCK)
+            && offset.is_multiple_of(DIRECT_BLOCK as u64);
+        let len = bytes.len() - bytes.len() % DIRECT_BLOCK;
+        if len < DIRECT_MIN || !is_aligned {
+            return 0;
+        }
+        let reopen = || {
+            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let mut options = File::options();
+            options.write(true).custom_flags(OFlag::O_DIRECT.bits());
+            options.open(path).ok()
+        };
+        let Some(direct) = self.direct.get_or_init(reopen) else {
+            return 0;
+        };
+        // What fails here is written through the page cache, or fails there again.
+        direct
+            .write_all_at(&bytes[..len], offset)
+            .map_or(0, |()| len)
+    }
 }
 
 impl StoredFile for DiskFile {
@@ -266,7 +301,8 @@ impl StoredFile for DiskFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         // Linux appends whatever is written to a file that is open for appending.
         assert_eq!(self.kind, FileKind::Data);
-        self.file.write_all_at(bytes, offset)
+        let done = self.write_direct(bytes, offset);
+        self.file.write_all_at(&bytes[done..], offset + done as u64)
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
@@ -323,6 +359,12 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     }
     Ok(read)
 }
+
+/// Blocks of any disk are no larger: offsets, addresses and lengths of direct writes are multiples.
+const DIRECT_BLOCK: usize = 4096;
+
+/// Fewer bytes are written through the page cache: each direct write waits for the disk.
+const DIRECT_MIN: usize = 1 << 20;
 
 /// The name of an entry's file in its shard's folder: the entry's name but for the shard.
 fn file_name(name: EntryName, kind: FileKind) -> String {

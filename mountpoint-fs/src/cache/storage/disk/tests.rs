@@ -194,7 +194,7 @@ fn processes_share_the_estimate_and_a_damaged_one_is_unknown() {
         Some(Usage::default())
     );
     let at = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
-    let set = |usage: &mut Usage| *usage = Usage::counted(100, 2, at);
+    let set = |usage: &mut Usage| usage.count(100, 2, at);
     first.update_usage(&mut { set }).unwrap();
     let add = |usage: &mut Usage| usage.bytes += 11;
     let usage = second.update_usage(&mut { add }).unwrap().unwrap();

@@ -1,13 +1,15 @@
 //! `open` and `release`.
 
+use std::fs::File;
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::Operation;
+use mountpoint_client::types::{ETag, Key};
 
 use super::*;
 use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
-use crate::operation::WriteOptions;
+use crate::operation::{LocalFiles, Opened, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -53,6 +55,70 @@ fn pages_that_were_written_to_in_vain_are_not_kept() {
     );
     assert!(!open().keep_cache);
     assert!(open().keep_cache);
+}
+
+/// Has every object.
+struct Everything;
+
+impl LocalFiles for Everything {
+    fn whole(&self, _: &Key, _: &ETag, _: u64) -> Option<Arc<File>> {
+        Some(Arc::new(tempfile::tempfile().unwrap()))
+    }
+}
+
+/// What could change a local file, or could not be read from one, is never read from it.
+#[test]
+fn opens_that_a_local_file_may_stand_for() {
+    let write = WriteConfig {
+        allow_overwrite: true,
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_write(
+        SimOptions {
+            time: Time::Immediate,
+            ..SimOptions::default()
+        },
+        "",
+        &["a"],
+        write,
+    );
+    mount.bucket.put_object("empty", "");
+    mount.fs.set_local_files(Arc::new(Everything));
+    let (ino, empty) = (mount.walk("a"), mount.walk("empty"));
+    let has_file = |opened: Result<Opened, FsError>| {
+        let opened = opened.unwrap();
+        mount.fs.release(opened.handle);
+        opened.local.is_some_and(|local| local.file.is_some())
+    };
+    assert!(!has_file(now(mount.fs.open(ino, READ))), "none is used");
+    assert!(mount.fs.use_local_files(true));
+    assert!(has_file(now(mount.fs.open(ino, READ))));
+    let direct = OpenOptions {
+        direct: true,
+        ..READ
+    };
+    assert!(!has_file(now(mount.fs.open(ino, direct))));
+    assert!(
+        !has_file(now(mount.fs.open(empty, READ))),
+        "it may be written"
+    );
+    let (how, opener) = (WriteOptions::default(), Opener::UNSEEN);
+    let both = mount.fs.open_for_both(ino, READ, how, opener);
+    assert!(!has_file(now(both)));
+    let written = mount.fs.open_for_writing(ino, how, opener);
+    assert!(!has_file(now(written)));
+    let stale = mount.fs.open_afresh(ino);
+    assert!(matches!(stale, FsError::Stale(_)));
+    assert!(matches!(
+        now(mount.fs.open(ino, READ)),
+        Err(FsError::Stale(_))
+    ));
+    let again = mount.walk("a");
+    assert_ne!(again, ino);
+    assert!(
+        !has_file(now(mount.fs.open(again, READ))),
+        "the other open comes first"
+    );
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

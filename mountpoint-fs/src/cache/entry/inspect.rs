@@ -1,0 +1,79 @@
+//! An entry as whoever looks after the cache sees it, without a version that is to be read.
+
+use std::io;
+
+use super::files::{self, LoadedEntry, Loading};
+use crate::cache::identity::CachedVersion;
+use crate::cache::index::{Extent, checksum};
+use crate::cache::storage::{EntryName, Storage};
+use crate::clock::Clock;
+
+/// What was found under a name.
+#[derive(Debug)]
+pub(in crate::cache) enum Inspection {
+    Entry(Box<Inspected>),
+    /// Nothing, or an entry that is just being made.
+    Absent,
+    /// What cannot be used, for this reason.
+    Damaged(&'static str),
+}
+
+/// An entry whose index is right.
+#[derive(Debug)]
+pub(in crate::cache) struct Inspected(LoadedEntry);
+
+/// Looks at the entry of this name.
+pub(in crate::cache) fn inspect(
+    storage: &dyn Storage,
+    name: EntryName,
+    clock: &Clock,
+) -> io::Result<Inspection> {
+    Ok(match files::load_any(storage, name, clock)? {
+        Loading::Loaded(loaded) => Inspection::Entry(Box::new(Inspected(loaded))),
+        Loading::Absent => Inspection::Absent,
+        Loading::Damaged(what) => Inspection::Damaged(what),
+    })
+}
+
+impl Inspected {
+    pub(in crate::cache) fn version(&self) -> &CachedVersion {
+        &self.0.version
+    }
+
+    /// Bytes of the object that are there.
+    pub(in crate::cache) fn bytes(&self) -> u64 {
+        self.0.extents.bytes()
+    }
+
+    /// Compares all bytes that are there with their checksums. Returns what is wrong, if anything
+    /// is. `progressed` is told how many bytes were compared.
+    pub(in crate::cache) fn compare(
+        &self,
+        progressed: &mut dyn FnMut(u64),
+    ) -> io::Result<Option<&'static str>> {
+        let whole = 0..self.0.version.size;
+        for (range, is_there) in self.0.extents.divide(&whole) {
+            let extents = self.0.extents.of(&range).filter(|_| is_there);
+            for extent in extents.into_iter().flatten() {
+                if !self.is_right(&extent)? {
+                    return Ok(Some("its bytes do not have their checksum"));
+                }
+                progressed(u64::from(extent.len));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_right(&self, extent: &Extent) -> io::Result<bool> {
+        let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or_default()];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let offset = extent.start + filled as u64;
+            match self.0.files.data.read_at(&mut bytes[filled..], offset)? {
+                0 => return Ok(false),
+                count => filled += count,
+            }
+        }
+        Ok(checksum(&bytes) == extent.crc)
+    }
+}

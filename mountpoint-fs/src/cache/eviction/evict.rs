@@ -1,0 +1,111 @@
+//! Removing entries, from a sample of the shards at a time.
+
+use std::io;
+use std::time::SystemTime;
+
+use super::count::SHARDS;
+use super::ghosts::Ghosts;
+use super::policy::{Choice, Demand, is_leftover, part_of};
+use crate::cache::storage::{ListedEntry, Storage, Usage};
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cache) struct Removed {
+    pub(in crate::cache) bytes: u64,
+    pub(in crate::cache) entries: u64,
+    /// Entries that the disk did not remove.
+    pub(in crate::cache) failed: u64,
+}
+
+/// The one that evicts: where it goes on, and what it remembers.
+#[derive(Debug)]
+pub(in crate::cache) struct Evictor {
+    /// The shard to look at next.
+    next: u8,
+    ghosts: Ghosts,
+}
+
+impl Evictor {
+    /// Begins at a shard; processes should begin at different ones.
+    pub(in crate::cache) fn new(first: u8) -> Self {
+        Self {
+            next: first,
+            ghosts: Ghosts::default(),
+        }
+    }
+
+    /// Removes some of what `demand` asks for: the worst entries of the next shards. Nothing more
+    /// can be removed if it removes nothing.
+    pub(in crate::cache) fn evict(
+        &mut self,
+        storage: &dyn Storage,
+        demand: Demand,
+        usage: &Usage,
+        now: SystemTime,
+    ) -> io::Result<Removed> {
+        let mut removed = Removed::default();
+        let mut sample = Vec::new();
+        let mut shards = 0;
+        while shards < SHARDS && sample.len() < SAMPLE_MIN {
+            let listed = self.list(storage, now, &mut removed)?;
+            sample.extend(listed);
+            shards += 1;
+        }
+        let demand = part_of(&sample, demand, shards == SHARDS);
+        let choice = Choice {
+            now,
+            turn: usage.turn,
+            turned_since: usage.turned_since(),
+            is_ghost: &|name| self.ghosts.has(name),
+        };
+        for entry in choice.choose(sample, demand) {
+            if remove(storage, &entry, &mut removed) {
+                self.ghosts.add(entry.name, usage.entries);
+            }
+        }
+        Ok(removed)
+    }
+
+    fn list(
+        &mut self,
+        storage: &dyn Storage,
+        now: SystemTime,
+        removed: &mut Removed,
+    ) -> io::Result<Vec<ListedEntry>> {
+        let shard = self.next;
+        self.next = shard.wrapping_add(1);
+        list_whole(storage, shard, now, removed)
+    }
+}
+
+/// Lists a shard, and removes what was left of entries.
+pub(super) fn list_whole(
+    storage: &dyn Storage,
+    shard: u8,
+    now: SystemTime,
+    removed: &mut Removed,
+) -> io::Result<Vec<ListedEntry>> {
+    let mut listed = storage.list(shard)?;
+    listed.retain(|entry| !is_leftover(entry, now) || !remove(storage, entry, removed));
+    Ok(listed)
+}
+
+/// Removes an entry. Returns whether that was done.
+fn remove(storage: &dyn Storage, entry: &ListedEntry, removed: &mut Removed) -> bool {
+    match storage.remove(entry.name) {
+        Ok(()) => {
+            removed.bytes += entry.bytes;
+            removed.entries += 1;
+            true
+        }
+        Err(error) => {
+            tracing::debug!("cannot remove {} from the cache: {error}", entry.name);
+            removed.failed += 1;
+            false
+        }
+    }
+}
+
+/// Entries between which the worst are chosen, at least, if there are so many: a share of the worst
+/// of them is about that share of the worst of all.
+const SAMPLE_MIN: usize = 1024;

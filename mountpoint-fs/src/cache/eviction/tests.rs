@@ -1,0 +1,406 @@
+//! The room over a simulated disk: what stays under several workloads, and what happens when
+//! something fails.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::room::Keeper;
+use super::{Room, RoomLimits};
+use crate::cache::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
+use crate::cache::storage::{EntryName, FileKind, Storage as _};
+use crate::clock::Clock;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Bytes of each entry: its data, and its index.
+const ENTRY: u64 = MIB;
+
+/// Entries that a cache of the tests has room for.
+const ENTRIES: u64 = 1000;
+
+/// A mount that reads whole objects, with a cache.
+struct Mount {
+    clock: Clock,
+    storage: SimulatedStorage,
+    room: Arc<Room>,
+    keeper: Keeper,
+}
+
+impl Mount {
+    fn new(bytes_max: Option<u64>, total: u64) -> Self {
+        let clock = Clock::manual();
+        clock.advance(Duration::from_secs(1_000_000));
+        let storage = SimulatedStorage::new(total, &clock);
+        Self::on(storage, clock, bytes_max)
+    }
+
+    fn on(storage: SimulatedStorage, clock: Clock, bytes_max: Option<u64>) -> Self {
+        let limits = RoomLimits {
+            bytes_max,
+            entries_max: 2000,
+        };
+        let (room, keeper) = Room::unwatched(Arc::new(storage.clone()), limits, clock.clone());
+        let mut mount = Self {
+            clock,
+            storage,
+            room,
+            keeper,
+        };
+        mount.settle();
+        mount
+    }
+
+    fn of_entries(entries: u64) -> Self {
+        Self::new(Some(entries * ENTRY), 100 * GIB)
+    }
+
+    /// Works until there is nothing to do at once.
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            if !self.room.step(&mut self.keeper).is_zero() {
+                return;
+            }
+        }
+        panic!("there is no end of it");
+    }
+
+    /// Reads an object. Returns whether the cache had it.
+    fn read(&mut self, object: u64) -> bool {
+        self.clock.advance(Duration::from_secs(3));
+        let name = name(object);
+        if let Some(data) = self.storage.open(name, FileKind::Data).unwrap() {
+            data.touch().unwrap();
+            return true;
+        }
+        if self.room.admits(ENTRY) {
+            let now = self.clock.wall();
+            self.claim(object, now);
+            self.room.added_entry();
+        }
+        self.settle();
+        false
+    }
+
+    fn claim(&self, object: u64, at: SystemTime) {
+        let times = (at, at);
+        let storage = &self.storage;
+        storage.claim(name(object), FileKind::Index, 4096, times);
+        storage.claim(name(object), FileKind::Data, ENTRY - 4096, times);
+    }
+
+    /// Reads objects in order. Returns how many of a hundred the cache had.
+    fn epoch(&mut self, objects: std::ops::Range<u64>) -> u64 {
+        let count = objects.end - objects.start;
+        let hits = objects.filter(|object| self.read(*object)).count() as u64;
+        hits * 100 / count
+    }
+
+    fn entries(&self) -> u64 {
+        self.storage.names().len() as u64
+    }
+}
+
+/// Names whose bytes look random.
+fn name(object: u64) -> EntryName {
+    let mix = |number: u64| {
+        let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits ^ (bits >> 32)
+    };
+    let number = u128::from(mix(object + 1)) << 64 | u128::from(mix(!object));
+    EntryName(number.to_be_bytes())
+}
+
+#[test]
+fn a_hot_set_survives_scans_of_any_length() {
+    for scan in [ENTRIES, 2 * ENTRIES, 6 * ENTRIES] {
+        let mut mount = Mount::of_entries(ENTRIES);
+        let hot = 0..ENTRIES / 2;
+        mount.epoch(hot.clone());
+        assert_eq!(mount.epoch(hot.clone()), 100);
+        assert_eq!(mount.epoch(10_000..10_000 + scan), 0);
+        let hits = mount.epoch(hot);
+        assert!(hits >= 95, "{hits} % after a scan of {scan}");
+    }
+}
+
+#[test]
+fn a_data_set_larger_than_the_cache_hits_in_its_second_epoch() {
+    for (percent, second_min, later_min) in
+        [(105, 80, 80), (125, 65, 60), (150, 50, 50), (200, 20, 30)]
+    {
+        let mut mount = Mount::of_entries(ENTRIES);
+        let objects = 0..ENTRIES * percent / 100;
+        let epochs: Vec<u64> = (0..6).map(|_| mount.epoch(objects.clone())).collect();
+        println!("{percent} % of the cache: hits of each epoch {epochs:?}");
+        assert_eq!(epochs[0], 0);
+        assert!(epochs[1] >= second_min, "{percent} %: {epochs:?}");
+        assert!(
+            epochs[2..].iter().all(|hits| *hits >= later_min),
+            "{percent} %: {epochs:?}"
+        );
+    }
+}
+
+#[test]
+fn a_new_workload_takes_over() {
+    let mut mount = Mount::of_entries(ENTRIES);
+    for _ in 0..4 {
+        mount.epoch(0..900);
+    }
+    let epochs: Vec<u64> = (0..8).map(|_| mount.epoch(10_000..10_800)).collect();
+    println!("after another workload: {epochs:?}");
+    assert!(epochs[7] >= 90, "{epochs:?}");
+    // And after a scan, which leaves nothing worth to stay.
+    let mut mount = Mount::of_entries(ENTRIES);
+    mount.epoch(20_000..25_000);
+    let epochs: Vec<u64> = (0..6).map(|_| mount.epoch(0..900)).collect();
+    println!("after a scan: {epochs:?}");
+    assert!(epochs[5] >= 80, "{epochs:?}");
+}
+
+#[test]
+fn the_limit_holds_for_all_processes_together() {
+    let mut first = Mount::of_entries(100);
+    let mut mounts: Vec<Mount> = (0..3)
+        .map(|_| {
+            Mount::on(
+                first.storage.other_process(),
+                first.clock.clone(),
+                Some(100 * ENTRY),
+            )
+        })
+        .collect();
+    for object in 0..1000 {
+        first.read(object);
+        for (mount, number) in mounts.iter_mut().zip(1..) {
+            mount.read(10_000 * number + object);
+        }
+        assert!(first.storage.allocated() <= 100 * ENTRY, "at {object}");
+    }
+    assert!(first.entries() >= 60, "{}", first.entries());
+    let known = first.room.stats();
+    assert!(known.evicted > 0 && known.evicted_bytes == known.evicted * ENTRY);
+}
+
+#[test]
+fn entries_are_bounded() {
+    // The disk is large, and the limit of entries 2000.
+    let mut mount = Mount::new(None, 100_000 * GIB);
+    for object in 0..2500 {
+        mount.read(object);
+        assert!(mount.entries() <= 2000);
+    }
+    assert!(mount.entries() >= 1950);
+}
+
+#[test]
+fn a_disk_that_others_fill_gets_its_room_back() {
+    // A twentieth of it, 100 MiB, stays free.
+    let mut mount = Mount::new(None, 2000 * MIB);
+    mount.epoch(0..2500);
+    let free = |mount: &Mount| mount.storage.space().unwrap().available;
+    assert!(free(&mount) >= 100 * MIB);
+    assert!(free(&mount) < 200 * MIB);
+    let before = mount.entries();
+    for foreign in (0..=2000).step_by(50) {
+        mount.storage.occupy(foreign * MIB);
+        mount.settle();
+        assert!(foreign > 1900 || free(&mount) >= 100 * MIB, "{foreign}");
+        assert!(foreign != 1000 || mount.entries() > before - 1100);
+    }
+    assert_eq!(mount.entries(), 0);
+    assert!(!mount.room.admits(1));
+    assert_eq!(mount.room.stats().refused, 1);
+    // And the cache takes it again when it is free.
+    mount.storage.occupy(0);
+    mount.epoch(0..10);
+    mount.epoch(0..10);
+    assert!(mount.entries() >= 9);
+}
+
+#[test]
+fn open_files_do_not_have_the_whole_cache_removed() {
+    let mut mount = Mount::new(None, 2000 * MIB);
+    mount.epoch(0..1850);
+    let open: Vec<_> = mount
+        .storage
+        .names()
+        .into_iter()
+        .map(|name| mount.storage.open(name, FileKind::Data).unwrap())
+        .collect();
+    let before = mount.entries();
+    mount.storage.occupy(100 * MIB);
+    mount.settle();
+    let removed = before - mount.entries();
+    assert!((50..100).contains(&removed), "{removed}");
+    drop(open);
+}
+
+#[test]
+fn a_lost_or_wrong_estimate_is_corrected() {
+    let mut mount = Mount::of_entries(ENTRIES);
+    mount.epoch(0..500);
+    let known = |mount: &Mount| (mount.room.stats().entries, mount.room.stats().bytes);
+    assert_eq!(known(&mount), (500, 500 * ENTRY));
+    let set = |mount: &Mount, bytes, entries| {
+        let wrong = |usage: &mut crate::cache::storage::Usage| {
+            usage.remove(u64::MAX, u64::MAX);
+            usage.store(bytes, entries, SystemTime::UNIX_EPOCH);
+        };
+        mount.storage.update_usage(&mut { wrong }).unwrap();
+    };
+    // Wrong in both directions; each mount begins with what is told, and counts after a while.
+    for wrong in [(0, 0), (900 * ENTRY, 900)] {
+        set(&mount, wrong.0, wrong.1);
+        mount.clock.advance(Duration::from_secs(7 * 60 * 60));
+        let count = mount.storage.list_count();
+        mount.settle();
+        assert_eq!(known(&mount), (500, 500 * ENTRY));
+        assert_eq!(mount.storage.list_count() - count, 256);
+    }
+    // Lost, by a power failure.
+    for seed in 0..20 {
+        let mount = {
+            mount.storage.lose_power(seed);
+            Mount::on(mount.storage.other_process(), mount.clock.clone(), None)
+        };
+        let entries = mount.entries();
+        drop(mount);
+        assert!(entries <= 500);
+    }
+}
+
+#[test]
+fn leftovers_go_and_new_entries_stay() {
+    let mut mount = Mount::of_entries(ENTRIES);
+    let now = mount.clock.wall();
+    let (old, new) = (
+        now - Duration::from_secs(601),
+        now - Duration::from_secs(599),
+    );
+    let storage = &mount.storage;
+    storage.claim(name(1), FileKind::Data, ENTRY, (old, old));
+    storage.claim(name(2), FileKind::Index, 4096, (old, old));
+    storage.claim(name(3), FileKind::Data, ENTRY, (new, new));
+    mount.claim(4, old);
+    mount.clock.advance(Duration::from_secs(7 * 60 * 60));
+    // Not ten minutes old when it is counted.
+    let now = mount.clock.wall();
+    mount
+        .storage
+        .claim(name(5), FileKind::Data, ENTRY, (now, now));
+    mount.settle();
+    let mut left = mount.storage.names();
+    left.sort_unstable();
+    let mut expected = vec![name(4), name(5)];
+    expected.sort_unstable();
+    assert_eq!(left, expected);
+}
+
+#[test]
+fn one_process_evicts_at_a_time() {
+    let mut mount = Mount::of_entries(100);
+    mount.epoch(0..99);
+    let other = mount.storage.other_process();
+    let right = other.lock_eviction().unwrap().unwrap();
+    let before = mount.entries();
+    mount.epoch(1000..1200);
+    assert!(mount.entries() <= 100, "nothing is stored without room");
+    assert!(mount.entries() >= before, "and nothing is evicted");
+    drop(right);
+    mount.epoch(1200..1300);
+    assert!(mount.room.stats().evicted > 0);
+}
+
+#[test]
+fn failures_of_the_disk_end_no_store_and_no_thread() {
+    use DiskOperation::{List, Remove, Space, Usage};
+    for operation in [List, Remove, Space, Usage] {
+        let mut mount = Mount::of_entries(100);
+        mount.epoch(0..99);
+        mount.storage.fail(operation, io::ErrorKind::Other);
+        mount.epoch(100..300);
+        assert!(mount.storage.allocated() <= 100 * ENTRY, "{operation:?}");
+        mount.storage.repair();
+        mount.clock.advance(Duration::from_secs(100));
+        mount.settle();
+        mount.epoch(300..400);
+        assert!(mount.storage.allocated() <= 100 * ENTRY, "{operation:?}");
+        assert!(mount.entries() >= 60, "{operation:?}: {}", mount.entries());
+    }
+}
+
+#[test]
+fn a_process_may_be_killed_at_every_step_of_eviction() {
+    for step in 0.. {
+        let mut mount = Mount::of_entries(40);
+        mount.epoch(0..39);
+        let before = mount.storage.change_count();
+        mount.storage.fault_at(step, DiskFault::Kill(0));
+        for object in 100..115 {
+            mount.clock.advance(Duration::from_secs(3));
+            if mount.room.admits(ENTRY) {
+                mount.claim(object, mount.clock.wall());
+            }
+            mount.settle();
+        }
+        if mount.storage.change_count() <= before + step {
+            assert!(step > 40, "{step} steps in all");
+            break;
+        }
+        let storage = mount.storage.other_process();
+        let clock = mount.clock.clone();
+        drop(mount);
+        clock.advance(Duration::from_secs(7 * 60 * 60));
+        let mut mount = Mount::on(storage, clock, Some(40 * ENTRY));
+        mount.epoch(1000..1080);
+        assert!(mount.storage.allocated() <= 41 * ENTRY, "step {step}");
+        assert!(mount.entries() >= 25, "step {step}: {}", mount.entries());
+    }
+}
+
+#[test]
+fn a_mount_waits_for_no_listing_and_its_thread_ends_with_it() {
+    let clock = Clock::monotonic();
+    let storage = SimulatedStorage::new(100 * GIB, &clock);
+    storage.hold(DiskOperation::List);
+    let limits = RoomLimits {
+        bytes_max: Some(GIB),
+        ..RoomLimits::default()
+    };
+    let shared: Arc<dyn crate::cache::storage::Storage> = Arc::new(storage.clone());
+    let room = Room::start(Arc::clone(&shared), limits, clock);
+    assert!(room.admits(MIB));
+    storage.when_waiting(1);
+    assert!(room.admits(MIB), "while the entries are being counted");
+    drop(room);
+    storage.repair();
+    while Arc::strong_count(&shared) > 1 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_thread_grants_what_is_left_and_evicts() {
+    let clock = Clock::monotonic();
+    let storage = SimulatedStorage::new(100 * GIB, &clock);
+    let limits = RoomLimits {
+        bytes_max: Some(100 * ENTRY),
+        ..RoomLimits::default()
+    };
+    let room = Room::start(Arc::new(storage.clone()), limits, clock.clone());
+    let mut stored = 0;
+    while room.stats().evicted < 100 {
+        if room.admits(ENTRY) {
+            let now = clock.wall();
+            storage.claim(name(stored), FileKind::Data, ENTRY - 4096, (now, now));
+            storage.claim(name(stored), FileKind::Index, 4096, (now, now));
+            stored += 1;
+        }
+        assert!(storage.allocated() <= 100 * ENTRY);
+    }
+    assert!(stored >= 100);
+}
