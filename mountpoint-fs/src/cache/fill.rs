@@ -147,7 +147,9 @@ impl ObjectFill {
     }
 
     async fn store_patiently(&self, range: Range<u64>, slices: Slices) -> Result<(), FillError> {
-        for _ in 0..ATTEMPTS {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             // It is never closed.
             let turn = self.turn.acquire().await;
             let (entry, range, slices) = (Arc::clone(&self.entry), range.clone(), slices.clone());
@@ -158,7 +160,13 @@ impl ObjectFill {
             drop(turn);
             match stored {
                 Ok(StoreOutcome::Stored) => return Ok(()),
-                Ok(StoreOutcome::NoRoom | StoreOutcome::BeingMade) => {}
+                Ok(StoreOutcome::NoRoom) if attempt < ROOM_ATTEMPTS => {}
+                Ok(StoreOutcome::BeingMade) if attempt < MAKING_ATTEMPTS => {}
+                Ok(StoreOutcome::NoRoom) => return Err(FillError::NoRoom),
+                Ok(StoreOutcome::BeingMade) => {
+                    let reason = "another process has made a file and does not go on";
+                    return Err(FillError::Disk(reason.to_owned()));
+                }
                 Err(error) => {
                     return Err(match error.kind() {
                         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -170,7 +178,6 @@ impl ObjectFill {
             }
             tokio::time::sleep(ATTEMPT_WAIT).await;
         }
-        Err(FillError::NoRoom)
     }
 
     /// Notes that all bytes are there, and looks for an object that was whole before.
@@ -197,10 +204,12 @@ impl ObjectFill {
     }
 }
 
-/// Attempts to store bytes while others are evicted for them, or while another process makes the
-/// files. With [`ATTEMPT_WAIT`] more than the time after which files that are being made count as
-/// damaged.
-const ATTEMPTS: u32 = 60;
+/// Attempts to store bytes while entries are evicted for them.
+const ROOM_ATTEMPTS: u32 = 15;
+
+/// Attempts to store bytes while another process makes the files. With [`ATTEMPT_WAIT`] more than
+/// the time after which they count as damaged.
+const MAKING_ATTEMPTS: u32 = 60;
 
 /// Time between two attempts.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
