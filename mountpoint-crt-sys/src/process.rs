@@ -40,8 +40,8 @@ pub fn take_inherited_fd(fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has the calling thread give way to others, on the processor and, where the kernel's scheduler has
-/// priorities, on the disk.
+/// Has the calling thread give way to others, on the processor and, where the kernel's scheduler
+/// has priorities, on the disk.
 pub fn give_way() {
     // SAFETY: sets a number of the calling thread, which is what process 0 means to Linux.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOW_PRIORITY) };
@@ -82,11 +82,11 @@ mod tests {
             fields.split_whitespace().nth(16).unwrap().parse().unwrap()
         };
         let before: i32 = nice();
-        let there = std::thread::spawn(move || {
+        let there = std::thread::Builder::new().spawn(move || {
             give_way();
             nice()
         });
-        assert_eq!(there.join().unwrap(), LOW_PRIORITY);
+        assert_eq!(there.unwrap().join().unwrap(), LOW_PRIORITY);
         assert_eq!(nice(), before);
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`],
 //! [`cache_command`], [`warmer`]) → process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
-//! ([`fs`]) → names ([`namespace`]) and open
-//! files ([`handle`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`], [`index`],
-//! `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
+//! ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`],
+//! [`mutate`]) → resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`],
+//! [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cache;
 pub mod cache_command;

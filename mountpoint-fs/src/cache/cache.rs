@@ -18,6 +18,7 @@ use super::disk::Disk;
 use super::entry::{Entry, Place};
 use super::eviction::Room;
 use super::identity::{CachedVersion, StoreId};
+use super::open_entries::OpenEntries;
 use super::statistics::{CacheStats, add};
 use super::storage::Storage;
 use super::work::{DiskReaders, Filler};
@@ -29,6 +30,7 @@ use crate::sync::Mutex;
 pub struct Cache {
     store: StoreId,
     disk: Arc<Disk>,
+    entries: OpenEntries,
     readers: DiskReaders,
     filler: Filler,
     /// Compares whole entries with their checksums, one after the other.
@@ -81,6 +83,7 @@ impl Cache {
         Ok(Arc::new(Self {
             store,
             disk: Disk::new(storage, room, clock, boot),
+            entries: OpenEntries::default(),
             readers,
             filler: Filler::start(fill_bytes_max)?,
             comparer,
@@ -113,7 +116,7 @@ impl Cache {
         let version = self.version(key, etag, size);
         let name = version.name();
         let new = || Arc::new(Entry::new(version, name, Arc::clone(&self.disk)));
-        self.disk.open(name, new)
+        self.entries.open(name, new)
     }
 
     /// Runs `job` soon, on a thread that may wait for the disk.
@@ -260,7 +263,7 @@ impl LocalFiles for Cache {
     /// The file of an entry that is open, if all bytes are there and were compared since the
     /// machine's boot. If they are there and were not, that is done in the background now.
     fn whole(&self, key: &Key, etag: &ETag, size: u64) -> Option<Arc<File>> {
-        let entry = self.disk.find(self.version(key, etag, size).name())?;
+        let entry = self.entries.find(self.version(key, etag, size).name())?;
         let file = entry.whole_file();
         if file.is_none() && entry.needs_comparing() && entry.begin_comparing() {
             self.comparer.run(move || entry.compare_all());
@@ -274,12 +277,13 @@ impl fmt::Debug for Cache {
         f.debug_struct("Cache")
             .field("disk", &self.disk)
             .field("stats", &self.stats())
+            .field("room", &self.disk.room.stats())
             .finish_non_exhaustive()
     }
 }
 
-/// Threads that read the disk. An NVMe disk needs a queue of that depth for its full number of small
-/// reads; they sleep otherwise.
+/// Threads that read the disk. An NVMe disk needs a queue of that depth for its full number of
+/// small reads; they sleep otherwise.
 const READ_THREADS: usize = 16;
 
 /// Time for reading an index, after which an open goes on without it.

@@ -1,18 +1,15 @@
-//! What all entries of a cache share: the disk, its room, the counts, and who is open.
+//! What all entries of a cache share: the disk, its room, the counts.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-use super::entry::Entry;
 use super::eviction::Room;
 use super::statistics::CacheCounters;
-use super::storage::{EntryName, FileStatus, Storage};
+use super::storage::{FileStatus, Storage};
 use crate::clock::Clock;
-use crate::sync::Mutex;
 
 /// What the entries of one cache share.
 pub(super) struct Disk {
@@ -22,8 +19,6 @@ pub(super) struct Disk {
     pub(super) clock: Clock,
     /// Names the boot of the machine: bytes that were compared since then are right.
     boot: String,
-    /// Open entries by name. A leaf.
-    open: Mutex<HashMap<EntryName, Weak<Entry>>>,
 }
 
 impl Disk {
@@ -39,40 +34,7 @@ impl Disk {
             counters: CacheCounters::default(),
             clock,
             boot,
-            open: Mutex::default(),
         })
-    }
-
-    /// The open entry `name`; if there is none, `new` makes it.
-    pub(super) fn open(
-        &self,
-        name: EntryName,
-        new: impl FnOnce() -> Arc<Entry>,
-    ) -> (Arc<Entry>, bool) {
-        let mut open = self.open.lock();
-        // Nothing is dropped while the lock is held: an entry takes it at its end.
-        if let Some(entry) = open.get(&name).and_then(Weak::upgrade) {
-            return (entry, false);
-        }
-        let entry = new();
-        open.insert(name, Arc::downgrade(&entry));
-        (entry, true)
-    }
-
-    /// The open entry `name`.
-    pub(super) fn find(&self, name: EntryName) -> Option<Arc<Entry>> {
-        self.open.lock().get(&name).and_then(Weak::upgrade)
-    }
-
-    /// An entry of that name was closed; another one may have been opened since.
-    pub(super) fn closed(&self, name: EntryName) {
-        let mut open = self.open.lock();
-        if open
-            .get(&name)
-            .is_some_and(|entry| entry.strong_count() == 0)
-        {
-            open.remove(&name);
-        }
     }
 
     /// Names this boot and the state of a data file.

@@ -2,8 +2,9 @@
 //!
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
 //! of the ranges that are there, with checksums. `storage` is the disk behind a trait, `eviction`
-//! keeps to the room there is, `work` has the threads. `fill` is for those who fill it on purpose. Nothing here is ever flushed or trusted: what
-//! does not have its checksum is a miss. doc/internals/cache.md has the format and the policies.
+//! keeps to the room there is, `work` has the threads. `fill` is for whoever fills a cache on
+//! purpose. Nothing here is ever flushed or trusted: what does not have its checksum is a miss.
+//! doc/internals/cache.md has the format and the policies.
 
 #[expect(
     clippy::module_inception,
@@ -19,6 +20,7 @@ mod identity;
 mod index;
 pub(crate) mod maintenance;
 mod open;
+mod open_entries;
 mod statistics;
 mod storage;
 mod work;

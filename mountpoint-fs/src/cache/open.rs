@@ -55,6 +55,6 @@ fn boot_id() -> String {
 /// What waits to be stored is at most this share of the memory for reads.
 const FILL_MEMORY_SHARE: u64 = 8;
 
-/// Most bytes that wait to be stored: 25 ms of a disk that writes 2.5 GB/s. More only delays what is
-/// dropped where the disk is slower than S3, and is memory that readers lack.
+/// Most bytes that wait to be stored: 25 ms of a disk that writes 2.5 GB/s. More only delays what
+/// is dropped where the disk is slower than S3, and is memory that readers lack.
 const FILL_BYTES_MAX: u64 = 64 << 20;

@@ -32,6 +32,7 @@ pub(super) struct CacheCounters {
     damaged: AtomicU64,
     errors: AtomicU64,
     has_logged: AtomicBool,
+    has_logged_room: AtomicBool,
 }
 
 impl CacheCounters {
@@ -57,6 +58,15 @@ impl CacheCounters {
         } else {
             tracing::warn!(
                 "the cache cannot {what}: {error}; reads go to S3 instead, further failures are logged with --debug"
+            );
+        }
+    }
+
+    /// An empty cache may keep nothing. Logged once.
+    pub(super) fn found_no_room(&self) {
+        if !self.has_logged_room.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the cache keeps nothing: its disk has less than 5 % free, or --max-cache-size is too small for what is read"
             );
         }
     }

@@ -29,7 +29,9 @@ const WHOLE: Range<u64> = 0..SIZE;
 
 /// The bytes of the object.
 fn content(range: Range<u64>) -> Vec<u8> {
-    range.map(|at| (at % 251) as u8 ^ (at >> 8) as u8).collect()
+    range
+        .map(|at| u8::try_from(at % 251).unwrap() ^ u8::try_from(at >> 8 & 0xff).unwrap())
+        .collect()
 }
 
 fn slices(range: Range<u64>) -> Slices {
@@ -220,17 +222,19 @@ fn each_flipped_byte_of_the_data_is_noticed() {
 }
 
 #[test]
-fn a_kill_at_any_step_leaves_a_miss_or_what_is_right() {
-    for killed_at in 0.. {
-        for bytes in [0, 1, 30, 4096] {
+fn a_fault_at_any_step_leaves_a_miss_or_what_is_right() {
+    let kills = [0, 1, 30, 4096].map(DiskFault::Kill);
+    let others = [DiskFault::Tear(30), DiskFault::Fail(ErrorKind::Other)];
+    for step in 0.. {
+        for fault in kills.into_iter().chain(others) {
             let storage = storage();
             let victim = storage.other_process();
             let entry = Process::new(&victim).entry();
             entry.store(&(0..70 * KIB), &slices(0..70 * KIB));
             let before = victim.change_count();
-            victim.fault_at(killed_at, DiskFault::Kill(bytes));
+            victim.fault_at(step, fault);
             entry.store(&WHOLE, &slices(WHOLE));
-            let is_over = victim.change_count() - before <= killed_at;
+            let is_over = victim.change_count() - before <= step;
             let next = Process::new(&storage).entry();
             read(&next, WHOLE);
             next.store(&WHOLE, &slices(WHOLE));

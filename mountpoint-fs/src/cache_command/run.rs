@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use super::arguments::{CacheArguments, CachePlace, CacheTask};
 use super::report::{Damage, EntryRow, Removal, Statistics, Verified, print, progress, text_of};
 use crate::cache::ListedEntry;
-use crate::cache::maintenance::{KeptCache, RemovedEntries, Verdict, last_use};
+use crate::cache::maintenance::{EntryCheck, KeptCache, RemovedEntries, last_use};
 use crate::clock::Clock;
 use crate::mount::safe_line;
 
@@ -113,7 +113,7 @@ fn list(caches: &[KeptCache], is_json: bool) -> io::Result<()> {
         for entries in cache.shards() {
             for entry in entries? {
                 // What is damaged is a miss, and `verify` names it.
-                if let Verdict::Right(found) = cache.describe(&entry)? {
+                if let EntryCheck::Right(found) = cache.describe(&entry)? {
                     let (name, used) = (entry.name.to_string(), last_use(&entry));
                     let row = EntryRow::new(name, found, entry.bytes, used);
                     print(&row, is_json)?;
@@ -148,12 +148,12 @@ fn verify_one(cache: &KeptCache, entry: &ListedEntry, report: &mut Verified, bar
     });
     report.bytes += compared;
     let reason = match verdict {
-        Ok(Verdict::Right(_)) => {
+        Ok(EntryCheck::Right(_)) => {
             report.right += 1;
             return;
         }
-        Ok(Verdict::Absent) => return,
-        Ok(Verdict::Damaged(reason)) => reason.to_owned(),
+        Ok(EntryCheck::Absent) => return,
+        Ok(EntryCheck::Damaged(reason)) => reason.to_owned(),
         Err(error) => error.to_string(),
     };
     match cache.remove([entry]) {

@@ -27,9 +27,9 @@ pub const SHUTDOWN_ABORT: Duration = Duration::from_secs(2);
 
 /// How long an unmount after a signal continues to store files that were closed.
 ///
-/// With [`UPLOAD_ABORT`], [`CACHE_DRAIN`], [`SHUTDOWN_RUNTIME`] and 5 s for the client's threads, the
-/// process ends within 25 s, whatever S3 does: Kubernetes kills it after 30. Longer uploads need an unmount
-/// instead of a signal, see [`UPLOAD_DRAIN`].
+/// With [`UPLOAD_ABORT`], [`CACHE_DRAIN`], [`SHUTDOWN_RUNTIME`] and 5 s for the client's threads,
+/// the process ends within 25 s, whatever S3 does: Kubernetes kills it after 30. Longer uploads
+/// need an unmount instead of a signal, see [`UPLOAD_DRAIN`].
 pub const SIGNAL_DRAIN: Duration = Duration::from_secs(15);
 
 /// How long the process waits at its end for requests that are still in flight.

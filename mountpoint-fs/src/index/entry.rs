@@ -1,7 +1,7 @@
 //! One object of an index, and the bytes of several in a block.
 //!
-//! Pure. Keys are front-coded: of each one, what it shares with the key before it is a number. In
-//! the rest, runs of hexadecimal digits take half a byte each.
+//! Pure. Keys are front-coded: of each one, what it shares at its beginning and at its end with
+//! the key before it are numbers. In the rest, runs of hexadecimal digits take half a byte each.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -72,10 +72,16 @@ impl BlockEncoder {
         }
         let pairs = self.last.iter().zip(key);
         let shared = pairs.take_while(|(before, now)| before == now).count();
+        let pairs = self.last[shared..]
+            .iter()
+            .rev()
+            .zip(key[shared..].iter().rev());
+        let ending = pairs.take_while(|(before, now)| before == now).count();
         put_number(&mut self.bytes, shared as u64);
-        put_bytes(&mut self.bytes, &pack_hex(&key[shared..]));
-        self.last.truncate(shared);
-        self.last.extend_from_slice(&key[shared..]);
+        put_number(&mut self.bytes, ending as u64);
+        put_bytes(&mut self.bytes, &pack_hex(&key[shared..key.len() - ending]));
+        self.last.clear();
+        self.last.extend_from_slice(key);
         put_number(&mut self.bytes, entry.size);
         let later = entry.mtime.wrapping_sub(self.mtime);
         put_number(&mut self.bytes, zigzag(later));
@@ -121,6 +127,8 @@ pub(super) struct BlockDecoder {
     /// Where the next entry begins.
     at: usize,
     key: Vec<u8>,
+    /// What the key shares at its end with the one before.
+    ending: Vec<u8>,
     size: u64,
     mtime: i64,
     /// What follows the time, and where its ETag is.
@@ -145,12 +153,15 @@ impl BlockDecoder {
             return Ok(false);
         }
         let shared = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        let ending = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         let rest = coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
-        if shared > self.key.len() {
-            return Err(IMPOSSIBLE_KEY);
-        }
+        let behind = self.key.get(shared..).ok_or(IMPOSSIBLE_KEY)?;
+        let ending_at = behind.len().checked_sub(ending).ok_or(IMPOSSIBLE_KEY)?;
+        self.ending.clear();
+        self.ending.extend_from_slice(&behind[ending_at..]);
         self.key.truncate(shared);
         unpack_hex(rest, &mut self.key).ok_or(IMPOSSIBLE_KEY)?;
+        self.key.extend_from_slice(&self.ending);
         if self.key.len() > Key::LEN_MAX {
             return Err(IMPOSSIBLE_KEY);
         }

@@ -93,7 +93,7 @@ fn names_of_hashes_take_half_a_byte_a_digit() {
     let found: BTreeSet<&String> = found.iter().map(|entry| &entry.key).collect();
     assert_eq!(found, keys.iter().collect());
     let bytes = std::fs::metadata(&path).unwrap().len();
-    assert!(bytes < 5_000 * 48, "{bytes} bytes");
+    assert!(bytes < 5_000 * 46, "{bytes} bytes");
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn keys_of_many_blocks_are_found() {
         .collect();
     write(&path, &entries, 1 << 20);
     let bytes = std::fs::metadata(&path).unwrap().len();
-    assert!(bytes < 50_000 * 35, "{bytes} bytes");
+    assert!(bytes < 50_000 * 32, "{bytes} bytes");
     let index = IndexFile::open(&path).unwrap();
     for number in (0..50_000).step_by(7) {
         let found = index

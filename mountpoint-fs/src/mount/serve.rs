@@ -84,15 +84,13 @@ impl MountedBucket {
             config: cache,
             store: store_id(&config.client),
         });
-        let mounted = Self::with_cache(
-            client,
-            runtime,
-            target,
+        let parts = MountParts {
             cache,
-            &config.fs,
-            &config.access,
-            config.fuse,
-        )?;
+            fs: &config.fs,
+            access: &config.access,
+            tuning: config.fuse,
+        };
+        let mounted = Self::with(client, runtime, target, parts)?;
         mounted.fs.learn(&first_keys);
         Ok(mounted)
     }
@@ -109,19 +107,27 @@ impl MountedBucket {
         access: &MountOptions,
         tuning: FuseTuning,
     ) -> Result<Self, StartError> {
-        Self::with_cache(client, runtime, target, None, fs, access, tuning)
+        let parts = MountParts {
+            cache: None,
+            fs,
+            access,
+            tuning,
+        };
+        Self::with(client, runtime, target, parts)
     }
 
-    /// Mounts the bucket of an existing client, and keeps what is read in a cache.
-    fn with_cache(
+    fn with(
         client: Arc<dyn ObjectClient>,
         runtime: Runtime,
         target: MountTarget,
-        cache: Option<CacheSource<'_>>,
-        fs: &FsConfig,
-        access: &MountOptions,
-        tuning: FuseTuning,
+        parts: MountParts<'_>,
     ) -> Result<Self, StartError> {
+        let MountParts {
+            cache,
+            fs,
+            access,
+            tuning,
+        } = parts;
         // Before the mount exists, so that no signal can leave it behind.
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
@@ -276,11 +282,19 @@ impl MountedBucket {
         drop((session, fs));
         if let Some(cache) = cache {
             cache.drain(limits::CACHE_DRAIN);
-            tracing::debug!(stats = ?cache.stats(), "cache");
+            tracing::debug!("{cache:?}");
             cache.close();
         }
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
     }
+}
+
+/// What a mount is made of, besides its client.
+struct MountParts<'a> {
+    cache: Option<CacheSource<'a>>,
+    fs: &'a FsConfig,
+    access: &'a MountOptions,
+    tuning: FuseTuning,
 }
 
 /// A cache that is to be opened.

@@ -50,14 +50,22 @@ pub enum Proof {
 pub(super) struct Opening {
     /// Whether reads go past the kernel's page cache.
     pub(super) is_direct: bool,
-    /// Whether it was opened before: the kernel may have its pages.
-    pub(super) was_opened: bool,
-    /// Whether its bytes may be on a local disk.
-    pub(super) has_cache: bool,
+    /// Where its bytes may be already.
+    pub(super) held: HeldBytes,
     /// Whether its attributes are valid and such are trusted.
     pub(super) is_trusted: bool,
     /// Bytes that can be fetched: none of an archived object.
     pub(super) size: u64,
+}
+
+/// Where the bytes of a file may be already, so that they need not be fetched for a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldBytes {
+    Nowhere,
+    /// The file was opened before: the kernel may have its pages.
+    InPages,
+    /// There is a cache on a disk.
+    OnDisk,
 }
 
 /// How it is found out whether a version is the newest.
@@ -73,16 +81,19 @@ impl Opening {
     pub(super) fn how_to_prove(self) -> HowToProve {
         let Self {
             is_direct,
-            was_opened,
-            has_cache,
+            held,
             is_trusted,
             size,
         } = self;
         if is_trusted && !is_direct {
             return HowToProve::Trust;
         }
-        let has_bytes = was_opened && !is_direct || has_cache;
-        if !has_bytes && (1..=OPEN_FETCH_MAX).contains(&size) {
+        let may_fetch = match held {
+            HeldBytes::Nowhere => true,
+            HeldBytes::InPages => is_direct,
+            HeldBytes::OnDisk => false,
+        };
+        if may_fetch && (1..=OPEN_FETCH_MAX).contains(&size) {
             HowToProve::Fetch
         } else {
             HowToProve::Head
@@ -99,8 +110,7 @@ mod tests {
         use HowToProve::{Fetch, Head, Trust};
         let plain = Opening {
             is_direct: false,
-            was_opened: false,
-            has_cache: false,
+            held: HeldBytes::Nowhere,
             is_trusted: false,
             size: 1,
         };
@@ -113,11 +123,11 @@ mod tests {
             ..opening
         };
         let known = |opening| Opening {
-            was_opened: true,
+            held: HeldBytes::InPages,
             ..opening
         };
         let cached = |opening| Opening {
-            has_cache: true,
+            held: HeldBytes::OnDisk,
             ..opening
         };
         let sized = |size| Opening { size, ..plain };

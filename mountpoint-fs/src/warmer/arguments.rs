@@ -113,7 +113,12 @@ impl WarmArguments {
     /// A text for the user, if there are two prefixes for one source.
     pub(super) fn paths(&self) -> Result<Vec<String>, String> {
         let mut paths: Vec<String> = self.sources.iter().map(|it| it.path.clone()).collect();
-        if let Some(flag) = self.bucket_flags.prefix.as_deref().filter(|it| *it != "") {
+        if let Some(flag) = self
+            .bucket_flags
+            .prefix
+            .as_deref()
+            .filter(|it| !it.is_empty())
+        {
             if paths.iter().any(|path| !path.is_empty()) {
                 return Err(
                     "give the prefix either by --prefix or behind the bucket, not by both"

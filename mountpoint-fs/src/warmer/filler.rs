@@ -211,7 +211,8 @@ impl Filler {
             };
             parts.spawn(Arc::clone(self).fetch(part));
             while let Some(ended) = parts.try_join_next() {
-                outcome = outcome.and(part_outcome(ended, missing));
+                let ended = part_outcome(ended, missing);
+                outcome = outcome.and(ended);
             }
             if outcome.is_err() {
                 break;
@@ -219,7 +220,8 @@ impl Filler {
         }
         drop(permit);
         while let Some(ended) = parts.join_next().await {
-            outcome = outcome.and(part_outcome(ended, missing));
+            let ended = part_outcome(ended, missing);
+            outcome = outcome.and(ended);
         }
         outcome
     }

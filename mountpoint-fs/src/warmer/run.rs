@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mountpoint_client::ObjectClient;
+use mountpoint_client::crt_client::CrtClientOptions;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -17,7 +19,7 @@ use super::patterns::Patterns;
 use super::progress::Progress;
 use super::sources::{Finder, Sources};
 use super::tally::{Summary, add};
-use crate::cache::{Cache, CacheFill, FillError};
+use crate::cache::{Cache, CacheFill, FillError, StoreId};
 use crate::clock::Clock;
 use crate::config::limits;
 use crate::mount::{
@@ -66,16 +68,10 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 /// # Errors
 /// A text for the user: nothing was fetched.
 fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal ends the process at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| format!("cannot take signals: {error}"))?;
-    }
+    let stop = stop_flag()?;
     let paths = arguments.paths()?;
     let environment = Environment::read()?;
-    let mut options = client_options(
+    let options = client_options(
         arguments.bucket()?,
         &arguments.bucket_flags,
         &arguments.credentials,
@@ -91,37 +87,9 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
     let clock = Clock::monotonic();
     // A mount with these flags has the same store; what is learned from here on changes nothing.
     let store = store_id(&options);
-    let config = arguments
-        .cache_flags()
-        .config(environment.cache_key.clone(), true)
-        .ok_or("--max-cache-size 0 keeps nothing")?;
-    let cache = Cache::open(&config, store, limits.memory_max, &|_| false, clock.clone())
-        .map_err(|error| format!("--cache: {error}"))?;
-    let mut index = None;
-    if let Some(path) = &arguments.index {
-        for prefix in &paths {
-            index = Some(open_index(path, prefix, &mut options).map_err(|it| it.to_string())?);
-        }
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(RUNTIME_THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let time_max = environment
-        .start_timeout
-        .map_or(limits::START_TIMEOUT, Duration::from_secs);
-    let connected = connect(&runtime, &options, &paths[0], index.as_ref(), time_max);
-    let Connected { client, .. } = match connected {
-        Ok(connected) => connected,
-        Err(error) => {
-            // A name lookup may still run.
-            runtime.shutdown_background();
-            return Err(error.to_string());
-        }
-    };
+    let cache = open_cache(arguments, &environment, store, limits.memory_max, &clock)?;
+    let (runtime, client) = connect_to_bucket(arguments, options, &paths, &environment)?;
     let progress = Arc::new(Progress::begin());
-    let cache = CacheFill::new(cache, config.bytes_max);
     let filler = Filler::new(
         Arc::clone(&client),
         Arc::clone(&cache),
@@ -166,6 +134,66 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
     Ok(summary)
 }
 
+/// A flag that a signal sets. The second signal ends the process at once.
+fn stop_flag() -> Result<Arc<AtomicBool>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| format!("cannot take signals: {error}"))?;
+    }
+    Ok(stop)
+}
+
+/// The cache of a mount with the same flags.
+fn open_cache(
+    arguments: &WarmArguments,
+    environment: &Environment,
+    store: StoreId,
+    memory_max: u64,
+    clock: &Clock,
+) -> Result<Arc<CacheFill>, String> {
+    let config = arguments
+        .cache_flags()
+        .config(environment.cache_key.clone(), true)
+        .ok_or("--max-cache-size 0 keeps nothing")?;
+    let cache = Cache::open(&config, store, memory_max, &|_| false, clock.clone())
+        .map_err(|error| format!("--cache: {error}"))?;
+    Ok(CacheFill::new(cache, config.bytes_max))
+}
+
+/// A client of the bucket, whose names come from the index if there is one, and its runtime.
+fn connect_to_bucket(
+    arguments: &WarmArguments,
+    mut options: CrtClientOptions,
+    paths: &[String],
+    environment: &Environment,
+) -> Result<(Runtime, Arc<dyn ObjectClient>), String> {
+    let mut index = None;
+    if let Some(path) = &arguments.index {
+        for prefix in paths {
+            index = Some(open_index(path, prefix, &mut options).map_err(|it| it.to_string())?);
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(RUNTIME_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let time_max = environment
+        .start_timeout
+        .map_or(limits::START_TIMEOUT, Duration::from_secs);
+    let connected = connect(&runtime, &options, &paths[0], index.as_ref(), time_max);
+    match connected {
+        Ok(Connected { client, .. }) => Ok((runtime, client)),
+        Err(error) => {
+            // A name lookup may still run.
+            runtime.shutdown_background();
+            Err(error.to_string())
+        }
+    }
+}
+
 /// Shows the progress of `filling` until its end, or for a moment after somebody wants it to
 /// `stop`.
 fn watch(
@@ -187,8 +215,9 @@ fn watch(
         }
         if stop.load(Ordering::Relaxed) {
             filler.end("interrupted");
-            let stopped_at = *stopped_at.get_or_insert(clock.now());
-            if clock.now() > stopped_at + STOP_MAX {
+            let now = clock.now();
+            let stopped_at = *stopped_at.get_or_insert(now);
+            if now > stopped_at + STOP_MAX {
                 return filling.abort();
             }
         }

@@ -109,10 +109,6 @@ impl Entry {
         }
     }
 
-    pub(in crate::cache) fn version(&self) -> &CachedVersion {
-        &self.version
-    }
-
     /// Where the bytes of `range` are.
     pub(in crate::cache) fn place(&self, range: &Range<u64>) -> Place {
         match &*self.state.lock() {
@@ -330,9 +326,13 @@ impl Entry {
     pub(in crate::cache) fn store(&self, range: &Range<u64>, slices: &Slices) {
         match self.store_or_tell(range, slices) {
             Ok(StoreOutcome::Stored) => (),
-            Ok(StoreOutcome::NoRoom | StoreOutcome::BeingMade) => {
+            Ok(StoreOutcome::NoRoom) => {
                 add(&self.disk.counters.dropped, 1);
+                if self.disk.room.stats().entries == 0 {
+                    self.disk.counters.found_no_room();
+                }
             }
+            Ok(StoreOutcome::BeingMade) => add(&self.disk.counters.dropped, 1),
             Err(error) => {
                 add(&self.disk.counters.dropped, 1);
                 self.disk.counters.failed("store bytes", &error);
@@ -653,9 +653,3 @@ fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<
 /// Most bytes that are read before they are compared and shown: a reader at the front of a part
 /// waits for these, not for the whole part.
 const READ_RUN: u64 = 1 << 20;
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.disk.closed(self.name);
-    }
-}

@@ -232,7 +232,8 @@ pub(super) fn is_leftover(entry: &ListedEntry, now: SystemTime) -> bool {
     !entry.is_complete && age.is_ok_and(|age| age > LEFTOVER_AGE)
 }
 
-/// What may go of a sample at once, if more than the sample is there. The other entries are as good.
+/// What may go of a sample at once, if more than the sample is there. The other entries are as
+/// good.
 pub(super) fn part_of(sample: &[ListedEntry], demand: Demand, is_all: bool) -> Demand {
     if is_all {
         return demand;

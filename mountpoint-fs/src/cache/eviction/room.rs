@@ -1,7 +1,8 @@
 //! The thread that watches the room, and what the others ask it.
 //!
 //! What may be stored is granted ahead as credit, so that to ask costs no more than a lock that
-//! nobody holds for long. The thread renews it from what all processes have stored and what the disk has left.
+//! nobody holds for long. The thread renews it from what all processes have stored and what the
+//! disk has left.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -51,6 +52,7 @@ struct Shared {
 
 /// What the storing threads and the room's thread tell each other.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 struct Account {
     /// Bytes that may be stored before the next renewal.
     credit: u64,
@@ -489,7 +491,8 @@ const COUNTED_AT_ONCE: usize = 4096;
 /// After this time the entries are counted again.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// After so many stored bytes the entries are counted again: one in so many of those that are there.
+/// After so many stored bytes the entries are counted again: one in so many of those that are
+/// there.
 const COUNT_STORED_SHARE: u64 = 2;
 
 /// The count is not repeated before so many bytes were stored.

@@ -4,7 +4,7 @@
 //! 0   8   magic "MPCACHE\n"
 //! 8   4   version of the format, little-endian like all numbers
 //! 12  4   length of the body
-//! 16  …   body: endpoint, bucket, encryption, key, ETag, each with its length (4) before it; size (8)
+//! 16  …   body: endpoint, bucket, encryption, key, ETag, each behind its length (4); size (8)
 //! …   4   CRC32C of all before
 //! ```
 

@@ -33,7 +33,7 @@ pub(crate) struct Description {
 
 /// The state of an entry.
 #[derive(Debug)]
-pub(crate) enum Verdict<T> {
+pub(crate) enum EntryCheck<T> {
     Right(T),
     /// It is not there any more, or it is just being made.
     Absent,
@@ -80,11 +80,11 @@ impl KeptCache {
     }
 
     /// What an entry is.
-    pub(crate) fn describe(&self, entry: &ListedEntry) -> io::Result<Verdict<Description>> {
+    pub(crate) fn describe(&self, entry: &ListedEntry) -> io::Result<EntryCheck<Description>> {
         Ok(match inspect(&self.storage, entry.name, &self.clock)? {
-            Inspection::Entry(found) => Verdict::Right(describe(&found)),
-            Inspection::Absent => Verdict::Absent,
-            Inspection::Damaged(what) => Verdict::Damaged(what),
+            Inspection::Entry(found) => EntryCheck::Right(describe(&found)),
+            Inspection::Absent => EntryCheck::Absent,
+            Inspection::Damaged(what) => EntryCheck::Damaged(what),
         })
     }
 
@@ -94,24 +94,24 @@ impl KeptCache {
         &self,
         entry: &ListedEntry,
         progressed: &mut dyn FnMut(u64),
-    ) -> io::Result<Verdict<Description>> {
+    ) -> io::Result<EntryCheck<Description>> {
         for attempt in 1.. {
             let found = match inspect(&self.storage, entry.name, &self.clock)? {
                 Inspection::Entry(found) => found,
-                Inspection::Absent => return Ok(Verdict::Absent),
+                Inspection::Absent => return Ok(EntryCheck::Absent),
                 // A mount may be in the middle of a write to the index.
                 Inspection::Damaged(_) if attempt < ATTEMPTS => {
                     thread::sleep(WRITE_WAIT);
                     continue;
                 }
-                Inspection::Damaged(what) => return Ok(Verdict::Damaged(what)),
+                Inspection::Damaged(what) => return Ok(EntryCheck::Damaged(what)),
             };
             return Ok(match found.compare(progressed)? {
-                None => Verdict::Right(describe(&found)),
-                Some(what) => Verdict::Damaged(what),
+                None => EntryCheck::Right(describe(&found)),
+                Some(what) => EntryCheck::Damaged(what),
             });
         }
-        Ok(Verdict::Absent)
+        Ok(EntryCheck::Absent)
     }
 
     /// Removes entries.

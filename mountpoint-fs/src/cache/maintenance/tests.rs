@@ -39,7 +39,7 @@ impl Place {
     fn put(&self, key: &str) -> CachedVersion {
         let version = version(key);
         let name = version.name();
-        let bytes = [7; CHUNK as usize];
+        let bytes = vec![7; usize::try_from(CHUNK).unwrap()];
         let data = self.storage.create(name, FileKind::Data).unwrap().unwrap();
         data.write_at(&bytes, 0).unwrap();
         let index = self.storage.create(name, FileKind::Index).unwrap().unwrap();
@@ -81,9 +81,9 @@ impl Place {
             .open()
             .verify(&entries[0], &mut |bytes| compared += bytes);
         match verdict {
-            Ok(Verdict::Right(found)) => format!("right {} {compared}", found.bytes),
-            Ok(Verdict::Absent) => "absent".to_owned(),
-            Ok(Verdict::Damaged(reason)) => reason.to_owned(),
+            Ok(EntryCheck::Right(found)) => format!("right {} {compared}", found.bytes),
+            Ok(EntryCheck::Absent) => "absent".to_owned(),
+            Ok(EntryCheck::Damaged(reason)) => reason.to_owned(),
             Err(error) => error.to_string(),
         }
     }
@@ -106,7 +106,7 @@ fn entries_are_described_and_compared() {
     let place = Place::new();
     let version = place.put("a/b");
     let cache = place.open();
-    let Ok(Verdict::Right(found)) = cache.describe(&place.entries()[0]) else {
+    let Ok(EntryCheck::Right(found)) = cache.describe(&place.entries()[0]) else {
         panic!("an entry");
     };
     assert!(found.version.is(&version));
@@ -183,7 +183,7 @@ fn what_is_old_goes_and_what_is_left_fits() {
     assert_eq!(cache.evict_to(7 * each).unwrap(), RemovedEntries::default());
     // While a mount evicts, the command waits for it.
     let right = place.storage.lock_eviction().unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let evicted = scope.spawn(|| cache.evict_to(0));
         drop(right);
         assert_eq!(evicted.join().unwrap().unwrap().entries, 7);

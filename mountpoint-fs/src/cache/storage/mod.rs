@@ -150,8 +150,8 @@ pub(crate) trait StoredFile: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset` of a data file.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Appends all of `bytes` to an index file by one write, so that records of several processes do not mix. After
-    /// an error some of `bytes` may be there.
+    /// Appends all of `bytes` to an index file by one write, so that records of several processes
+    /// do not mix. After an error some of `bytes` may be there.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
     /// Length, occupied bytes, whether the name is still there.

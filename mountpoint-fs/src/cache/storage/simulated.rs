@@ -3,6 +3,7 @@
 //! Several [`SimulatedStorage`]s of one disk are several processes. What a process has written is
 //! there for the others at once; [`SimulatedStorage::lose_power`] loses any of it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -383,15 +384,14 @@ impl SimulatedContent {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (number, place) = (at / BLOCK, usize::try_from(at % BLOCK).unwrap());
-            if !state.blocks.contains_key(&number) {
-                if disk.available() < BLOCK {
-                    break;
+            let block = match state.blocks.entry(number) {
+                Entry::Occupied(block) => block.into_mut(),
+                Entry::Vacant(_) if disk.available() < BLOCK => break,
+                Entry::Vacant(place) => {
+                    self.allocated.fetch_add(BLOCK, Ordering::AcqRel);
+                    place.insert(vec![0; usize::try_from(BLOCK).unwrap()])
                 }
-                self.allocated.fetch_add(BLOCK, Ordering::AcqRel);
-                let block = vec![0; usize::try_from(BLOCK).unwrap()];
-                state.blocks.insert(number, block);
-            }
-            let block = state.blocks.get_mut(&number).unwrap();
+            };
             let len = rest.len().min(block.len() - place);
             block[place..place + len].copy_from_slice(&rest[..len]);
             rest = &rest[len..];

@@ -1,7 +1,8 @@
 //! Threads that read the disk for those who wait.
 //!
-//! Jobs run in the order in which they came. A disk may take long or hang: [`DiskReaders::is_stuck`]
-//! says so, and then nothing more is asked of it. Threads that hang are left behind at the end.
+//! Jobs run in the order in which they came. A disk may take long or hang:
+//! [`DiskReaders::is_stuck`] says so, and then nothing more is asked of it. Threads that hang are
+//! left behind at the end.
 
 use std::fmt;
 use std::sync::Arc;

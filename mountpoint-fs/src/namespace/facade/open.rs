@@ -8,7 +8,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Namespace;
 use crate::namespace::inodes::table::View;
 use crate::namespace::names;
-use crate::namespace::open::{FileOpened, HowToProve, OpenVersion, Opening, Proof};
+use crate::namespace::open::{FileOpened, HeldBytes, HowToProve, OpenVersion, Opening, Proof};
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FsError, InodeNo, StaleName};
@@ -43,8 +43,11 @@ impl Namespace {
         let now = self.now();
         let opening = Opening {
             is_direct,
-            was_opened,
-            has_cache: self.config.has_cache,
+            held: match was_opened {
+                _ if self.config.has_cache => HeldBytes::OnDisk,
+                true => HeldBytes::InPages,
+                false => HeldBytes::Nowhere,
+            },
             is_trusted: self.config.opens_unasked && observed.valid_until > now,
             size: if known.is_archived { 0 } else { known.size },
         };

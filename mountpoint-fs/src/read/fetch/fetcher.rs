@@ -101,7 +101,7 @@ impl Fetcher {
     pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill, sources: Sources) {
         match fetch.cached().cloned() {
             Some(cached) if sources == Sources::All => {
-                self.sender.read_cached(&cached, fetch, fill)
+                self.sender.read_cached(&cached, fetch, fill);
             }
             _ => self.sender.get(fetch, fill),
         }

@@ -182,6 +182,6 @@ impl Hedger {
     }
 }
 
-/// Time that the cache's disk may take for a part, after which S3 is asked as well. Any disk that is
-/// worth a cache needs a tenth.
+/// Time that the cache's disk may take for a part, after which S3 is asked as well. Any disk that
+/// is worth a cache needs a tenth.
 const DISK_LATE: Duration = Duration::from_millis(500);

@@ -1,14 +1,19 @@
 //! Index files: made by `mount-s3 index`, and mounts that take their names from one.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::harness::{BUCKET, Mounted, mount_s3, put, read, server, shell};
+use crate::harness::{
+    BUCKET, Mounted, PATIENCE, mount_s3, put, read, server, shell, wait_for_exit,
+};
 
 /// Runs `mount-s3 index` with the server's address.
 fn make_index(server: &Server, args: &[&str]) -> Output {
@@ -315,6 +320,41 @@ fn an_inventory_makes_the_same_index_without_a_request() {
         synthetic_bytes(2997, 0..2997)
     );
     assert_eq!(questions(&server), 0);
+}
+
+#[test]
+fn a_signal_ends_the_command_and_leaves_no_file() {
+    let server = server();
+    put(&server, "a", "1");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("names.idx");
+    // The first LIST looks at the bucket, the second one waits for ever.
+    let hold = Rule::on(Operation::ListObjectsV2, Fault::Hold);
+    let hold = server.faults().add(Rule { skip: 1, ..hold });
+    let mut command = mount_s3();
+    command.arg("index").arg(BUCKET).arg("-o").arg(&path);
+    command.args(["--endpoint-url", &server.url(), "--force-path-style"]);
+    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+    let log = server.log();
+    let list = Operation::ListObjectsV2;
+    assert!(log.wait_until(list, PATIENCE, |counters| counters.requests == 2));
+    kill(
+        Pid::from_raw(i32::try_from(process.id()).unwrap()),
+        Signal::SIGINT,
+    )
+    .unwrap();
+    let status = wait_for_exit(&mut process, PATIENCE);
+    assert_eq!(status.code(), Some(1));
+    let mut told = String::new();
+    process
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    assert!(told.contains("interrupted; no file was written"), "{told}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    server.faults().remove(hold);
 }
 
 #[test]

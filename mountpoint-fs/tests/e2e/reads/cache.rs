@@ -196,14 +196,14 @@ fn damaged_bytes_are_fetched_again() {
         ("no data", &|data, _| fs::remove_file(data).unwrap()),
         ("the header", &|_, index| flip(index, 20)),
         ("a record", &|_, index| {
-            flip(index, index.metadata().unwrap().len() - 100)
+            flip(index, index.metadata().unwrap().len() - 100);
         }),
         ("the index cut", &|_, index| {
             let file = File::options().write(true).open(index).unwrap();
             file.set_len(index.metadata().unwrap().len() - 7).unwrap();
         }),
         ("another file", &|_, index| {
-            fs::write(index, b"not an index at all").unwrap()
+            fs::write(index, b"not an index at all").unwrap();
         }),
     ];
     for (what, damage) in damages {

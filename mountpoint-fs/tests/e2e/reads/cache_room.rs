@@ -117,11 +117,13 @@ fn a_cache_keeps_to_its_size_and_keeps_what_is_used_again() {
     for number in (10..100).step_by(2) {
         read(&first, number..number + 1);
         read(&second, number + 1..number + 2);
-        assert!(occupied(cache.path()) <= 64 * MIB);
+        let occupied = occupied(cache.path());
+        // Each of several mounts may hold credit that the others do not know of.
+        assert!(occupied <= (64 + 32) * MIB, "{occupied}");
     }
     assert!(first.unmount().success());
     assert!(second.unmount().success());
-    assert!(occupied(cache.path()) <= 64 * MIB);
+    assert!(occupied(cache.path()) <= (64 + 32) * MIB);
     assert!(stored() > 16, "{}", stored());
     server.log().clear();
     let third = mounted(&server, cache.path(), &args);
@@ -151,7 +153,7 @@ fn caches_are_looked_after_while_they_are_used() {
     let cache = TempDir::new().unwrap();
     let at = cache.path();
     fs::write(at.join("of others"), "x").unwrap();
-    put(&server, 0..10);
+    put(&server, 0..20);
     assert_eq!(cache_command(&["stat"], at, 0)[0]["entries"], 0);
     let mounted = mounted(&server, at, &[]);
     read(&mounted, 0..10);
@@ -204,8 +206,8 @@ fn caches_are_looked_after_while_they_are_used() {
     assert!(occupied(&at.join("mount-s3-cache")) <= 10 * MIB + 64 * 1024);
     let removed = &cache_command(&["clear"], at, 0)[0];
     assert!(removed["entries"].as_u64().unwrap() >= 4);
-    // The mount goes on, and stores again.
-    read(&mounted, 0..10);
+    // The mount goes on, and stores again what the page cache does not have.
+    read(&mounted, 0..20);
     wait_until("entries", || !cache_command(&["list"], at, 0).is_empty());
     assert!(mounted.unmount().success());
     cache_command(&["clear"], at, 0);

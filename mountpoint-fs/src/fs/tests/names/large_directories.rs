@@ -9,6 +9,7 @@ use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, RequestId, Ti
 
 use super::*;
 use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
+use crate::namespace::AllKeys;
 
 const DELAY: Duration = Duration::from_millis(50);
 
@@ -64,6 +65,22 @@ impl Virtual {
         }
     }
 
+    /// All keys of the bucket, and the duration. Failed requests are repeated.
+    fn list_all(&mut self) -> (Vec<String>, Duration) {
+        let start = self.mount.clock.now();
+        let client = Arc::clone(&self.mount.bucket);
+        let mut listing = AllKeys::new(client, self.mount.clock.clone(), "");
+        let (mut keys, mut errors) = (Vec::new(), 0);
+        loop {
+            match self.run(listing.next()) {
+                Ok(Some(page)) => keys.extend(page.into_iter().map(|(key, _)| key)),
+                Ok(None) => return (keys, self.mount.clock.now() - start),
+                Err(_) => errors += 1,
+            }
+            assert!(errors < 100, "{listing:?}");
+        }
+    }
+
     /// All names of the root, `batch` at a time, and the duration. Failed reads are repeated.
     fn list(&mut self, batch: usize) -> (Vec<String>, Duration) {
         let start = self.mount.clock.now();
@@ -115,6 +132,47 @@ fn a_large_directory_is_listed_many_times_faster_than_page_by_page() {
     names.sort();
     assert!(names.into_iter().eq(small()), "every name once");
     assert_eq!((took, express.mount.requests()), (DELAY * 7, (0, 7, 0)));
+}
+
+#[test]
+fn all_keys_of_a_bucket_are_listed_several_ranges_at_once() {
+    let pages: u32 = 100;
+    let hash = |n: u32| n.wrapping_mul(0x9E37_79B1);
+    let mut images: Vec<String> = (0..pages * 1000)
+        .map(|n| format!("train/n{:04}/n{:04}_{n:06}.jpg", n / 1300, n / 1300))
+        .collect();
+    let mut hashes: Vec<String> = (0..pages * 1000)
+        .map(|n| format!("d{:02x}/{:08x}", hash(n) >> 24, hash(n)))
+        .collect();
+    // Keys that no directory shows are keys as well.
+    images.extend(["a//b", "a/../c", "train/", "/"].map(str::to_owned));
+    for keys in [&mut images, &mut hashes] {
+        keys.sort();
+        let mut general = Virtual::new(SimOptions::default(), keys.iter().cloned());
+        let (found, took) = general.list_all();
+        assert!(found == *keys, "every key once, in order");
+        let (_, lists, _) = general.mount.requests();
+        println!("{took:?}, {lists} requests");
+        // What comes behind the end of a directory is hard to guess.
+        assert!(took <= DELAY * pages, "{took:?} for {pages} pages");
+        assert!(lists <= 200, "{lists} requests");
+
+        let mut faulty = Virtual::new(SimOptions::default(), keys.iter().cloned());
+        faulty.mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::ListObjectsV2),
+            when: When::Every(7),
+            fault: Fault::Fail(ErrorKind::Transient),
+        });
+        assert!(faulty.list_all().0 == *keys, "every key once, in order");
+    }
+    let options = SimOptions {
+        directory_bucket: true,
+        ..SimOptions::default()
+    };
+    let mut express = Virtual::new(options, images[..6_500].iter().cloned());
+    let mut found = express.list_all().0;
+    found.sort();
+    assert!(found == images[..6_500], "every key once");
 }
 
 #[test]
