@@ -1,10 +1,10 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`],
-//! [`cache_command`]) → process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) →
-//! names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`], [`mutate`]) →
-//! resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`],
-//! [`clock`], [`sync`], [`executor`]).
+//! [`cache_command`], [`warmer`]) → process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
+//! ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`],
+//! [`mutate`]) → resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`],
+//! [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cache;
 pub mod cache_command;
@@ -27,4 +27,5 @@ pub mod operation;
 pub mod read;
 mod store_distance;
 pub mod sync;
+pub mod warmer;
 pub mod write;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use mountpoint_fs::{cache_command, doctor, indexer, mount};
+use mountpoint_fs::{cache_command, doctor, indexer, mount, warmer};
 
 fn main() -> ExitCode {
     mount::run(
@@ -10,5 +10,6 @@ fn main() -> ExitCode {
         doctor::run,
         indexer::run,
         cache_command::run,
+        warmer::run,
     )
 }

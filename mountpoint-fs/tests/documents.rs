@@ -457,7 +457,7 @@ fn results_are_those_that_documents_show() {
 /// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each
 /// other.
 const LAYERS: [&[&str]; 10] = [
-    &["doctor", "indexer", "cache_command"],
+    &["doctor", "indexer", "cache_command", "warmer"],
     &["mount"],
     &["cli", "fuse"],
     &["fs"],

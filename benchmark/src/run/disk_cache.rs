@@ -7,9 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
-use tempfile::TempDir;
 
+use super::cache_folder::cache_folder;
 use super::measure::{Bench, PREPARE_TIME_MAX, Used, measurement};
 use crate::clock::Stopwatch;
 use crate::engine;
@@ -27,18 +26,6 @@ const FILL_READS_MAX: u32 = 8;
 const REST: Duration = Duration::from_secs(1);
 const REST_TIME_MAX: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// An empty folder below `scratch`, on a disk. It is removed with what it holds.
-pub(super) fn folder(scratch: &Path) -> Result<TempDir> {
-    let file_system = statfs(scratch).with_context(|| scratch.display().to_string())?;
-    ensure!(
-        file_system.filesystem_type() != TMPFS_MAGIC,
-        "{} is in memory, and a cache on disk cannot be measured there: let TMPDIR name a folder of a disk",
-        scratch.display()
-    );
-    let folder = tempfile::Builder::new().prefix("disk-").tempdir_in(scratch);
-    folder.with_context(|| scratch.display().to_string())
-}
 
 impl Bench<'_> {
     /// A mount that `workload` can begin on: what comes before it is done, and `cache` is as it
@@ -85,7 +72,7 @@ impl Bench<'_> {
 
     /// The workload on the same files in a folder of the local disk.
     pub(super) fn measure_native(&self, workload: &Workload) -> Result<Measurement> {
-        let folder = folder(self.scratch)?;
+        let folder = cache_folder(self.scratch)?;
         let files = workload.action.files();
         engine::lay_out(folder.path(), files)?;
         self.drop_page_cache()?;

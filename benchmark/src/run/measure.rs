@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use tempfile::TempDir;
 
-use super::disk_cache;
+use super::cache_folder::cache_folder;
 use crate::engine::{self, Outcome, until_ok};
 use crate::limit::Found;
 use crate::process;
@@ -76,7 +76,7 @@ impl Bench<'_> {
             ensure!(status.success(), "{key} could not be put: {status}");
         }
         // Dropped behind the mount that uses it.
-        let cache = workload.cache.map(|_| disk_cache::folder(self.scratch));
+        let cache = workload.cache.map(|_| cache_folder(self.scratch));
         let cache = cache.transpose()?;
         let mounted = self.mount_for(system, workload, cache.as_ref().map(TempDir::path))?;
         engine::prepare(workload.action, self.scratch)?;

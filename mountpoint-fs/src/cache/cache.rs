@@ -96,10 +96,7 @@ impl Cache {
     /// The version `etag` of `key`, which is `size` bytes long. Its index is read in the
     /// background, unless the version is open already.
     pub(crate) fn object(self: &Arc<Self>, key: &Key, etag: &ETag, size: u64) -> CachedObject {
-        let version = self.version(key, etag, size);
-        let name = version.name();
-        let new = || Arc::new(Entry::new(version, name, Arc::clone(&self.disk)));
-        let (entry, is_new) = self.entries.open(name, new);
+        let (entry, is_new) = self.entry(key, etag, size);
         if is_new {
             self.load(&entry);
         }
@@ -107,6 +104,29 @@ impl Cache {
             cache: Arc::clone(self),
             entry,
         }
+    }
+
+    /// The entry of a version, whose index the caller reads.
+    pub(super) fn unread_entry(&self, key: &Key, etag: &ETag, size: u64) -> Arc<Entry> {
+        self.entry(key, etag, size).0
+    }
+
+    /// The entry of a version, and whether it was not open before.
+    fn entry(&self, key: &Key, etag: &ETag, size: u64) -> (Arc<Entry>, bool) {
+        let version = self.version(key, etag, size);
+        let name = version.name();
+        let new = || Arc::new(Entry::new(version, name, Arc::clone(&self.disk)));
+        self.entries.open(name, new)
+    }
+
+    /// Runs `job` soon, on a thread that may wait for the disk.
+    pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.readers.run(job);
+    }
+
+    /// The disk with the entries.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     fn version(&self, key: &Key, etag: &ETag, size: u64) -> CachedVersion {

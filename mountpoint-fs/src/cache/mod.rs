@@ -2,9 +2,9 @@
 //!
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
 //! of the ranges that are there, with checksums. `storage` is the disk behind a trait, `eviction`
-//! keeps to the room there is, `work` has the threads. Nothing here is ever flushed or trusted:
-//! what does not have its checksum is a miss. doc/internals/cache.md has the format and the
-//! policies.
+//! keeps to the room there is, `work` has the threads. `fill` is for whoever fills a cache on
+//! purpose. Nothing here is ever flushed or trusted: what does not have its checksum is a miss.
+//! doc/internals/cache.md has the format and the policies.
 
 #[expect(
     clippy::module_inception,
@@ -15,6 +15,7 @@ mod directory;
 mod disk;
 mod entry;
 mod eviction;
+mod fill;
 mod identity;
 mod index;
 pub(crate) mod maintenance;
@@ -26,6 +27,7 @@ mod work;
 
 pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};
+pub(crate) use fill::{CacheFill, FillError, ObjectFill};
 pub use identity::StoreId;
 pub use statistics::CacheStats;
 pub(crate) use storage::ListedEntry;

@@ -184,6 +184,7 @@ In /etc/fstab, flags are options without their dashes, and '\\' stands before a 
 Helper commands (a bucket of such a name is s3://doctor):
   mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
   mount-s3 index BUCKET -o FILE                         all names of a bucket in a file, for --index FILE
+  mount-s3 warm BUCKET[/PREFIX] --cache DIR             objects in the cache before they are read
   mount-s3 completions bash|zsh|fish                    completions for a shell, on standard output
   mount-s3 man                                          the manual page, on standard output
 

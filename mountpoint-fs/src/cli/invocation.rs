@@ -19,6 +19,8 @@ pub enum Invocation {
     Index(Vec<OsString>),
     /// Look after a cache, with the arguments after the word; `cache_command` parses them.
     Cache(Vec<OsString>),
+    /// Fill a cache with objects, with the arguments after the word; `warmer` parses them.
+    Warm(Vec<OsString>),
     /// Print the completions of flags for a shell.
     Completions(Shell),
     /// Print the manual page.
@@ -63,6 +65,7 @@ impl Invocation {
             Some("cache") if is_cache_command(&arguments) => {
                 Ok(Self::Cache(arguments[2..].to_vec()))
             }
+            Some("warm") => Ok(Self::Warm(arguments[2..].to_vec())),
             Some("completions") => {
                 let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
                 Ok(Self::Completions(args.shell))
@@ -203,6 +206,7 @@ mod tests {
             Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
             Ok(Invocation::Index(rest)) => Ok(format!("index {}", rest.len())),
             Ok(Invocation::Cache(rest)) => Ok(format!("cache {}", rest.len())),
+            Ok(Invocation::Warm(rest)) => Ok(format!("warm {}", rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
             Ok(Invocation::Man) => Ok("man".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -233,6 +237,9 @@ mod tests {
         check("cache /mnt", Ok("mount cache at /mnt"));
         check("s3://cache /mnt", Ok("mount cache at /mnt"));
         check("cache /mnt -o rw", Ok("mount cache at /mnt by fstab"));
+        check("warm bucket --cache /c", Ok("warm 3"));
+        check("warm /mnt -o rw", Ok("mount warm at /mnt by fstab"));
+        check("s3://warm /mnt", Ok("mount warm at /mnt"));
         check("completions zsh", Ok("Zsh"));
         check("completions tcsh", Err("bash, zsh, fish"));
         check("completions", Err("SHELL"));

@@ -108,7 +108,8 @@ pub(super) fn encryption(flags: &WriteFlags) -> Option<ServerSideEncryption> {
 }
 
 /// Largest range of one GET, in bytes. A range above the largest block is cut: the bytes are equal.
-pub(super) fn read_part_size(client: &ClientFlags) -> u64 {
+#[must_use]
+pub fn read_part_size(client: &ClientFlags) -> u64 {
     client.read_part_size().min(limits::PART_MAX)
 }
 

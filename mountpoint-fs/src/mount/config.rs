@@ -8,7 +8,7 @@ use mountpoint_client::types::ChecksumAlgorithm;
 use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
-use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
+use crate::cli::{CliArgs, ClientFlags, ReadModeArg, UploadChecksums};
 use crate::config::{
     CacheConfig, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode,
     WriteConfig, limits, scale,
@@ -177,19 +177,8 @@ fn congestion_threshold(max_background: u16) -> u16 {
 
 fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, String> {
     let available = memory_available();
-    let memory_max = match args.client.memory_target {
-        None => memory_default(available),
-        Some(mib) if mib << 20 > available => {
-            return Err(format!(
-                "--memory-target {mib} is more than the {} MiB that this machine or its control group (cgroup) allows; \
-                 give less, or raise the group's limit",
-                available >> 20
-            ));
-        }
-        Some(mib) => mib << 20,
-    };
     Ok(ReadConfig {
-        memory_max,
+        memory_max: memory_target(&args.client)?,
         part_size: read_part_size(&args.client),
         window_max: environment
             .prefetch_window_max
@@ -202,6 +191,23 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         machine_memory: available,
         hedging: environment.hedging.unwrap_or(true),
     })
+}
+
+/// Memory for data, in bytes, from the flag or from what there is.
+///
+/// # Errors
+/// A text for the user: there is not so much.
+pub fn memory_target(flags: &ClientFlags) -> Result<u64, String> {
+    let available = memory_available();
+    match flags.memory_target {
+        None => Ok(memory_default(available)),
+        Some(mib) if mib << 20 > available => Err(format!(
+            "--memory-target {mib} is more than the {} MiB that this machine or its control group (cgroup) allows; \
+             give less, or raise the group's limit",
+            available >> 20
+        )),
+        Some(mib) => Ok(mib << 20),
+    }
 }
 
 fn write_config(

@@ -1,5 +1,6 @@
 //! The index file of a mount, and whether it is of this mount's bucket.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use mountpoint_client::crt_client::CrtClientOptions;
@@ -13,14 +14,26 @@ pub(super) fn open(
     config: &MountConfig,
     options: &mut CrtClientOptions,
 ) -> Result<Option<Arc<IndexFile>>, StartError> {
-    let Some(path) = &config.index else {
-        return Ok(None);
-    };
+    let path = config.index.as_deref();
+    path.map(|path| open_index(path, &config.fs.prefix, options))
+        .transpose()
+}
+
+/// The index at `path`, which has the names of the bucket of `options` under `prefix`. A region
+/// that only the index knows is set in `options`.
+///
+/// # Errors
+/// With a text for the user: the failure and its remedy.
+pub fn open_index(
+    path: &Path,
+    prefix: &str,
+    options: &mut CrtClientOptions,
+) -> Result<Arc<IndexFile>, StartError> {
     let shown = path.display();
     let index = IndexFile::open(path)
         .map_err(|error| StartError::new(format!("cannot use --index {shown}: {error}")))?;
     let header = index.header();
-    if let Err(reason) = check(header, &options.bucket, &config.fs.prefix) {
+    if let Err(reason) = check(header, &options.bucket, prefix) {
         return Err(StartError::new(format!(
             "cannot use --index {shown}: {reason}"
         )));
@@ -38,7 +51,7 @@ pub(super) fn open(
     }
     let keys = index.keys();
     tracing::info!("names come from the index {shown}, which has {keys} keys");
-    Ok(Some(Arc::new(index)))
+    Ok(Arc::new(index))
 }
 
 /// Whether an index with `header` has all names of a bucket under `prefix`.

@@ -13,14 +13,15 @@ mod start_error;
 mod start_log;
 mod target;
 
-pub use client_options::client_options;
-pub use config::{FuseTuning, MountConfig};
+pub use client_options::{client_options, read_part_size};
+pub use config::{FuseTuning, MountConfig, memory_target};
 pub use connect::{Connected, connect};
 pub use environment::Environment;
+pub use index::open_index;
 pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;
 pub use process::control_group::{MemoryGroup, memory_groups};
 pub use run::run;
-pub use serve::MountedBucket;
+pub use serve::{MountedBucket, store_id};
 pub use start_error::StartError;
 pub use target::MountTarget;

@@ -20,14 +20,16 @@ use crate::journal;
 /// Runs `mount-s3` with these arguments, and returns the exit code.
 ///
 /// 0 when the directory was mounted (in the background) or was unmounted again (in the foreground),
-/// 1 after a failure, 2 for a wrong command line. `doctor`, `indexer` and `cache` run the helper
-/// commands `doctor`, `index` and `cache`, which are above this layer, with their arguments.
+/// 1 after a failure, 2 for a wrong command line. `doctor`, `indexer`, `cache` and `warmer` run the
+/// helper commands `doctor`, `index`, `cache` and `warm`, which are above this layer, with their
+/// arguments.
 #[must_use]
 pub fn run(
     arguments: impl Iterator<Item = OsString>,
     doctor: impl FnOnce(Vec<OsString>) -> ExitCode,
     indexer: impl FnOnce(Vec<OsString>) -> ExitCode,
     cache: impl FnOnce(Vec<OsString>) -> ExitCode,
+    warmer: impl FnOnce(Vec<OsString>) -> ExitCode,
 ) -> ExitCode {
     let invocation = match Invocation::parse(arguments) {
         Ok(invocation) => invocation,
@@ -45,6 +47,7 @@ pub fn run(
         Invocation::Doctor(arguments) => Ok(doctor(arguments)),
         Invocation::Index(arguments) => Ok(indexer(arguments)),
         Invocation::Cache(arguments) => Ok(cache(arguments)),
+        Invocation::Warm(arguments) => Ok(warmer(arguments)),
     };
     match result {
         Ok(code) => code,

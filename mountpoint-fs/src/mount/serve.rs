@@ -320,7 +320,11 @@ impl CacheSource<'_> {
 }
 
 /// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.
-fn store_id(client: &CrtClientOptions) -> StoreId {
+///
+/// Whoever fills a cache for a mount needs the same options: a region that was found later, or one
+/// of an index, makes no difference.
+#[must_use]
+pub fn store_id(client: &CrtClientOptions) -> StoreId {
     let key = client.sse_customer_key.as_ref();
     StoreId {
         endpoint: client.endpoint_url.clone().unwrap_or_default(),

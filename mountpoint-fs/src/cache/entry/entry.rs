@@ -73,6 +73,17 @@ pub(in crate::cache) enum Place {
     Unknown,
 }
 
+/// What became of bytes that were to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum StoreOutcome {
+    /// They are there.
+    Stored,
+    /// There is no room for them now.
+    NoRoom,
+    /// Another process is making the files.
+    BeingMade,
+}
+
 /// Why bytes did not come from the disk.
 #[derive(Debug)]
 enum Miss {
@@ -124,6 +135,21 @@ impl Entry {
         let parts = extents.divide(range);
         ((2..=parts_max).contains(&parts.len()))
             .then(|| parts.into_iter().map(|(part, _)| part).collect())
+    }
+
+    /// The name of its files.
+    pub(in crate::cache) fn name(&self) -> EntryName {
+        self.name
+    }
+
+    /// The ranges that are to be stored before all bytes are there, in order; all bytes, as long as
+    /// the index was not read.
+    pub(in crate::cache) fn missing(&self) -> Vec<Range<u64>> {
+        let whole = 0..self.version.size;
+        match &*self.state.lock() {
+            EntryState::Unread => vec![whole],
+            EntryState::Read(contents) => contents.extents.to_store(&whole),
+        }
     }
 
     /// Waits until the index was read.
@@ -334,41 +360,53 @@ impl Entry {
         }
     }
 
-    /// Stores the bytes of `range`, which are `slices`. Blocks.
+    /// Stores the bytes of `range`, which are `slices`, or drops them. Blocks.
     pub(in crate::cache) fn store(&self, range: &Range<u64>, slices: &Slices) {
-        self.load();
-        let _storing = self.storing.lock();
-        if let Err(error) = self.try_store(range, slices) {
-            add(&self.disk.counters.dropped, 1);
-            self.disk.counters.failed("store bytes", &error);
+        match self.store_or_tell(range, slices) {
+            Ok(StoreOutcome::Stored) => (),
+            Ok(StoreOutcome::NoRoom) => {
+                add(&self.disk.counters.dropped, 1);
+                if self.disk.room.stats().entries == 0 {
+                    self.disk.counters.found_no_room();
+                }
+            }
+            Ok(StoreOutcome::BeingMade) => add(&self.disk.counters.dropped, 1),
+            Err(error) => {
+                add(&self.disk.counters.dropped, 1);
+                self.disk.counters.failed("store bytes", &error);
+            }
         }
     }
 
-    fn try_store(&self, range: &Range<u64>, slices: &Slices) -> io::Result<()> {
+    /// Stores the bytes of `range`, which are `slices`, or tells why not. Blocks.
+    pub(in crate::cache) fn store_or_tell(
+        &self,
+        range: &Range<u64>,
+        slices: &Slices,
+    ) -> io::Result<StoreOutcome> {
+        self.load();
+        let _storing = self.storing.lock();
+        self.try_store(range, slices)
+    }
+
+    fn try_store(&self, range: &Range<u64>, slices: &Slices) -> io::Result<StoreOutcome> {
         self.forget_removed()?;
         let missing = {
             let state = self.state.lock();
             let EntryState::Read(contents) = &*state else {
-                return Ok(());
+                return Ok(StoreOutcome::Stored);
             };
-            let parts = contents.extents.divide(range).into_iter();
-            let missing = parts.filter(|(_, is_there)| !is_there);
-            missing.map(|(part, _)| part).collect::<Vec<_>>()
+            contents.extents.to_store(range)
         };
         let bytes = missing.iter().map(|part| part.end - part.start).sum();
         if bytes == 0 {
-            return Ok(());
+            return Ok(StoreOutcome::Stored);
         }
         if !self.disk.room.admits(bytes) {
-            add(&self.disk.counters.dropped, 1);
-            if self.disk.room.stats().entries == 0 {
-                self.disk.counters.found_no_room();
-            }
-            return Ok(());
+            return Ok(StoreOutcome::NoRoom);
         }
         let Some(files) = self.files_to_store_in()? else {
-            add(&self.disk.counters.dropped, 1);
-            return Ok(());
+            return Ok(StoreOutcome::BeingMade);
         };
         let mut added = Vec::new();
         for part in &missing {
@@ -386,18 +424,19 @@ impl Entry {
         let is_verified = {
             let state = &mut *self.state.lock();
             let EntryState::Read(contents) = state else {
-                return Ok(());
+                return Ok(StoreOutcome::Stored);
             };
+            let before = contents.extents.bytes();
             for extent in added {
                 contents.extents.add(extent);
             }
-            contents.stored_here += bytes;
+            contents.stored_here += contents.extents.bytes() - before;
             contents.extents.is_whole() && contents.stored_here == self.version.size
         };
         if is_verified {
             self.note_verified(&files)?;
         }
-        Ok(())
+        Ok(StoreOutcome::Stored)
     }
 
     /// Appends records. After an error the index may be torn, so the entry goes.

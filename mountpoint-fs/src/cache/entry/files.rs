@@ -80,7 +80,8 @@ fn load_if(
         return Ok(Loading::Damaged("its data file is missing"));
     };
     let (records, torn) = bytes[header.len..].as_chunks::<RECORD_LEN>();
-    if !torn.is_empty() {
+    // Another process may be appending just now.
+    if !torn.is_empty() && !is_young(&*index, clock)? {
         return Ok(Loading::Damaged("its index is cut"));
     }
     let mut extents = Extents::new(header.version.size);

@@ -11,5 +11,5 @@ mod entry;
 mod files;
 mod inspect;
 
-pub(super) use entry::{Entry, Place};
+pub(super) use entry::{Entry, Place, StoreOutcome};
 pub(super) use inspect::{Inspected, Inspection, inspect};

@@ -134,6 +134,34 @@ impl Extents {
         parts
     }
 
+    /// What to store of the bytes of `range` so that all are there: ranges in order. Bytes that are
+    /// there are among them only in chunks that have no place for the extents between theirs.
+    pub(in crate::cache) fn to_store(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        let gaps = self.divide(range).into_iter();
+        for (gap, _) in gaps.filter(|(_, is_there)| !is_there) {
+            let first = self.chunk_to_store(gap.start / CHUNK, range);
+            let last = self.chunk_to_store((gap.end - 1) / CHUNK, range);
+            let start = first.map_or(gap.start, |chunk| chunk.start);
+            let end = last.map_or(gap.end, |chunk| chunk.end);
+            match found.last_mut() {
+                Some(before) if start <= before.end => before.end = end,
+                _ => found.push(start..end),
+            }
+        }
+        found
+    }
+
+    /// The bytes of a chunk in `range` that has too many extents for others between them.
+    fn chunk_to_store(&self, number: u64, range: &Range<u64>) -> Option<Range<u64>> {
+        let chunk = self.chunk(number);
+        let is_crowded = match self.chunks.get(&number) {
+            Some(Chunk::Some(extents)) => 2 * extents.len() + 1 > EXTENTS_PER_CHUNK_MAX,
+            Some(Chunk::Whole(_)) | None => false,
+        };
+        (is_crowded && range.start <= chunk.start && chunk.end <= range.end).then_some(chunk)
+    }
+
     /// The first bytes of `range` that are not there.
     fn first_gap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let mut at = range.start;
@@ -268,6 +296,23 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_of_many_extents_is_stored_as_a_whole() {
+        let mut extents = Extents::new(SIZE);
+        for number in 0..7 {
+            extents.add(extent(CHUNK + number * 8192, 100));
+        }
+        let first = CHUNK + 100..CHUNK + 8192;
+        assert_eq!(extents.to_store(&(CHUNK..2 * CHUNK))[0], first);
+        extents.add(extent(CHUNK + 7 * 8192, 100));
+        let all = 0..SIZE;
+        assert_eq!(extents.to_store(&all), [all]);
+        let whole = CHUNK..2 * CHUNK;
+        assert_eq!(extents.to_store(&whole), [whole]);
+        let part = CHUNK..2 * CHUNK - 1;
+        assert_eq!(extents.to_store(&part)[0], first);
+    }
+
+    #[test]
     fn a_range_has_pieces_by_chunk() {
         let pieces: Vec<_> = by_chunk(&(100..2 * CHUNK + 5)).collect();
         assert_eq!(
@@ -296,6 +341,14 @@ mod tests {
             let range = asked.0.min(asked.1)..asked.0.max(asked.1);
             prop_assert_eq!(extents.covers(&range), has(&range));
             prop_assert_eq!(extents.of(&range).is_some(), has(&range));
+            let mut filled = extents.clone();
+            for part in extents.to_store(&(0..SIZE)) {
+                for piece in by_chunk(&part) {
+                    let len = u32::try_from(piece.end - piece.start).unwrap();
+                    prop_assert!(filled.add(extent(piece.start, len)));
+                }
+            }
+            prop_assert!(filled.is_whole());
             let parts = extents.divide(&range);
             let mut at = range.start;
             for (part, is_there) in parts {

@@ -8,3 +8,4 @@ mod lifecycle;
 mod logs;
 mod sharing;
 mod start_errors;
+mod warm;

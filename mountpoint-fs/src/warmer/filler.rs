@@ -1,0 +1,379 @@
+//! Fetches what the cache lacks, several ranges at once, and waits for the disk.
+//!
+//! A range is a GET with the version's ETag, in memory of the budget until the disk has it: a slow
+//! disk holds up GETs and loses nothing. An object that cannot be had is named and left out; a disk
+//! that is full or fails ends the run.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, Priority};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
+use mountpoint_crt_sys::block::BlockPool;
+use smallvec::smallvec;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
+
+use super::bandwidth::TokenBucket;
+use super::progress::Progress;
+use super::sources::Target;
+use super::tally::add;
+use crate::cache::{CacheFill, FillError, ObjectFill};
+use crate::clock::Clock;
+use crate::memory::{Budget, Reservation};
+use crate::namespace::Version;
+use crate::sync::Mutex;
+
+/// Fetches objects into a cache.
+#[derive(Debug)]
+pub(super) struct Filler {
+    client: Arc<dyn ObjectClient>,
+    cache: Arc<CacheFill>,
+    progress: Arc<Progress>,
+    clock: Clock,
+    budget: Arc<Budget>,
+    pool: BlockPool,
+    part_size: u64,
+    bandwidth: Option<Mutex<TokenBucket>>,
+    /// Objects that are opened and GETs that are in flight.
+    requests: Arc<Semaphore>,
+    /// Why the run ends before its end, if it does.
+    end: watch::Sender<Option<String>>,
+}
+
+/// The bounds of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FillLimits {
+    /// Memory for what was fetched and is not stored.
+    pub(super) memory_max: u64,
+    /// Largest range of one GET.
+    pub(super) part_size: u64,
+    /// Most bytes in a second.
+    pub(super) bandwidth: Option<u64>,
+}
+
+/// Why an object is not in the cache.
+#[derive(Debug)]
+enum Failure {
+    /// It cannot be had, for this reason.
+    Object(String),
+    /// The store has failed, for this reason.
+    Store(String),
+    /// The run is ending.
+    Ended,
+}
+
+/// One range of an object that is to be fetched.
+struct Part {
+    object: ObjectFill,
+    request: GetRequest,
+    memory: Reservation,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Filler {
+    /// A run over the bucket of `client`.
+    pub(super) fn new(
+        client: Arc<dyn ObjectClient>,
+        cache: Arc<CacheFill>,
+        progress: Arc<Progress>,
+        clock: Clock,
+        limits: FillLimits,
+    ) -> Arc<Self> {
+        let bandwidth = limits.bandwidth.map(TokenBucket::new);
+        let request_max = bandwidth.map_or(u64::MAX, |bucket| bucket.request_max());
+        let part_size = limits.part_size.min(request_max.max(PART_MIN));
+        Arc::new(Self {
+            client,
+            cache,
+            progress,
+            clock,
+            budget: Budget::new(limits.memory_max),
+            pool: BlockPool::new(usize::try_from(limits.memory_max / 2).unwrap_or(usize::MAX)),
+            // Checksums are of whole units of this size.
+            part_size: (part_size / PART_MIN * PART_MIN).max(PART_MIN),
+            bandwidth: bandwidth.map(Mutex::new),
+            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            end: watch::Sender::new(None),
+        })
+    }
+
+    /// Fetches all `targets`, until the end of the run.
+    pub(super) async fn fill(self: Arc<Self>, mut targets: mpsc::Receiver<Target>) {
+        let mut objects = JoinSet::new();
+        loop {
+            let next = async {
+                let target = targets.recv().await?;
+                let permit = Arc::clone(&self.requests).acquire_owned().await.ok()?;
+                Some((target, permit))
+            };
+            let Some(Some((target, permit))) = self.unless_ended(next).await else {
+                break;
+            };
+            objects.spawn(Arc::clone(&self).fill_object(target, permit));
+            while objects.try_join_next().is_some() {}
+        }
+        drop(targets);
+        while objects.join_next().await.is_some() {}
+    }
+
+    /// Ends the run as soon as what is in flight is stored. The first reason counts.
+    pub(super) fn end(&self, reason: &str) {
+        self.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            if is_first {
+                *end = Some(reason.to_owned());
+            }
+            is_first
+        });
+    }
+
+    /// Why the run has ended before its end.
+    pub(super) fn ended_by(&self) -> Option<String> {
+        self.end.borrow().clone()
+    }
+
+    /// The output of `future`; `None` if the run ends before it.
+    async fn unless_ended<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut end = self.end.subscribe();
+        tokio::select! {
+            biased;
+            _ = end.wait_for(Option::is_some) => None,
+            output = future => Some(output),
+        }
+    }
+
+    async fn fill_object(self: Arc<Self>, target: Target, permit: OwnedSemaphorePermit) {
+        let Target { key, version } = target;
+        let mut missing = version.size;
+        let outcome = self.try_fill(&key, &version, permit, &mut missing).await;
+        match outcome {
+            Ok(()) => add(&self.progress.tally.complete, 1),
+            Err(Failure::Ended) => {}
+            Err(Failure::Object(reason)) => self.progress.failed(key.as_str(), &reason, missing),
+            Err(Failure::Store(reason)) => {
+                self.progress.failed(key.as_str(), &reason, missing);
+                if self.progress.is_hopeless() {
+                    self.end("too many objects in a row could not be fetched");
+                }
+            }
+        }
+    }
+
+    /// Fetches what is missing of an object. Counts down the bytes that are `missing`.
+    async fn try_fill(
+        self: &Arc<Self>,
+        key: &Key,
+        version: &Version,
+        permit: OwnedSemaphorePermit,
+        missing: &mut u64,
+    ) -> Result<(), Failure> {
+        let Version { size, etag, .. } = version;
+        if *size == 0 {
+            return Ok(());
+        }
+        if version.is_archived {
+            let reason = "it is in an archive and has to be restored first";
+            return Err(Failure::Object(reason.to_owned()));
+        }
+        let object = self.cache.object(key, etag, *size).await;
+        let object = object.map_err(|error| self.cannot_store(&error))?;
+        let gaps = object.missing();
+        *missing = gaps.iter().map(|gap| gap.end - gap.start).sum();
+        add(&self.progress.tally.present_bytes, *size - *missing);
+        let ranges = gaps.iter().flat_map(|gap| parts_of(gap, self.part_size));
+        let requests = ranges.map(|range| request(key, etag, *size, range));
+        self.fetch_all(&object, requests, permit, missing).await?;
+        if !object.missing().is_empty() {
+            // It was evicted while it was fetched.
+            return Err(self.cannot_store(&FillError::NoRoom));
+        }
+        let finished = object.finish().await;
+        finished.map_err(|error| self.cannot_store(&error))
+    }
+
+    /// Fetches ranges of an object, several at once. After a failure no more are begun, and those
+    /// in flight are stored.
+    async fn fetch_all(
+        self: &Arc<Self>,
+        object: &ObjectFill,
+        requests: impl Iterator<Item = GetRequest>,
+        permit: OwnedSemaphorePermit,
+        missing: &mut u64,
+    ) -> Result<(), Failure> {
+        let mut permit = Some(permit);
+        let mut parts: JoinSet<Result<u64, Failure>> = JoinSet::new();
+        let mut outcome = Ok(());
+        for request in requests {
+            let Some(part) = self.part(object, request, permit.take()).await else {
+                outcome = Err(Failure::Ended);
+                break;
+            };
+            parts.spawn(Arc::clone(self).fetch(part));
+            while let Some(ended) = parts.try_join_next() {
+                let ended = part_outcome(ended, missing);
+                outcome = outcome.and(ended);
+            }
+            if outcome.is_err() {
+                break;
+            }
+        }
+        drop(permit);
+        while let Some(ended) = parts.join_next().await {
+            let ended = part_outcome(ended, missing);
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+
+    /// Waits until a range may be fetched; `None` if the run ends before.
+    async fn part(
+        &self,
+        object: &ObjectFill,
+        request: GetRequest,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Option<Part> {
+        let len = request.range.end - request.range.start;
+        let waited = self.unless_ended(async {
+            let permit = match permit {
+                Some(permit) => permit,
+                None => Arc::clone(&self.requests).acquire_owned().await.ok()?,
+            };
+            let memory = self.budget.reserve(len).await;
+            if let Some(bandwidth) = &self.bandwidth {
+                let wait = bandwidth.lock().grant(len, self.clock.now());
+                tokio::time::sleep(wait).await;
+            }
+            Some((permit, memory))
+        });
+        let (permit, memory) = waited.await??;
+        Some(Part {
+            object: object.clone(),
+            request,
+            memory,
+            permit,
+        })
+    }
+
+    /// Fetches a range and stores it. Returns its length.
+    async fn fetch(self: Arc<Self>, part: Part) -> Result<u64, Failure> {
+        let Part {
+            object,
+            request,
+            memory,
+            permit,
+        } = part;
+        let range = request.range.clone();
+        let len = range.end - range.start;
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        let fill = self.pool.allocate_guarded(bytes, memory);
+        let block = fill.block();
+        let (sender, outcome) = oneshot::channel();
+        let observer = Arc::new(Finished(Mutex::new(Some(sender))));
+        // Dropping the handle lets the GET finish.
+        drop(self.client.get(request, fill, observer));
+        let outcome = outcome.await;
+        drop(permit);
+        match outcome {
+            Ok(Ok(_)) => self.progress.succeeded(),
+            Ok(Err(error)) => return Err(self.cannot_fetch(&error)),
+            Err(_) => return Err(Failure::Store("the GET was given up".to_owned())),
+        }
+        let stored = object.store(range, smallvec![(block, 0..bytes)]).await;
+        stored.map_err(|error| self.cannot_store(&error))?;
+        add(&self.progress.tally.fetched_bytes, len);
+        Ok(len)
+    }
+
+    fn cannot_fetch(&self, error: &ClientError) -> Failure {
+        match &error.kind {
+            ErrorKind::NotFound => {
+                Failure::Object(format!("it was deleted before it was fetched ({error})"))
+            }
+            ErrorKind::PreconditionFailed => {
+                Failure::Object(format!("it was replaced before it was fetched ({error})"))
+            }
+            ErrorKind::Archived => Failure::Object(error.to_string()),
+            ErrorKind::NoSuchBucket | ErrorKind::Credentials | ErrorKind::WrongRegion(_) => {
+                self.end(&error.to_string());
+                Failure::Ended
+            }
+            _ => Failure::Store(error.to_string()),
+        }
+    }
+
+    fn cannot_store(&self, error: &FillError) -> Failure {
+        match error {
+            FillError::NoRoom => self.end(NO_ROOM),
+            FillError::Disk(error) => self.end(&format!("the disk of the cache fails: {error}")),
+        }
+        Failure::Ended
+    }
+}
+
+fn request(key: &Key, etag: &ETag, size: u64, range: Range<u64>) -> GetRequest {
+    GetRequest {
+        key: key.clone(),
+        range,
+        if_match: Some(etag.clone()),
+        object_size: Some(size),
+        // Within the client's limits of what nobody waits for.
+        priority: Priority::ReadAhead,
+    }
+}
+
+/// The outcome of a part that has ended, whose bytes are not `missing` any more.
+fn part_outcome(
+    ended: Result<Result<u64, Failure>, JoinError>,
+    missing: &mut u64,
+) -> Result<(), Failure> {
+    let failed = |error| Err(Failure::Store(format!("a task has failed: {error}")));
+    *missing -= ended.unwrap_or_else(failed)?;
+    Ok(())
+}
+
+/// `gap`, divided at multiples of `part_size`.
+fn parts_of(gap: &Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+    let Range { mut start, end } = *gap;
+    std::iter::from_fn(move || {
+        let part = start..((start / part_size + 1) * part_size).min(end);
+        start = part.end;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// Tells the task that waits for a GET.
+struct Finished(Mutex<Option<oneshot::Sender<Result<GetOutput, ClientError>>>>);
+
+impl GetObserver for Finished {
+    fn progressed(&self) {}
+
+    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
+        let sender = self.0.lock().take();
+        // Nobody waits any more when the run has ended.
+        drop(sender.map(|sender| sender.send(outcome)));
+    }
+}
+
+/// Smallest part, and what parts are multiples of: what the cache has one checksum for.
+const PART_MIN: u64 = 64 << 10;
+
+/// Objects that are opened and GETs that are in flight at once: small objects at 20 ms each come at
+/// 12,000 in a second. The client sends as many of them as its connections carry.
+const REQUESTS_MAX: usize = 256;
+
+const NO_ROOM: &str = "the cache has no room for more: raise --max-cache-size, make room on its disk, or fetch less; \
+                       what was stored is kept";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_at_multiples() {
+        let parts = |gap: Range<u64>| parts_of(&gap, 100).collect::<Vec<_>>();
+        assert_eq!(parts(0..250), [0..100, 100..200, 200..250]);
+        assert_eq!(parts(30..150), [30..100, 100..150]);
+        assert_eq!(parts(7..7), []);
+    }
+}

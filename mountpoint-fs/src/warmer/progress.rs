@@ -1,0 +1,158 @@
+//! How far a run is: a bar on a terminal, a line from time to time elsewhere; and what fails.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+
+use super::rate::Rate;
+use super::tally::{Counts, Tally, add};
+use crate::mount::safe_line;
+use crate::sync::Mutex;
+
+/// The counts of a run, and their display on standard error.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) tally: Tally,
+    bar: ProgressBar,
+    /// A leaf.
+    shown: Mutex<Shown>,
+    /// Serious failures since the last success.
+    failures_in_row: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shown {
+    rate: Rate,
+    /// When the next line is due, where there is no terminal.
+    next_line: Duration,
+}
+
+impl Progress {
+    /// Of a run that has begun.
+    pub(super) fn begin() -> Self {
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self {
+            tally: Tally::default(),
+            bar,
+            shown: Mutex::new(Shown {
+                rate: Rate::default(),
+                next_line: LINE_EVERY,
+            }),
+            failures_in_row: AtomicU64::new(0),
+        }
+    }
+
+    /// Shows how far it is at the time `now`.
+    pub(super) fn show(&self, now: Duration) {
+        let counts = self.tally.counts();
+        let mut shown = self.shown.lock();
+        shown.rate.note(counts.fetched_bytes, now);
+        let line = line(&counts, &shown.rate);
+        if !self.bar.is_hidden() {
+            self.bar.set_length(counts.found_bytes);
+            let there = counts.present_bytes + counts.fetched_bytes;
+            self.bar.set_position(there);
+            self.bar.set_message(line);
+        } else if now >= shown.next_line {
+            shown.next_line = now + LINE_EVERY;
+            self.tell(&line);
+        }
+    }
+
+    /// A line for the user.
+    pub(super) fn tell(&self, text: &str) {
+        let text = format!("mount-s3 warm: {text}");
+        // A line that cannot be printed is not printed.
+        self.bar.suspend(|| {
+            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
+        });
+    }
+
+    /// The object of `key` cannot be fetched, `bytes` of which are counted as found and missing.
+    pub(super) fn failed(&self, key: &str, reason: &str, bytes: u64) {
+        add(&self.tally.failed, 1);
+        self.tally.found_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.tell(&format!("{key}: {reason}"));
+    }
+
+    /// Something was fetched: the store works.
+    pub(super) fn succeeded(&self) {
+        self.failures_in_row.store(0, Ordering::Relaxed);
+    }
+
+    /// The store has failed. Whether so often that there is no use in going on.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.failures_in_row.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_IN_ROW_MAX
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Counts in words.
+fn line(counts: &Counts, rate: &Rate) -> String {
+    let so_far = if counts.is_all_found { "" } else { " so far" };
+    let there = counts.present_bytes + counts.fetched_bytes;
+    let mut line = format!(
+        "{} of {} files, {} of {}{so_far}, {}/s",
+        HumanCount(counts.complete),
+        HumanCount(counts.found),
+        BinaryBytes(there),
+        BinaryBytes(counts.found_bytes),
+        BinaryBytes(rate.per_second()),
+    );
+    let left = counts.found_bytes.saturating_sub(there);
+    if let Some(time) = rate.time_for(left).filter(|_| left > 0) {
+        // Writing into a text cannot fail.
+        write!(line, ", {} left", HumanDuration(time)).ok();
+    }
+    if counts.failed > 0 {
+        write!(line, ", {} failed", HumanCount(counts.failed)).ok();
+    }
+    line
+}
+
+/// How often a line is printed where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Each of them was tried again for as long as the client does: the store is gone.
+const FAILURES_IN_ROW_MAX: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let mut rate = Rate::default();
+        rate.note(0, Duration::ZERO);
+        rate.note(4 << 20, Duration::from_secs(4));
+        let mut counts = Counts {
+            found: 2000,
+            found_bytes: 100 << 20,
+            complete: 7,
+            present_bytes: 2 << 20,
+            fetched_bytes: 4 << 20,
+            ..Counts::default()
+        };
+        assert_eq!(
+            line(&counts, &rate),
+            "7 of 2,000 files, 6.00 MiB of 100.00 MiB so far, 1.00 MiB/s, 2 minutes left"
+        );
+        counts.is_all_found = true;
+        counts.failed = 3;
+        counts.fetched_bytes = 98 << 20;
+        assert_eq!(
+            line(&counts, &Rate::default()),
+            "7 of 2,000 files, 100.00 MiB of 100.00 MiB, 0 B/s, 3 failed"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! How fast bytes have come of late, and how long the others will take.
+//!
+//! Pure: told the time with each number of bytes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The rate of the last seconds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rate {
+    /// Times with the bytes that had come, the oldest first.
+    samples: VecDeque<(Duration, u64)>,
+}
+
+impl Rate {
+    /// Notes that `bytes` had come at the time `now`.
+    pub(super) fn note(&mut self, bytes: u64, now: Duration) {
+        self.samples.push_back((now, bytes));
+        while self.samples.len() > 2 && self.samples[1].0 + SPAN <= now {
+            self.samples.pop_front();
+        }
+    }
+
+    /// Bytes in a second; 0 as long as it is not known.
+    pub(super) fn per_second(&self) -> u64 {
+        let (Some((from, before)), Some((to, after))) = (self.samples.front(), self.samples.back())
+        else {
+            return 0;
+        };
+        let millis = (*to - *from).as_millis();
+        let rate = u128::from(after - before) * 1000 / millis.max(1);
+        if millis == 0 {
+            return 0;
+        }
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// Time for `bytes` more; `None` if they may never come.
+    pub(super) fn time_for(&self, bytes: u64) -> Option<Duration> {
+        let rate = self.per_second();
+        (rate > 0).then(|| Duration::from_secs(bytes.div_ceil(rate)))
+    }
+}
+
+/// Time that the rate is of.
+const SPAN: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_seconds_count() {
+        let secs = Duration::from_secs;
+        let mut rate = Rate::default();
+        assert_eq!((rate.per_second(), rate.time_for(1)), (0, None));
+        rate.note(0, secs(0));
+        assert_eq!((rate.per_second(), rate.time_for(1)), (0, None));
+        for second in 1..=20 {
+            rate.note(1000 * second, secs(second));
+        }
+        assert_eq!(rate.per_second(), 1000);
+        assert_eq!(rate.time_for(1500), Some(secs(2)));
+        for second in 21..=30 {
+            rate.note(20_000, secs(second));
+        }
+        assert_eq!((rate.per_second(), rate.time_for(1)), (0, None));
+    }
+}

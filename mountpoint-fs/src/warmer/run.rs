@@ -1,0 +1,253 @@
+//! The run from its arguments to its exit code.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mountpoint_client::ObjectClient;
+use mountpoint_client::crt_client::CrtClientOptions;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use super::arguments::WarmArguments;
+use super::filler::{FillLimits, Filler};
+use super::patterns::Patterns;
+use super::progress::Progress;
+use super::sources::{Finder, Sources};
+use super::tally::{Summary, add};
+use crate::cache::{Cache, CacheFill, FillError, StoreId};
+use crate::clock::Clock;
+use crate::config::limits;
+use crate::mount::{
+    Connected, Environment, client_options, connect, memory_target, open_index, read_part_size,
+    safe_line, store_id,
+};
+
+/// Runs `mount-s3 warm` with the arguments after that word.
+///
+/// The exit code is 0 if everything is in the cache, 1 if not, 2 for a wrong command line.
+#[must_use]
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = match WarmArguments::of(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // A failure to print cannot be reported.
+            error.print().ok();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match warm(&arguments) {
+        Ok(summary) => {
+            let text = if arguments.json {
+                summary.json()
+            } else {
+                let cache = arguments.cache.display().to_string();
+                let bucket = &arguments.sources[0].bucket.name;
+                safe_line(&summary.text(bucket, &cache))
+            };
+            writeln!(std::io::stdout(), "{text}").ok();
+            match summary.is_complete() {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            }
+        }
+        Err(reason) => {
+            let text = format!("mount-s3 warm: {reason}");
+            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Fills the cache, as far as that goes.
+///
+/// # Errors
+/// A text for the user: nothing was fetched.
+fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
+    let stop = stop_flag()?;
+    let paths = arguments.paths()?;
+    let environment = Environment::read()?;
+    let options = client_options(
+        arguments.bucket()?,
+        &arguments.bucket_flags,
+        &arguments.credentials,
+        &arguments.client,
+        &environment,
+    )?;
+    let patterns = Patterns::new(&arguments.include, &arguments.exclude)?;
+    let limits = FillLimits {
+        memory_max: memory_target(&arguments.client)?,
+        part_size: read_part_size(&arguments.client),
+        bandwidth: arguments.maximum_bandwidth.map(|mb| mb * 1_000_000),
+    };
+    let clock = Clock::monotonic();
+    // A mount with these flags has the same store; what is learned from here on changes nothing.
+    let store = store_id(&options);
+    let cache = open_cache(arguments, &environment, store, limits.memory_max, &clock)?;
+    let (runtime, client) = connect_to_bucket(arguments, options, &paths, &environment)?;
+    let progress = Arc::new(Progress::begin());
+    let filler = Filler::new(
+        Arc::clone(&client),
+        Arc::clone(&cache),
+        Arc::clone(&progress),
+        clock.clone(),
+        limits,
+    );
+    let (targets, received) = mpsc::channel(TARGETS_AHEAD);
+    let finder = Finder {
+        client,
+        clock: clock.clone(),
+        patterns,
+        progress: Arc::clone(&progress),
+        targets,
+    };
+    let sources = match &arguments.files_from {
+        None => Sources::Paths(paths),
+        Some(file) => Sources::Lines {
+            prefix: paths.concat(),
+            file: file.clone(),
+        },
+    };
+    let finding = runtime.spawn({
+        let filler = Arc::clone(&filler);
+        async move {
+            if let Err(reason) = finder.find(sources).await {
+                filler.end(&reason);
+            }
+        }
+    });
+    let filling = runtime.spawn(Arc::clone(&filler).fill(received));
+    watch(&runtime, filling, &filler, &progress, &stop, &clock);
+    finding.abort();
+    count_evicted(&runtime, &cache, &filler, &progress);
+    let ended_by = filler.ended_by();
+    if let Some(reason) = &ended_by {
+        progress.tell(reason);
+    }
+    let summary = Summary::new(&progress.tally.counts(), ended_by, clock.now());
+    // A thread may wait for standard input or a disk.
+    runtime.shutdown_background();
+    Ok(summary)
+}
+
+/// A flag that a signal sets. The second signal ends the process at once.
+fn stop_flag() -> Result<Arc<AtomicBool>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| format!("cannot take signals: {error}"))?;
+    }
+    Ok(stop)
+}
+
+/// The cache of a mount with the same flags.
+fn open_cache(
+    arguments: &WarmArguments,
+    environment: &Environment,
+    store: StoreId,
+    memory_max: u64,
+    clock: &Clock,
+) -> Result<Arc<CacheFill>, String> {
+    let config = arguments
+        .cache_flags()
+        .config(environment.cache_key.clone(), true)
+        .ok_or("--max-cache-size 0 keeps nothing")?;
+    let cache = Cache::open(&config, store, memory_max, &|_| false, clock.clone())
+        .map_err(|error| format!("--cache: {error}"))?;
+    Ok(CacheFill::new(cache, config.bytes_max))
+}
+
+/// A client of the bucket, whose names come from the index if there is one, and its runtime.
+fn connect_to_bucket(
+    arguments: &WarmArguments,
+    mut options: CrtClientOptions,
+    paths: &[String],
+    environment: &Environment,
+) -> Result<(Runtime, Arc<dyn ObjectClient>), String> {
+    let mut index = None;
+    if let Some(path) = &arguments.index {
+        for prefix in paths {
+            index = Some(open_index(path, prefix, &mut options).map_err(|it| it.to_string())?);
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(RUNTIME_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let time_max = environment
+        .start_timeout
+        .map_or(limits::START_TIMEOUT, Duration::from_secs);
+    let connected = connect(&runtime, &options, &paths[0], index.as_ref(), time_max);
+    match connected {
+        Ok(Connected { client, .. }) => Ok((runtime, client)),
+        Err(error) => {
+            // A name lookup may still run.
+            runtime.shutdown_background();
+            Err(error.to_string())
+        }
+    }
+}
+
+/// Shows the progress of `filling` until its end, or for a moment after somebody wants it to
+/// `stop`.
+fn watch(
+    runtime: &Runtime,
+    mut filling: tokio::task::JoinHandle<()>,
+    filler: &Filler,
+    progress: &Progress,
+    stop: &AtomicBool,
+    clock: &Clock,
+) {
+    let mut stopped_at = None;
+    loop {
+        let tick = runtime.block_on(async { tokio::time::timeout(TICK, &mut filling).await });
+        progress.show(clock.now());
+        match tick {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => return filler.end(&format!("a task has failed: {error}")),
+            Err(_) => {}
+        }
+        if stop.load(Ordering::Relaxed) {
+            filler.end("interrupted");
+            let now = clock.now();
+            let stopped_at = *stopped_at.get_or_insert(now);
+            if now > stopped_at + STOP_MAX {
+                return filling.abort();
+            }
+        }
+    }
+}
+
+/// Counts what was stored and is gone again; not for long, if the run was ended.
+fn count_evicted(runtime: &Runtime, cache: &Arc<CacheFill>, filler: &Filler, progress: &Progress) {
+    let time_max = match filler.ended_by() {
+        Some(_) => STOP_MAX,
+        None => Duration::MAX,
+    };
+    let counted = runtime.block_on(async { tokio::time::timeout(time_max, cache.evicted()).await });
+    match counted {
+        Ok(Ok(evicted)) => add(&progress.tally.evicted, evicted),
+        Ok(Err(FillError::Disk(error))) => {
+            filler.end(&format!("cannot see what is in the cache: {error}"));
+        }
+        Ok(Err(FillError::NoRoom)) | Err(_) => {}
+    }
+}
+
+/// How often the progress is shown and a signal looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Time for what is in flight to be stored after a signal.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// Threads of requests, listings and timers; those of the client and the cache move the bytes.
+const RUNTIME_THREADS: usize = 2;
+
+/// Objects that are found before they are fetched.
+const TARGETS_AHEAD: usize = 10_000;
