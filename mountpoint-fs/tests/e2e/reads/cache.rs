@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::UNIX_EPOCH;
 
 use mountpoint_client::testing::server::{Operation, Server, synthetic_bytes};
 use nix::sys::signal::Signal;
@@ -201,6 +202,8 @@ fn damaged_bytes_are_fetched_again() {
         ("the index cut", &|_, index| {
             let file = File::options().write(true).open(index).unwrap();
             file.set_len(index.metadata().unwrap().len() - 7).unwrap();
+            // No process is appending to it just now.
+            file.set_modified(UNIX_EPOCH).unwrap();
         }),
         ("another file", &|_, index| {
             fs::write(index, b"not an index at all").unwrap();
