@@ -16,7 +16,6 @@ mod ffi;
 pub mod fuse_device;
 pub mod fuse_ring;
 mod log;
-pub mod page_cache;
 pub mod process;
 mod request;
 mod runtime;

@@ -292,7 +292,7 @@ impl Entry {
             bytes.resize(extent.len as usize, 0);
             // What is wrong here is found again by a thread that may remove it.
             let is_read = data.read_at_once(&mut bytes, extent.start);
-            if !is_read.is_ok_and(|is_read| is_read) || compare(&bytes, extent).is_err() {
+            if !is_read || compare(&bytes, extent).is_err() {
                 return false;
             }
             let at = range.start + fill.filled() as u64;

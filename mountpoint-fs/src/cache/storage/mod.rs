@@ -149,7 +149,7 @@ pub(crate) trait StoredFile: Send + Sync + fmt::Debug {
 
     /// Fills `buffer` from `offset` on if that needs no wait for the disk. Returns whether it did.
     /// Any thread may call this one.
-    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool>;
+    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> bool;
 
     /// Writes all of `bytes` at `offset` of a data file.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;

@@ -534,8 +534,8 @@ impl StoredFile for SimulatedFile {
         Ok(self.content.read(buffer, offset))
     }
 
-    fn read_at_once(&self, _: &mut [u8], _: u64) -> io::Result<bool> {
-        Ok(false)
+    fn read_at_once(&self, _: &mut [u8], _: u64) -> bool {
+        false
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
