@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -143,6 +143,32 @@ fn files_are_read_and_an_unmount_ends_it_with_0() {
 
 /// The launcher mounted for writing. New files are written, and the file system refuses changes
 /// without a flag.
+/// As the CSI driver passes it. Such a process may not have the kernel read files of the cache.
+#[test]
+fn a_cache_serves_the_next_mount() {
+    let server = server();
+    let content = synthetic_bytes(1, 0..9_000_000);
+    put(&server, "file", content.clone());
+    let cache = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(cache.path(), Some(65534), Some(65534)).unwrap();
+    let flag = format!("--cache={}", cache.path().display());
+    for expected in [true, false] {
+        let mut launched =
+            Launched::new(&server, &["--allow-other", &flag, "--max-cache-size=1000"]);
+        server.log().clear();
+        let directory = launched.somebody.directory();
+        for _ in 0..2 {
+            let read = std::fs::read(directory.join("file")).unwrap();
+            assert!(read == content, "another content");
+        }
+        let gets = server.log().counters(Operation::GetObject).requests;
+        assert_eq!(gets > 0, expected, "{gets} GETs");
+        unmount(&directory);
+        let status = wait_for_exit(&mut launched.process, PATIENCE);
+        assert!(status.success(), "{status} {}", launched.log());
+    }
+}
+
 #[test]
 fn new_files_are_written_and_what_needs_a_flag_is_refused() {
     let server = server();
