@@ -80,7 +80,7 @@ impl Drop for BackingFile {
     fn drop(&mut self) {
         let device = self.device.as_fd();
         // SAFETY: the descriptor is open; the kernel reads one number. A connection that has ended
-        // has no numbers any more, and refuses.
+        // has lost its numbers, and refuses.
         unsafe { libc::ioctl(device.as_raw_fd(), BACKING_CLOSE, &raw const self.number) };
     }
 }

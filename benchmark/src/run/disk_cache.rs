@@ -53,7 +53,7 @@ impl Bench<'_> {
         self.mount(system, workload, cache)
     }
 
-    /// Reads until nothing comes from the server any more and the system is done with its disk.
+    /// Reads until the server sends nothing and the system is done with its disk.
     fn fill(&mut self, mounted: &Mounted, link: Option<Link>, action: Action) -> Result<()> {
         for _ in 0..FILL_READS_MAX {
             let server = self.servers.behind(link)?;

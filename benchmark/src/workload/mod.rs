@@ -81,7 +81,7 @@ pub(crate) enum CacheState {
     Cold,
     /// What [`Workload::before`] has read in the same mount.
     Warm,
-    /// What it has read in a mount that has ended.
+    /// Everything was read in a mount that has ended.
     Remounted,
 }
 

@@ -1,6 +1,6 @@
 //! Filling a cache on purpose, without a mount.
 //!
-//! A mount that reads drops what the disk cannot take in time. Whoever fills on purpose waits: an
+//! A mount that reads drops what the disk cannot take in time. A fill on purpose waits: an
 //! index is read to its end, and bytes are stored or the reason is told. The disk is touched on the
 //! threads of the cache alone; memory is bounded by the caller, who holds the bytes meanwhile.
 
@@ -115,7 +115,7 @@ impl CacheFill {
     ) -> Result<T, FillError> {
         let (sender, output) = oneshot::channel();
         self.cache.run(move || {
-            // Nobody waits any more when the run was interrupted.
+            // After an interruption of the run nobody waits.
             drop(sender.send(job()));
         });
         let lost = |_| FillError::Disk("a thread of the cache has failed".to_owned());
@@ -183,7 +183,7 @@ impl ObjectFill {
     /// Notes that all bytes are there, and looks for an object that was whole before.
     ///
     /// # Errors
-    /// It was evicted: the cache has no room for all.
+    /// That object was evicted: the cache has no room for all.
     pub(crate) async fn finish(self) -> Result<(), FillError> {
         let name = self.entry.name();
         let other = {

@@ -12,8 +12,8 @@ pub struct StoreId {
     pub endpoint: String,
     /// The bucket's name or ARN.
     pub bucket: String,
-    /// Fingerprint of the key that the customer encrypts with (SSE-C); empty without one. Whoever
-    /// lacks the key must not get the bytes from a cache.
+    /// Fingerprint of the key that the customer encrypts with (SSE-C); empty without one. A user
+    /// who lacks the key must not get the bytes from a cache.
     pub encryption: String,
 }
 

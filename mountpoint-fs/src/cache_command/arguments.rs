@@ -17,7 +17,7 @@ pub(super) struct CacheArguments {
     pub(super) task: CacheTask,
 }
 
-/// What is to be done.
+/// The task.
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum CacheTask {
     /// Count the entries, their bytes, and the free space of the disk

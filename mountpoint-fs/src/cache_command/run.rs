@@ -46,7 +46,7 @@ fn work(arguments: &CacheArguments) -> Result<bool, String> {
     let CachePlace { directory, json } = arguments.place();
     let caches = KeptCache::open_all(directory, &clock)?;
     let failed = |error: io::Error| match error.kind() {
-        // Whoever reads the output has seen enough.
+        // The reader of the output has seen enough.
         io::ErrorKind::BrokenPipe => String::new(),
         _ => format!("{}: {error}", directory.display()),
     };
@@ -112,7 +112,7 @@ fn list(caches: &[KeptCache], is_json: bool) -> io::Result<()> {
     for cache in caches {
         for entries in cache.shards() {
             for entry in entries? {
-                // What is damaged is a miss, and `verify` names it.
+                // A damaged entry is a miss, and `verify` names it.
                 if let EntryCheck::Right(found) = cache.describe(&entry)? {
                     let (name, used) = (entry.name.to_string(), last_use(&entry));
                     let row = EntryRow::new(name, found, entry.bytes, used);

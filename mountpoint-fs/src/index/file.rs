@@ -42,7 +42,7 @@ impl IndexFile {
     /// Opens the index at `path`.
     ///
     /// # Errors
-    /// It cannot be read, is no index, or is damaged in another part than the entries.
+    /// The file cannot be read, is no index, or is damaged in another part than the entries.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
         Self::of(File::open(path)?, path)
     }
@@ -78,7 +78,7 @@ impl IndexFile {
         })
     }
 
-    /// What it is an index of.
+    /// The bucket and prefix of the index.
     #[must_use]
     pub fn header(&self) -> &IndexHeader {
         &self.header
@@ -221,7 +221,7 @@ impl IndexCursor<'_> {
     /// The key where it is.
     ///
     /// # Errors
-    /// It is no text.
+    /// The name is no text.
     pub fn key(&self) -> Result<&str, IndexError> {
         self.decoder.key()
     }

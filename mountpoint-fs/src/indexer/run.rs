@@ -178,7 +178,7 @@ fn entry(key: String, version: &Version) -> IndexEntry {
     IndexEntry::new(key, *size, *mtime, etag, *is_archived)
 }
 
-/// What was made, in one line.
+/// The index that was made, in one line.
 fn summary(arguments: &IndexArguments, index: &IndexFile, took: Duration) -> String {
     let keys = index.keys();
     let len = std::fs::metadata(index.path()).map_or(0, |file| file.len());

@@ -107,7 +107,7 @@ impl WarmArguments {
         }
     }
 
-    /// What is to be fetched of the bucket: prefixes and keys, without those in others.
+    /// Prefixes and keys to fetch, without those in others.
     ///
     /// # Errors
     /// A text for the user, if there are two prefixes for one source.

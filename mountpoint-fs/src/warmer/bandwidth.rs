@@ -58,7 +58,7 @@ mod tests {
             let wait = bucket.grant(bytes, clock.now());
             clock.advance(wait);
             if number == 50 {
-                // What was not used is not saved up.
+                // Unused bandwidth is not saved up.
                 clock.advance(Duration::from_secs(10));
             }
             asked.push((clock.now(), bytes));

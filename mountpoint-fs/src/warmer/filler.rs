@@ -55,7 +55,7 @@ pub(super) struct FillLimits {
 /// Why an object is not in the cache.
 #[derive(Debug)]
 enum Failure {
-    /// It cannot be had, for this reason.
+    /// The object cannot be had, for this reason.
     Object(String),
     /// The store has failed, for this reason.
     Store(String),
@@ -350,7 +350,7 @@ impl GetObserver for Finished {
 
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
         let sender = self.0.lock().take();
-        // Nobody waits any more when the run has ended.
+        // After the end of the run nobody waits.
         drop(sender.map(|sender| sender.send(outcome)));
     }
 }

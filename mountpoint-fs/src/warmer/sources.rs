@@ -53,7 +53,7 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    /// Passes on all objects of `sources`, until nobody takes them any more.
+    /// Passes on all objects of `sources`, as long as somebody takes them.
     ///
     /// # Errors
     /// A text for the user, when the others cannot be found.
@@ -115,7 +115,7 @@ impl Finder {
                 }
                 Ok(true)
             }
-            // Who may not list a bucket is not told what it lacks.
+            // A user who may not list a bucket is not told what it lacks.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Denied) => {
                 Ok(false)
             }
@@ -236,7 +236,7 @@ mod tests {
         "empty",
     ];
 
-    /// What is found, with the number of failures.
+    /// Objects that are found, with the number of failures.
     fn found(sources: Sources, include: &[&str]) -> Result<(String, u64), String> {
         let client = SimClient::new(SimOptions::default());
         for key in KEYS {

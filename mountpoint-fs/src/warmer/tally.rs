@@ -68,11 +68,11 @@ impl Tally {
 pub(super) struct Summary {
     /// Objects that were found and are wanted.
     files: u64,
-    /// Those that are in the cache as a whole.
+    /// Objects that are in the cache as a whole.
     complete: u64,
-    /// Those that could not be fetched.
+    /// Objects that could not be fetched.
     failed: u64,
-    /// Those that were in the cache and are gone again.
+    /// Objects that were in the cache and are gone again.
     evicted: u64,
     fetched_bytes: u64,
     present_bytes: u64,

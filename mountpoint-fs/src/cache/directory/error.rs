@@ -22,7 +22,7 @@ pub(crate) enum DirectoryError {
         /// Where it leads.
         target: PathBuf,
     },
-    /// Whoever owns it could read the cache, or have it return other bytes.
+    /// The owner could read the cache, or have it return other bytes.
     #[error(
         "{} belongs to user {owner}, and this process runs as user {user}: name a directory of your own with --cache",
         .path.display()
@@ -35,7 +35,7 @@ pub(crate) enum DirectoryError {
         /// The effective user.
         user: u32,
     },
-    /// Whoever may write there could have the cache return other bytes.
+    /// A user who may write there could have the cache return other bytes.
     #[error(
         "other users may write to {path} (mode {mode:04o}), and so could change what the cache returns: if you trust \
          what is in it, run `chmod go-w {path}`; else remove it",

@@ -102,7 +102,7 @@ impl Folder {
         }
         let fd = openat(&self.fd, name, FOLDER_FLAGS, Mode::empty());
         let fd = fd.map_err(|error| failed(error.into()))?;
-        // What was opened counts, not what had the name before.
+        // The opened file counts, not the one that had the name before.
         let opened = fstat(&fd).map_err(|error| failed(error.into()))?;
         let (owner, user) = (opened.st_uid, geteuid().as_raw());
         if owner != user {

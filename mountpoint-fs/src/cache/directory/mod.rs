@@ -127,7 +127,7 @@ impl CacheDirectory {
     }
 
     /// Removes the folders and the files beside the entries, if no other process uses the cache.
-    /// What is not ours stays, and so do the folders that hold it.
+    /// Files of others stay, and so do the folders that hold them.
     pub(crate) fn remove_if_unused(self) -> io::Result<()> {
         // The conversion of a lock is not atomic, and who opens the cache meanwhile makes anew what
         // is removed here.

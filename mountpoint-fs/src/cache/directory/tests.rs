@@ -186,7 +186,7 @@ fn only_what_is_ours_is_removed_and_only_when_nobody_uses_it() {
     fs::create_dir(folder.join("00")).unwrap();
     first.remove_if_unused().unwrap();
     assert!(folder.join("00").exists(), "another process uses it");
-    // What is not ours stays, with the folders above it.
+    // Files of others stay, with the folders above them.
     fs::write(folder.join("notes"), "x").unwrap();
     second.remove_if_unused().unwrap();
     let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();

@@ -1,7 +1,7 @@
 //! An entry of the cache that is open.
 //!
 //! Nothing on the disk is trusted: bytes count when they have the checksum that the index has for
-//! them, and the index counts record by record. What is wrong is removed, and the caller asks S3.
+//! them, and the index counts record by record. A damaged entry is removed, and the caller asks S3.
 //! Several processes may use one entry at once: bytes of a version never change, so whoever writes
 //! them writes the same.
 //!
@@ -47,7 +47,7 @@ pub(in crate::cache) struct Entry {
 enum EntryState {
     /// The index was not read yet.
     Unread,
-    /// What is there.
+    /// The index was read.
     Read(Contents),
 }
 
@@ -76,7 +76,7 @@ pub(in crate::cache) enum Place {
 /// What became of bytes that were to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum StoreOutcome {
-    /// They are there.
+    /// Bytes are on the disk.
     Stored,
     /// There is no room for them now.
     NoRoom,
@@ -87,7 +87,7 @@ pub(in crate::cache) enum StoreOutcome {
 /// Why bytes did not come from the disk.
 #[derive(Debug)]
 enum Miss {
-    /// They are not there.
+    /// Bytes are missing.
     Absent,
     /// The entry is damaged.
     Damaged(&'static str),
@@ -290,7 +290,7 @@ impl Entry {
         let mut bytes = Vec::new();
         for extent in &extents {
             bytes.resize(extent.len as usize, 0);
-            // What is wrong here is found again by a thread that may remove it.
+            // A thread that may remove the entry finds the damage again.
             let is_read = data.read_at_once(&mut bytes, extent.start);
             if !is_read || compare(&bytes, extent).is_err() {
                 return false;
@@ -482,7 +482,7 @@ impl Entry {
         }
     }
 
-    /// Where the entry was evicted, what is open of it has no name any more: nothing is added to
+    /// The open files of an evicted entry have lost their names: nothing is added to
     /// it.
     fn forget_removed(&self) -> io::Result<()> {
         let files = match &*self.state.lock() {

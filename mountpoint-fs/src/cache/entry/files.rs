@@ -34,7 +34,7 @@ pub(super) enum Loading {
     Loaded(LoadedEntry),
     /// There is none, or another process is just making it.
     Absent,
-    /// It cannot be used, for this reason.
+    /// The entry cannot be used, for this reason.
     Damaged(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! An entry as whoever looks after the cache sees it, without a version that is to be read.
+//! An entry as the commands that look after a cache see it, without a version that is to be read.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::cache::index::{Extent, checksum};
 use crate::cache::storage::{EntryName, Storage};
 use crate::clock::Clock;
 
-/// What was found under a name.
+/// The state of the files under a name.
 #[derive(Debug)]
 pub(in crate::cache) enum Inspection {
     Entry(Box<Inspected>),

@@ -8,7 +8,7 @@ use super::ghosts::Ghosts;
 use super::policy::{Choice, Demand, is_leftover, part_of};
 use crate::cache::storage::{ListedEntry, Storage, Usage};
 
-/// What was removed.
+/// Entries that were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) struct Removed {
     pub(in crate::cache) bytes: u64,

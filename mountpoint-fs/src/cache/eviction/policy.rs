@@ -32,7 +32,7 @@ impl Default for RoomLimits {
     }
 }
 
-/// What is to be removed.
+/// Bytes and entries to remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) struct Demand {
     pub(in crate::cache) bytes: u64,
@@ -68,7 +68,7 @@ impl RoomLimits {
         by_limit.map_or(on_disk, |left| left.min(on_disk))
     }
 
-    /// What is to be removed, if `reclaimed` bytes more are about to be free, and a store asked for
+    /// The demand, if `reclaimed` bytes more are about to be free, and a store asked for
     /// `wanted` bytes in vain.
     pub(super) fn demand(
         &self,
@@ -143,7 +143,7 @@ impl Reclaimed {
         self.at = now;
     }
 
-    /// What is still to become free, when `available` bytes are and `stored` were stored since the
+    /// Bytes that are still to become free, when `available` bytes are and `stored` were stored since the
     /// last call.
     pub(super) fn left(&mut self, available: u64, stored: u64, now: Duration) -> u64 {
         let gained = available.saturating_add(stored);
@@ -479,7 +479,7 @@ mod tests {
         // It keeps a share.
         let few = [&proven[..], &[entry(4, 33, 500, 500)]].concat();
         check_choice(&few, &[], 100, &[2]);
-        // What is being stored goes last of its kind.
+        // An entry that is being stored goes last of its kind.
         let storing = entry(5, 100, 999, 999);
         let with = [&with[..], &[storing]].concat();
         check_choice(&with, &[], 200, &[4, 5]);

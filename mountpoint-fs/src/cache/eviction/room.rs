@@ -137,7 +137,7 @@ impl Room {
         self.0.account.lock().entries += 1;
     }
 
-    /// What is known, and what was done.
+    /// The size of the cache, as far as is known, and the evictions.
     pub(crate) fn stats(&self) -> RoomStats {
         *self.0.stats.lock()
     }
@@ -226,7 +226,7 @@ enum Counted {
     /// All shards are counted.
     Whole,
     Part(Count),
-    /// It is to be counted again.
+    /// The shard is to be counted again.
     Failed(Count),
 }
 
@@ -261,7 +261,7 @@ impl Keeper {
             }
             account.is_called = false;
         }
-        // What was stored last counts for the other processes.
+        // The last stores count for the other processes.
         self.take_stock(shared);
     }
 
@@ -276,7 +276,7 @@ impl Keeper {
                 return TICK;
             }
             return match self.evict(shared, stock.demand) {
-                // Only what is not there any more, or what the disk does not remove.
+                // Only entries that are gone, or that the disk does not remove.
                 Some(removed) if removed.entries > 0 => Duration::ZERO,
                 _ => TICK,
             };

@@ -35,13 +35,13 @@ pub(crate) struct Description {
 #[derive(Debug)]
 pub(crate) enum EntryCheck<T> {
     Right(T),
-    /// It is not there any more, or it is just being made.
+    /// The entry is gone, or is just being made.
     Absent,
-    /// It cannot be used, for this reason.
+    /// The entry cannot be used, for this reason.
     Damaged(&'static str),
 }
 
-/// What was removed.
+/// Entries that were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovedEntries {
     pub(crate) entries: u64,

@@ -18,7 +18,7 @@ use super::{DiskSpace, EntryName, FileKind, FileStatus, ListedEntry, Storage, St
 use crate::clock::Clock;
 use crate::sync::{Condvar, Mutex};
 
-/// What is asked of a disk.
+/// An operation of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskOperation {
     Open,
@@ -44,7 +44,7 @@ impl DiskOperation {
 /// What happens at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskFault {
-    /// It fails, and does nothing.
+    /// The operation fails, and does nothing.
     Fail(io::ErrorKind),
     /// A write or an append fails after so many bytes.
     Tear(usize),
@@ -60,7 +60,7 @@ pub(crate) struct SimulatedStorage(Arc<SimulatedProcess>);
 struct SimulatedProcess {
     disk: Arc<SimulatedDisk>,
     faults: Mutex<Faults>,
-    /// Told when no operation is held any more, and when one is.
+    /// Told when an operation is held, and when none is.
     changed: Condvar,
 }
 

@@ -1,6 +1,6 @@
 //! The estimate of what a cache occupies, which all its processes share in a small file.
 //!
-//! Pure. Each process adds what it stores and takes away what it removes; whoever counts the
+//! Pure. Each process adds what it stores and takes away what it removes; a count of the
 //! entries corrects the estimate. A damaged or lost file means that nothing is known, until they
 //! are counted.
 

@@ -13,7 +13,7 @@ use crate::operation::Slices;
 use crate::sync::{Condvar, Mutex};
 use std::ops::Range;
 
-/// Stores fetched ranges, and compares whole entries with their checksums.
+/// Stores fetched ranges.
 #[derive(Debug)]
 pub(in crate::cache) struct Filler {
     jobs: Sender<FillJob>,

@@ -27,7 +27,7 @@ enum InodeMode<B> {
     },
 }
 
-/// A file that the kernel reads for no open any more.
+/// A file whose last open has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Closed<B> {
     pub(super) backing: B,

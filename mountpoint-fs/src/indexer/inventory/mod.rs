@@ -115,7 +115,7 @@ impl Inventory {
 }
 
 enum RowError {
-    /// What is wrong in which line.
+    /// The error, with its line.
     At(u64, String),
     /// What the receiver of rows says.
     Outside(String),

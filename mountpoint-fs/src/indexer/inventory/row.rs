@@ -53,7 +53,7 @@ impl Columns {
     /// The object of a row; `None` of an older version or a deletion.
     ///
     /// # Errors
-    /// What is wrong with the row.
+    /// The error of the row.
     pub(super) fn entry(&self, row: &str) -> Result<Option<IndexEntry>, &'static str> {
         let fields = fields(row).ok_or("a quote does not end")?;
         if fields.len() != self.count {

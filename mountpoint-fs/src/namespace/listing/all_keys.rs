@@ -56,7 +56,7 @@ impl AllKeys {
     /// The next keys and what they are; in order, if the bucket lists in order. `None` at the end.
     ///
     /// # Errors
-    /// Those of the request; the next call sends it again.
+    /// Errors of the request; the next call sends it again.
     pub async fn next(&mut self) -> Result<Option<KeyPage>, FsError> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -64,7 +64,7 @@ impl AllKeys {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<KeyPage>, FsError>> {
         let outcome = self.pump(context);
         if let Some(part) = self.ranges.take() {
-            // What has failed is asked for again when the reader comes to it.
+            // A failed page is asked for again when the reader comes to it.
             return Poll::Ready(Ok(Some(self.whole_keys(part.entries))));
         }
         match outcome {

@@ -198,7 +198,7 @@ impl Fetch {
         self.is_local.load(Ordering::Relaxed)
     }
 
-    /// The disk fills its block from now on, or does not any more.
+    /// The disk begins or ends to fill its block.
     pub(super) fn set_local(&self, is_local: bool) {
         self.is_local.store(is_local, Ordering::Relaxed);
     }

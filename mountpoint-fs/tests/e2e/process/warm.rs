@@ -281,7 +281,7 @@ fn an_index_spares_listings_and_finds_objects_that_changed() {
     for operation in [Operation::ListObjectsV2, Operation::HeadObject] {
         assert_eq!(server.log().count(operation), 0, "{operation:?}");
     }
-    // What is there now is another version.
+    // The object is another version now.
     let (fetched, present) = warm(&server, cache.path(), &[&source]);
     assert_eq!(
         (fetched, present),
@@ -374,7 +374,7 @@ fn a_full_cache_ends_the_run() {
     assert!(stdout.contains("found so far"), "{stdout}");
     let bytes = occupied(cache.path());
     assert!((1..=20 * MIB).contains(&bytes), "{bytes}");
-    // What was kept is of use.
+    // The kept bytes are of use.
     let (fetched, present) = warm(&server, cache.path(), &[&source]);
     assert_eq!(fetched + present, total(&objects));
     assert!(present > 0, "{fetched} {present}");

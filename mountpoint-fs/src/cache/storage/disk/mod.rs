@@ -257,7 +257,7 @@ impl FoundFiles {
 struct DiskFile {
     file: Arc<File>,
     kind: FileKind,
-    /// The same file, past the page cache; `None` where the file system cannot do that.
+    /// A descriptor past the page cache; `None` where the file system cannot do that.
     direct: OnceLock<Option<File>>,
 }
 

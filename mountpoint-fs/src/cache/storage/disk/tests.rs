@@ -92,7 +92,7 @@ fn files_are_made_once_read_and_removed() {
     assert!(status.is_linked);
     assert_eq!(status.inode, fs::metadata(&file).unwrap().ino());
 
-    // What is open goes on without its name.
+    // An open file goes on without its name.
     storage.remove(entry).unwrap();
     assert!(!data.status().unwrap().is_linked);
     assert!(!index.status().unwrap().is_linked);
