@@ -608,12 +608,8 @@ fn read_run(data: &dyn StoredFile, extents: &[Extent], fill: &mut BlockFill) -> 
     let offset = extents[0].start;
     fill.withhold();
     let outcome = (|| {
-        while fill.filled() < start + len {
-            let done = fill.filled() - start;
-            let count = data.read_into(fill, offset + done as u64, len - done);
-            if count.map_err(Miss::Failed)? == 0 {
-                return Err(Miss::Damaged("its data file is too short"));
-            }
+        if data.read_into(fill, offset, len).map_err(Miss::Failed)? < len {
+            return Err(Miss::Damaged("its data file is too short"));
         }
         let mut at = start;
         for extent in extents {
@@ -631,13 +627,8 @@ fn read_run(data: &dyn StoredFile, extents: &[Extent], fill: &mut BlockFill) -> 
 }
 
 fn read_exactly(data: &dyn StoredFile, bytes: &mut [u8], offset: u64) -> Result<(), Miss> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let read = data.read_at(&mut bytes[filled..], offset + filled as u64);
-        match read.map_err(Miss::Failed)? {
-            0 => return Err(Miss::Damaged("its data file is too short")),
-            count => filled += count,
-        }
+    if data.read_at(bytes, offset).map_err(Miss::Failed)? < bytes.len() {
+        return Err(Miss::Damaged("its data file is too short"));
     }
     Ok(())
 }

@@ -144,14 +144,8 @@ fn read_whole(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
         ));
     }
     let mut bytes = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        match file.read_at(&mut bytes[filled..], filled as u64)? {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    bytes.truncate(filled);
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
     Ok(bytes)
 }
 

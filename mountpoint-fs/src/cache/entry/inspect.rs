@@ -66,14 +66,7 @@ impl Inspected {
 
     fn is_right(&self, extent: &Extent) -> io::Result<bool> {
         let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or_default()];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let offset = extent.start + filled as u64;
-            match self.0.files.data.read_at(&mut bytes[filled..], offset)? {
-                0 => return Ok(false),
-                count => filled += count,
-            }
-        }
-        Ok(checksum(&bytes) == extent.crc)
+        let read = self.0.files.data.read_at(&mut bytes, extent.start)?;
+        Ok(read == bytes.len() && checksum(&bytes) == extent.crc)
     }
 }

@@ -141,10 +141,12 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
 
 /// An open file. It can be read and written when its name is gone, too.
 pub(crate) trait StoredFile: Send + Sync + fmt::Debug {
-    /// Fills `fill` with up to `len` bytes of the file from `offset` on. Returns how many.
+    /// Fills `fill` with `len` bytes of the file from `offset` on. Returns how many; fewer only
+    /// where the file ends.
     fn read_into(&self, fill: &mut BlockFill, offset: u64, len: usize) -> io::Result<usize>;
 
-    /// Reads up to `buffer.len()` bytes from `offset` on. Returns how many.
+    /// Reads `buffer.len()` bytes from `offset` on. Returns how many; fewer only where the file
+    /// ends.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Fills `buffer` from `offset` on if that needs no wait for the disk. Returns whether it did.

@@ -3,6 +3,7 @@
 //! Readers never wait for it: what comes while [`Filler`] has enough to do is not stored. Its queue
 //! holds the blocks themselves, whose memory counts in the mount's budget.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -11,7 +12,6 @@ use std::time::Duration;
 use crate::cache::entry::Entry;
 use crate::operation::Slices;
 use crate::sync::{Condvar, Mutex};
-use std::ops::Range;
 
 /// Stores fetched ranges.
 #[derive(Debug)]
