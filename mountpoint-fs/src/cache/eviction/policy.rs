@@ -143,8 +143,8 @@ impl Reclaimed {
         self.at = now;
     }
 
-    /// Bytes that are still to become free, when `available` bytes are and `stored` were stored since the
-    /// last call.
+    /// Bytes that are still to become free, when `available` bytes are and `stored` were stored
+    /// since the last call.
     pub(super) fn left(&mut self, available: u64, stored: u64, now: Duration) -> u64 {
         let gained = available.saturating_add(stored);
         let gained = gained.saturating_sub(self.available);
