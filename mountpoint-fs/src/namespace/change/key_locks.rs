@@ -1,16 +1,14 @@
-//! Names that are being changed, until the bucket has done it.
+//! Locks on the keys of changes in progress, until the bucket has completed them.
 //!
-//! A rename is many requests where it is a copy. What would be written, made, changed or removed
-//! meanwhile under the old name, or below it, would come back there, or under the new one, or be
-//! lost, after its application was told that all was well. So it is not begun: whoever wants to is
-//! refused and may try again. A rename itself waits for changes and removals, which are few
-//! requests each.
+//! A rename by copy takes many requests. A change below the old name meanwhile would be lost, or
+//! would appear under either name, although its application was told of success. So it is refused
+//! as busy, and the application may try again. A rename waits for changes and removals, which take
+//! a few requests each.
 //!
-//! Knows keys only. The lock is taken before T. Who begins something holds it from the moment when
-//! the table says which key a name has until that is in motion, or the table says that the file is
-//! written: a rename tells the table before it comes to rest, and looks at it after it has said
-//! what it takes. So it sees what has begun, or what begins is refused, and nothing begins under a
-//! key that is a name's no more.
+//! Knows only keys. The lock is taken before T. An operation holds it from reading its key in the
+//! table until its key lock exists or the table marks the file as written. A rename locks its keys
+//! before it reads the table, and updates the table before it releases them. So it sees each
+//! earlier operation and refuses each later one.
 
 use mountpoint_client::types::Key;
 use parking_lot::MutexGuard;
@@ -19,7 +17,7 @@ use tokio::sync::Notify;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
-/// What is in motion: one entry for each change, each removal and each rename in progress.
+/// The key locks: one entry for each change, removal and rename in progress.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct KeyLocks {
     state: Mutex<State>,
@@ -39,26 +37,25 @@ struct KeyLock {
     what: Moving,
 }
 
-/// Why a name is in motion.
+/// Operation that holds a key lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Moving {
-    /// It is made, or what has it is changed in its place, or is a directory that is removed if it
-    /// is empty.
+    /// Creates the name, changes its object in place, or removes a directory if it is empty.
     Change,
-    /// A removal takes it away.
+    /// Removes the name.
     Removal,
-    /// A rename takes it away: its old and its new name.
+    /// Moves the name: locks the old and the new one.
     Rename,
 }
 
-/// Names in motion, until it is dropped.
+/// A lock on some keys, released on drop.
 #[derive(Debug)]
 pub struct KeyLockGuard<'a> {
     locks: &'a KeyLocks,
     number: u64,
 }
 
-/// Nothing is set in motion by anybody else as long as this is held.
+/// Exclusive access to the set of key locks: no operation can begin meanwhile.
 #[derive(Debug)]
 pub(in crate::namespace) struct AtRest<'a> {
     locks: &'a KeyLocks,
@@ -66,7 +63,7 @@ pub(in crate::namespace) struct AtRest<'a> {
 }
 
 impl KeyLocks {
-    /// Keeps everything at rest that is so.
+    /// Locks the set of key locks.
     pub(in crate::namespace) fn hold(&self) -> AtRest<'_> {
         AtRest {
             locks: self,
@@ -74,21 +71,22 @@ impl KeyLocks {
         }
     }
 
-    /// Returns when something has come to rest since this was called, or whoever waits was
-    /// reminded.
+    /// Waits until an operation ends, or until [`KeyLocks::remind`] is called.
     pub(in crate::namespace) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
         self.ended.notified()
     }
 
-    /// Who waits looks again.
+    /// Wakes all waiters, which check their condition again.
     pub(in crate::namespace) fn remind(&self) {
         self.ended.notify_waiters();
     }
 }
 
 impl<'a> AtRest<'a> {
-    /// `keys` are in motion from now on; `None` if that must wait for what is in progress.
-    /// [`FsError::Busy`] if something is in the way that may take longer.
+    /// Locks `keys` for `what`. `None` if the caller must wait for an operation in progress.
+    ///
+    /// # Errors
+    /// [`FsError::Busy`] if an operation in progress may take longer.
     pub(in crate::namespace) fn begin(
         mut self,
         keys: Vec<Key>,
@@ -112,7 +110,7 @@ impl<'a> AtRest<'a> {
         Ok(Some(KeyLockGuard { locks, number }))
     }
 
-    /// [`FsError::Busy`] if `key`, or a directory that it is in, is being taken away.
+    /// Returns [`FsError::Busy`] if a removal or a rename holds `key` or a directory above it.
     pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
         let takes = |lock: &&KeyLock| {
             lock.what != Moving::Change && lock.keys.iter().any(|taken| is_within(key, taken))
@@ -121,14 +119,14 @@ impl<'a> AtRest<'a> {
         taken.map_or(Ok(()), |lock| Err(lock.refuse(key)))
     }
 
-    /// Whether nothing below the directory `key` is in motion.
+    /// Whether no operation holds a key below the directory `key`.
     pub(in crate::namespace) fn is_still_below(&self, key: &Key) -> bool {
         let mut keys = self.state.locks.iter().flat_map(|lock| &lock.keys);
         !keys.any(|moving| moving != key && is_within(moving, key))
     }
 }
 
-/// What becomes of one motion beside another that has begun.
+/// Outcome of an operation that meets another one in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Goes,
@@ -137,7 +135,7 @@ enum Beside {
 }
 
 impl Moving {
-    /// What becomes of this motion of `keys` beside `other` of `others`, which has begun.
+    /// Outcome of this operation on `keys` beside `other` on `others`, which is in progress.
     fn beside(self, other: Self, keys: &[Key], others: &[Key]) -> Beside {
         let any = |relation: fn(&Key, &Key) -> bool| {
             keys.iter()
@@ -146,7 +144,7 @@ impl Moving {
         let is_below = || any(is_within);
         let is_above = || any(|key, other| is_within(other, key));
         match (self, other) {
-            // What a directory's own object says is no matter of what is moved below it.
+            // A change of a directory's own object does not affect a rename below it.
             (Self::Change, Self::Rename | Self::Removal) if is_below() => Beside::Refused,
             (Self::Removal | Self::Rename, Self::Rename) if is_below() || is_above() => {
                 Beside::Refused
@@ -181,7 +179,7 @@ impl Drop for KeyLockGuard<'_> {
     }
 }
 
-/// Whether `key` is `name`, or below the directory of that name.
+/// Whether `key` is `name` or below the directory of that name.
 fn is_within(key: &Key, name: &Key) -> bool {
     let rest = key.as_str().strip_prefix(name.as_str());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -271,7 +269,7 @@ mod tests {
             let key = Key::parse(key).unwrap();
             assert_eq!(locks.hold().is_still_below(&key), is_still, "{key}");
         }
-        // Who changes a name keeps nobody from writing it.
+        // A change of a name does not prevent writes to it.
         assert!(locks.hold().check(&keys(&["a/b/c"])[0]).is_ok());
         drop(held);
         assert!(locks.hold().is_still_below(&keys(&["a"])[0]));

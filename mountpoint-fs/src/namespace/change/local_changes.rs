@@ -1,15 +1,14 @@
-//! Keys that this mount has changed, and when: an answer that S3 was asked for before that is not
-//! believed.
+//! Times of this mount's changes: an answer that was requested before a change is outdated.
 //!
-//! A look-up or a page of a listing may be in flight while a file is removed, made or renamed. What
-//! it says was true when it was asked for and is not any more.
+//! A lookup or a page of a listing may be in flight while a file is removed, created or renamed.
+//! Its answer was true at the time of the request.
 //!
-//! By key, as pages of listings are: a page may be younger than the inode of its directory, which
-//! the kernel forgets and looks up again under another number. A directory that was renamed is a
-//! change of all keys below it.
+//! Stored by key, as pages of listings are: a page may outlive the inode of its directory, which
+//! the kernel forgets and looks up again with another number. The rename of a directory is a change
+//! of all keys below it.
 //!
-//! Knows nothing of inodes. Bounded by age and by [`CHANGED_NAMES_MAX`]: where a change is dropped,
-//! everything that was asked for before it is not believed, whatever name it is about.
+//! Knows nothing of inodes. Bounded by age and by [`CHANGED_NAMES_MAX`]: dropping a change makes
+//! every answer outdated that was requested before it, whatever its name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,11 +19,11 @@ use crate::config::limits::{CHANGED_NAMES_AGE_MIN, CHANGED_NAMES_MAX};
 use crate::namespace::inodes::Moment;
 use crate::sync::Mutex;
 
-/// The changes. The lock guards them alone and no other is taken under it.
+/// The changes of a mount. The lock guards only them; no other lock is taken under it.
 #[derive(Debug)]
 pub(in crate::namespace) struct LocalChanges {
-    /// The latest change, on the mount's clock in nanoseconds: most answers are newer and need no
-    /// lock.
+    /// Time of the latest change, on the mount's clock in nanoseconds. Most answers are newer, so
+    /// that their check takes no lock.
     latest: AtomicU64,
     age_max: Duration,
     changes: Mutex<Table>,
@@ -32,16 +31,16 @@ pub(in crate::namespace) struct LocalChanges {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By key; that of a directory, with its slash, stands for all keys below it.
+    /// Time of the last change by key; a directory's key, with its slash, covers all keys below it.
     by_key: HashMap<Arc<str>, Duration>,
-    /// Oldest first. A key that was changed again is here more than once.
+    /// Changes in order, the oldest first. A key that was changed again occurs more than once.
     in_order: VecDeque<(Duration, Arc<str>)>,
-    /// The latest change that was dropped.
+    /// Time of the latest dropped change.
     dropped: Option<Duration>,
 }
 
 impl LocalChanges {
-    /// For names that are answered for `ttl` at most.
+    /// An empty record for names that are valid for at most `ttl`.
     pub(in crate::namespace) fn new(ttl: Duration) -> Self {
         Self {
             latest: AtomicU64::new(0),
@@ -50,8 +49,8 @@ impl LocalChanges {
         }
     }
 
-    /// `key` was changed, at `now` at the latest; with a slash at its end, all keys that begin with
-    /// it.
+    /// Records a change of `key` that was complete at `now`. With a slash at its end, `key` covers
+    /// all keys below it.
     pub(in crate::namespace) fn record(&self, key: &str, now: Duration) {
         let mut table = self.changes.lock();
         while let Some((at, _)) = table.in_order.front() {
@@ -68,18 +67,17 @@ impl LocalChanges {
         self.latest.fetch_max(nanos(now), Ordering::AcqRel);
     }
 
-    /// Whether `key` was changed lately.
+    /// Whether a change of `key` is recorded.
     pub(in crate::namespace) fn has(&self, key: &str) -> bool {
         self.changes.lock().by_key.contains_key(key)
     }
 
-    /// Whether anything may have been changed since `asked`.
+    /// Whether any key may have changed since `asked`.
     pub(in crate::namespace) fn invalidates_all(&self, asked: Duration) -> bool {
         nanos(asked) < self.latest.load(Ordering::Acquire)
     }
 
-    /// Whether what S3 said of `name` in the directory `prefix`, when it was asked at `asked`, may
-    /// have been changed since.
+    /// Whether `name` in the directory `prefix` may have changed since a request at `asked`.
     pub(in crate::namespace) fn invalidates(
         &self,
         prefix: &str,
@@ -98,8 +96,8 @@ impl LocalChanges {
         table.is_since(&key, asked) || above.any(|above| table.is_since(above, asked))
     }
 
-    /// Whether this mount may have changed anything in the directory `prefix`, or above it, since
-    /// `asked`. Said of every directory where much was changed.
+    /// Whether a key in the directory `prefix`, or a directory above it, may have changed since
+    /// `asked`. Returns `true` for any directory if there are too many changes to check.
     pub(in crate::namespace) fn invalidates_below(&self, prefix: &str, asked: Duration) -> bool {
         if nanos(asked) > self.latest.load(Ordering::Acquire) {
             return false;
@@ -117,8 +115,8 @@ impl LocalChanges {
         concerning.next().is_some() || since.next().is_some()
     }
 
-    /// Whether this very name is known to have been changed since `asked`, whatever became of the
-    /// directories above it.
+    /// Whether a change of this name itself is recorded since `asked`; changes of the directories
+    /// above do not count.
     pub(in crate::namespace) fn is_changed(
         &self,
         prefix: &str,
@@ -129,7 +127,7 @@ impl LocalChanges {
         self.changes.lock().is_since(&key, asked)
     }
 
-    /// The same for an answer whose age is kept as a moment.
+    /// Calls [`LocalChanges::invalidates`] for a request time that is a [`Moment`].
     pub(in crate::namespace) fn invalidates_moment(
         &self,
         prefix: &str,
@@ -156,7 +154,7 @@ impl Table {
     }
 }
 
-/// Changes that are looked at for one directory.
+/// Changes to examine in one check of a directory.
 const SINCE_MAX: usize = 256;
 
 fn nanos(time: Duration) -> u64 {

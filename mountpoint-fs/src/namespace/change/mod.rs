@@ -1,7 +1,7 @@
-//! Changes made through this mount, and what the names make of them before the bucket has them.
+//! Changes through this mount, and their effect on names before the bucket has completed them.
 //!
-//! `key_locks` holds the keys that are being changed, and `local_changes` remembers which answers
-//! are older than a change.
+//! `key_locks` locks the keys of changes in progress. `local_changes` tells which answers are older
+//! than a change.
 
 mod key_locks;
 mod local_changes;

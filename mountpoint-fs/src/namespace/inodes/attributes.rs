@@ -1,4 +1,4 @@
-//! stat data of inodes.
+//! The `stat` attributes of inodes.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,19 +6,19 @@ use crate::config::FsConfig;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{Attributes, FileKind, InodeNo};
 
-/// What all inodes of a mount have in common.
+/// Attributes that all inodes of a mount share.
 #[derive(Clone, Copy, Debug)]
 pub struct AttributeStyle {
     uid: u32,
     gid: u32,
     dir_mode: u16,
     file_mode: u16,
-    /// S3 keeps no times of prefixes: every directory shows the time of the mount.
+    /// Time of the mount, shown as every directory's time: S3 keeps no times of prefixes.
     mounted: SystemTime,
 }
 
 impl AttributeStyle {
-    /// The style that `config` asks for, of a mount made at `mounted`.
+    /// The attributes that `config` sets, for a mount made at `mounted`.
     #[must_use]
     pub fn new(config: &FsConfig, mounted: SystemTime) -> Self {
         let FsConfig {
@@ -37,7 +37,7 @@ impl AttributeStyle {
         }
     }
 
-    /// Attributes of `ino`, which is `found`, valid for `ttl`.
+    /// Attributes of `ino`, valid for `ttl`; `found` is its kind and version.
     pub(in crate::namespace) fn of(
         &self,
         ino: InodeNo,
@@ -72,7 +72,7 @@ impl AttributeStyle {
         }
     }
 
-    /// Attributes of a file. An archived one shows in `ls -l` that nobody can read it.
+    /// Attributes of a file. An archived file has no permissions, because no user can read it.
     pub(in crate::namespace) fn file(
         &self,
         ino: InodeNo,

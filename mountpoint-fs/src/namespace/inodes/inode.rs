@@ -1,4 +1,4 @@
-//! One inode: what the kernel may know of a name, and until when.
+//! One inode: facts about a name, and how long they are valid.
 
 use std::time::Duration;
 
@@ -6,20 +6,21 @@ use super::packed_version::PackedVersion;
 use crate::namespace::version::Found;
 use crate::operation::{FileKind, InodeNo};
 
-/// A point of the mount's clock. Half of a `Duration`: there may be millions of inodes.
+/// A time on the mount's clock. Half the size of a `Duration`, because there may be millions of
+/// inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::namespace) struct Moment(u64);
 
 impl Moment {
-    /// Before everything, also before the clock's zero.
+    /// The earliest moment, before the clock's zero.
     pub(in crate::namespace) const START: Self = Self(0);
 
-    /// The time on the mount's clock.
+    /// The time since the clock's zero.
     pub(in crate::namespace) fn since_start(self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(1))
     }
 
-    /// What is left of the time until then.
+    /// The time that is left from `now` until this moment.
     pub(in crate::namespace) fn left(self, now: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(now.0))
     }
@@ -35,33 +36,33 @@ impl From<Duration> for Moment {
     }
 }
 
-/// How old an answer of S3 is, and what it is good for.
+/// Age and validity of an answer from S3.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::namespace) struct Observed {
-    /// When it was asked for. Answers may overtake each other: one that was asked for earlier never
-    /// replaces one that was asked for later.
+    /// Time of the request. Answers may overtake each other: an answer to an earlier request never
+    /// replaces one to a later request.
     pub(in crate::namespace) asked: Moment,
-    /// Until when attributes are answered from it.
+    /// Time until which attributes come from this answer.
     pub(in crate::namespace) valid_until: Moment,
-    /// Until when the next `open` need not ask again; at most one open uses it. [`Moment::START`]
-    /// where no open may.
+    /// Time until which the next `open` sends no request; valid for one `open` at most.
+    /// [`Moment::START`] if no `open` may rely on it.
     pub(in crate::namespace) fresh_until: Moment,
 }
 
-/// An inode. Its key is not stored: it is the chain of its parents' names. See
-/// `limits::INODE_BYTES_MAX` for how much it may take.
+/// An inode. Its key is not stored: it is the chain of its parents' names.
+/// `limits::INODE_BYTES_MAX` bounds its memory.
 #[derive(Debug)]
 pub(in crate::namespace) struct Inode {
     pub(in crate::namespace) ino: InodeNo,
     pub(in crate::namespace) parent: InodeNo,
     pub(in crate::namespace) name: Box<str>,
-    /// References that the kernel holds.
+    /// The kernel's references.
     pub(in crate::namespace) lookups: u64,
-    /// Open handles.
+    /// Number of open handles.
     pub(in crate::namespace) openers: u32,
-    /// A directory that is there although no key need say so; see `table_changes`.
+    /// Whether this is a directory that exists even without a key; see `table::changes`.
     pub(in crate::namespace) is_kept: bool,
-    /// Whether it was opened before: the kernel may have pages of it.
+    /// Whether the file was opened before, so that the kernel may have pages of it.
     pub(in crate::namespace) was_opened: bool,
     pub(in crate::namespace) observed: Observed,
     pub(in crate::namespace) body: Body,
@@ -71,7 +72,7 @@ pub(in crate::namespace) struct Inode {
 pub(in crate::namespace) enum Body {
     File(PackedVersion),
     Directory {
-        /// Names in it that mean an inode now.
+        /// Number of names in the directory that have an inode.
         children: u32,
     },
 }
@@ -108,7 +109,7 @@ impl Inode {
         }
     }
 
-    /// What it is, as lookups say it.
+    /// The inode's kind and version.
     pub(in crate::namespace) fn found(&self) -> Found {
         match &self.body {
             Body::File(version) => Found::File(version.unpack()),
@@ -116,7 +117,7 @@ impl Inode {
         }
     }
 
-    /// Whether `found` is this very inode: the same version of a file, or a directory.
+    /// Whether `found` is this inode: the same version of a file, or a directory.
     pub(in crate::namespace) fn is_same(&self, found: &Found) -> bool {
         match (&self.body, found) {
             (Body::File(known), Found::File(version)) => known.unpack().is_same(version),
@@ -125,13 +126,13 @@ impl Inode {
         }
     }
 
-    /// Takes over what an answer says besides the inode's identity.
+    /// Takes those facts of an answer that may change without a new inode.
     pub(in crate::namespace) fn observe(&mut self, found: &Found, observed: Observed) {
         if let (Body::File(packed), Found::File(version)) = (&mut self.body, found) {
             let mut known = packed.unpack();
             known.mtime = version.mtime;
             known.is_archived = version.is_archived;
-            // Some servers leave the quotes out of listings that `If-Match` needs.
+            // Some servers list ETags without the quotes that `If-Match` needs.
             if !known.etag.as_str().starts_with('"') {
                 known.etag = version.etag.clone();
             }
@@ -140,7 +141,7 @@ impl Inode {
         self.observed = observed;
     }
 
-    /// Whether nobody needs it any more.
+    /// Whether the inode can be dropped.
     pub(in crate::namespace) fn is_unused(&self) -> bool {
         let has_children = matches!(&self.body, Body::Directory { children } if *children > 0);
         self.lookups == 0 && self.openers == 0 && !self.is_kept && !has_children

@@ -1,14 +1,14 @@
-//! Directories that are there although no key says so.
+//! Directories that exist even without a key.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::operation::InodeNo;
 
-/// Which directories are kept.
+/// The set of kept directories.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct Kept {
-    /// How many are kept themselves.
+    /// Number of kept directories.
     pub(super) count: usize,
-    /// Of each directory with kept ones below it, the names in it that lead to them.
+    /// For each directory above a kept one: the subdirectories on the way to it.
     pub(super) below: HashMap<InodeNo, BTreeSet<InodeNo>>,
 }

@@ -1,6 +1,6 @@
-//! The inodes that the kernel knows: their numbers, their versions, and who writes them.
+//! Inodes that the kernel knows: their numbers, their versions and the state of their writers.
 //!
-//! `table` is the only owner of lookup counts; the other files are its parts. Nothing here asks S3.
+//! `table` alone owns lookup counts; the other files are its parts. Nothing here sends a request.
 
 mod attributes;
 mod eviction;

@@ -1,14 +1,14 @@
-//! A version of an object in few bytes: there may be millions of inodes.
+//! A compact form of an object's version, because there may be millions of inodes.
 //!
-//! Pure. Invariant: what is packed comes out as it went in, but for a time's fraction of a second,
-//! which a version does not have (see [`Version`]).
+//! Pure. Invariant: unpacking returns the packed version, except for fractions of a second, which a
+//! version does not have (see [`Version`]).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::namespace::version::Version;
 use crate::operation::PackedETag;
 
-/// A [`Version`], packed.
+/// A [`Version`] in compact form.
 #[derive(Debug)]
 pub(in crate::namespace) struct PackedVersion {
     size: u64,

@@ -1,10 +1,9 @@
-//! Inode numbers of names that were listed and not looked up yet.
+//! Inode numbers of names that were listed but not looked up yet.
 //!
-//! A listing tells a number of each name (`d_ino`), and `stat` must tell the same one. So a number
-//! is reserved when its name is listed, and the inode of that name takes it. Knows only hashes of
-//! names.
+//! A listing returns the inode number of each name (`d_ino`), and `stat` must return the same. So a
+//! listed name reserves a number, and its inode takes it later. Knows only hashes of names.
 //!
-//! Invariant: no number is reserved twice, and no reserved number is an inode's.
+//! Invariant: no number is reserved twice, and no inode has a reserved number.
 
 use std::mem;
 
@@ -12,7 +11,8 @@ use hashbrown::HashTable;
 
 use crate::operation::InodeNo;
 
-/// Reserved numbers, by the hash of directory and name. Old ones go when there are too many.
+/// Reserved numbers, by the hash of directory and name, in two generations. A full one replaces the
+/// older.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     young: HashTable<(u64, InodeNo)>,
@@ -44,10 +44,10 @@ impl Reserved {
     }
 }
 
-/// Numbers of one generation, of which there are two; each takes 2.2 MB.
+/// Numbers of one generation; two generations of 2.2 MB each.
 ///
-/// A program may read a whole directory before it looks at the first name: the numbers of the last
-/// 65,536 names are still there then.
+/// A program may read a whole directory before it looks at the first name: at least the last 65,536
+/// numbers are then still reserved.
 const RESERVED_MAX: usize = 65_536;
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     fn the_last_numbers_are_found_until_they_are_taken() {
         let mut reserved = Reserved::default();
         let count = 3 * RESERVED_MAX as u64;
-        // Spread as hashes are.
+        // Hashes are spread evenly.
         let hash = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for number in 0..count {
             reserved.add(hash(number), InodeNo(number));

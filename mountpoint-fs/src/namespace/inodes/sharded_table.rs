@@ -1,23 +1,22 @@
-//! A hash table that never stops for long: it is cut into shards, each of which grows and shrinks
-//! by itself.
+//! A hash table that grows in small steps: each of its shards grows and shrinks on its own.
 //!
-//! Growing moves all entries of a table, which is up to seconds for some millions; here it moves
-//! those of a shard. Like `hashbrown::HashTable` it knows neither keys nor how they are hashed: the
-//! caller brings the hash.
+//! A table that grows moves all its entries, which takes up to seconds for millions; here only
+//! those of one shard move. Like `hashbrown::HashTable`, it knows neither keys nor the hash
+//! function: the caller passes the hash.
 //!
-//! Invariant: an entry is in the shard that its hash says.
+//! Invariant: an entry is in the shard that its hash selects.
 
 use hashbrown::HashTable;
 
-/// The table. As small as one that is not cut, but for 32 KiB of empty shards.
+/// A sharded table. It takes 32 KiB more than a table in one piece.
 #[derive(Debug)]
 pub(in crate::namespace) struct Shards<T> {
     shards: Box<[HashTable<T>]>,
     len: usize,
 }
 
-/// Where somebody is who looks at all entries, some at a time. Entries that move meanwhile may be
-/// missed or met twice.
+/// Position of an iteration over all entries. The iteration may miss entries that move meanwhile,
+/// or visit them twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) struct Place {
     shard: usize,
@@ -59,7 +58,8 @@ impl<T> Shards<T> {
         self.shards[shard_of(hash)].find_mut(hash, is_it)
     }
 
-    /// Adds `entry`, which is not there. `hash_of` gives the hash of entries that are to be moved.
+    /// Adds `entry`, which must not be in the table. `hash_of` returns the hash of an entry that
+    /// moves.
     pub(in crate::namespace) fn insert_unique(
         &mut self,
         hash: u64,
@@ -70,7 +70,7 @@ impl<T> Shards<T> {
         self.len += 1;
     }
 
-    /// Takes an entry out. [`Shards::shrink`] gives its memory back.
+    /// Removes an entry. [`Shards::shrink`] releases its memory.
     pub(in crate::namespace) fn remove(
         &mut self,
         hash: u64,
@@ -81,7 +81,7 @@ impl<T> Shards<T> {
         Some(entry.remove().0)
     }
 
-    /// Gives memory back if where `hash` belongs were many more entries once.
+    /// Releases memory if the shard of `hash` once had many more entries.
     pub(in crate::namespace) fn shrink(&mut self, hash: u64, hash_of: impl Fn(&T) -> u64) {
         let shard = &mut self.shards[shard_of(hash)];
         if shard.len() < shard.capacity() / SHRINK_BELOW && shard.capacity() > SHRINK_ABOVE {
@@ -89,8 +89,8 @@ impl<T> Shards<T> {
         }
     }
 
-    /// Looks at what is at the next `places` places from `from` on, and says where to go on: at
-    /// [`Place::START`] once the last one was looked at.
+    /// Visits the next `places` places from `from` on. Returns the next position: [`Place::START`]
+    /// after the last place.
     pub(in crate::namespace) fn look<'a>(
         &'a self,
         from: Place,
@@ -132,19 +132,18 @@ impl<T> Shards<T> {
     }
 }
 
-/// Bits that `hashbrown` looks at neither to find a bucket nor to compare entries, until a shard
-/// has 2^32 of them.
+/// Selects a shard by bits that `hashbrown` ignores until a shard has 2^32 entries.
 fn shard_of(hash: u64) -> usize {
     usize::try_from(hash >> 32).map_or(0, |bits| bits % SHARDS)
 }
 
-/// Of 10 million entries, 10,000 are in each: they are moved within a few milliseconds.
+/// With 10 million entries each shard has 10,000: they move within a few milliseconds.
 const SHARDS: usize = 1024;
 
-/// A shard gives memory back when it is filled to less than this part of its capacity…
+/// A shard shrinks when it is filled to less than this fraction of its capacity…
 const SHRINK_BELOW: usize = 8;
 
-/// …and has room for more than this many entries.
+/// …and has a capacity of more than this many entries.
 const SHRINK_ABOVE: usize = 7;
 
 #[cfg(test)]
@@ -170,7 +169,7 @@ mod tests {
 
     #[test]
     fn no_insertion_and_no_removal_moves_many_entries() {
-        // A table in one piece would move half of them.
+        // A table in one piece would move half of its entries at once.
         let moved_max = COUNT / 256;
         let moved = Cell::new(0);
         let counted = |entry: &u64| {
@@ -231,7 +230,7 @@ mod tests {
                 "{places} at once"
             );
         }
-        // What was forgotten meanwhile does no harm.
+        // A position beyond the end is valid.
         let beyond = Place {
             shard: SHARDS - 1,
             bucket: 1 << 20,

@@ -1,10 +1,10 @@
-//! All keys under a prefix, in whatever directory they are.
+//! All keys under a prefix, at any depth.
 //!
-//! As [`Listing`](super::Listing) lists one directory, with the same [`Ranges`]: page by page at
-//! first, then several ranges of keys at once, and the pages in order. Memory is bounded by the
-//! pages ahead of the reader.
+//! [`AllKeys`] divides its keys into the same [`Ranges`] as [`Listing`](super::Listing): it
+//! requests single pages at first, then several ranges of keys at once, and returns the pages in
+//! order. The number of pages ahead of the reader is bounded, and with it the memory.
 //!
-//! A future of it may be dropped at any await: its requests stay in flight.
+//! The future of [`AllKeys::next`] may be dropped at any await: the requests stay in flight.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ pub struct AllKeys {
     in_flight: Vec<Request>,
 }
 
-/// Keys, and what each is.
+/// The keys of one page with their versions.
 type KeyPage = Vec<(String, Version)>;
 
 struct Request {
@@ -53,7 +53,7 @@ impl AllKeys {
         }
     }
 
-    /// The next keys and what they are; in order, if the bucket lists in order. `None` at the end.
+    /// The next keys with their versions, in order if the bucket lists in order. `None` at the end.
     ///
     /// # Errors
     /// Errors of the request; the next call sends it again.
@@ -64,7 +64,7 @@ impl AllKeys {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<KeyPage>, FsError>> {
         let outcome = self.pump(context);
         if let Some(part) = self.ranges.take() {
-            // A failed page is asked for again when the reader comes to it.
+            // The reader requests a failed page again when it reaches that page.
             return Poll::Ready(Ok(Some(self.whole_keys(part.entries))));
         }
         match outcome {
@@ -82,8 +82,8 @@ impl AllKeys {
         keys.collect()
     }
 
-    /// Takes in answers that have come and sends what is to be asked next. The error is that of the
-    /// page the reader comes to next.
+    /// Processes the answers that have arrived and sends the next requests. Returns the error of a
+    /// page only if the reader waits for that page.
     fn pump(&mut self, context: &mut Context<'_>) -> Result<(), FsError> {
         loop {
             let mut requests = self.in_flight.iter_mut().enumerate();
@@ -156,7 +156,7 @@ impl AllKeys {
         Ok(())
     }
 
-    /// An answer, every key of which is an entry.
+    /// Converts an answer without a delimiter: each key becomes an entry.
     fn batch(&self, listed: ListOutput) -> Batch {
         let entries = listed.objects.iter().filter_map(|object| {
             let name = object.key.as_str().strip_prefix(&*self.prefix)?;

@@ -1,4 +1,4 @@
-//! The first answer about a directory, which came before the directory was opened.
+//! An answer to a directory's first LIST that arrived before a program opened the directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,22 @@ pub(in crate::namespace) struct FirstAnswer {
 }
 
 impl FirstAnswer {
-    /// What was `listed` by a request sent at `asked`.
+    /// Wraps the answer `listed` to a request that was sent at `asked`.
     pub(in crate::namespace) fn new(listed: ListOutput, asked: Duration) -> Self {
         Self { asked, listed }
     }
 
-    /// When it was asked for, on the mount's clock.
+    /// Time of the request, on the mount's clock.
     pub(in crate::namespace) fn asked(&self) -> Duration {
         self.asked
     }
 
-    /// How many names it holds.
+    /// Number of names in the answer.
     pub(in crate::namespace) fn names(&self) -> usize {
         self.listed.objects.len() + self.listed.common_prefixes.len()
     }
 
-    /// Whether it shows `name` in the directory `prefix`.
+    /// Whether the answer lists `name` in the directory `prefix`.
     pub(in crate::namespace) fn has(&self, prefix: &str, name: &str) -> bool {
         let is_file = |key: &str| names::file_name(prefix, key) == Some(name);
         let is_directory = |key: &String| names::directory_name(prefix, key) == Some(name);
@@ -39,14 +39,14 @@ impl FirstAnswer {
             || self.listed.common_prefixes.iter().any(is_directory)
     }
 
-    /// The prefixes of the visible subdirectories that it shows of the directory `prefix`.
+    /// Prefixes of the visible subdirectories that the answer lists in the directory `prefix`.
     pub(in crate::namespace) fn subdirectories(&self, prefix: &str) -> Vec<Arc<str>> {
         let shown = self.listed.common_prefixes.iter();
         let shown = shown.filter(|key| names::directory_name(prefix, key).is_some());
         shown.map(|key| Arc::from(&**key)).collect()
     }
 
-    /// The answer itself, and when it was asked for.
+    /// The answer and the time of its request.
     pub(in crate::namespace) fn into_parts(self) -> (ListOutput, Duration) {
         (self.listed, self.asked)
     }

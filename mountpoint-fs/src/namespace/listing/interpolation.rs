@@ -1,44 +1,45 @@
-//! Where names will be: a directory's names as numbers.
+//! Estimates of later names in a directory, from the names of one page.
 //!
-//! Pure. One page of a listing shows which bytes its names have at which place, and how far a page
-//! goes. So a name becomes a number (each place a digit, its base the bytes that may stand there),
-//! and the number of a page's last name plus a few times the width of a page is, if the names go on
-//! as they began, a name that many pages behind. `img_000999.jpg` goes on with `img_001`, and
-//! behind `img_999` comes `imh`.
+//! Pure. One page shows which bytes its names have at each place. So a name becomes a number: each
+//! place is a digit whose base is the count of bytes that may occur there. The difference between
+//! the page's last and first number is the width of a page. The last number plus some widths is the
+//! estimated name so many pages behind: `img_001` follows `img_000999.jpg`, and `imh` follows
+//! `img_999`.
 //!
-//! A guess: nothing is wrong if it is, only slower. Invariant: `value` grows with the name.
+//! A wrong estimate costs speed, never correctness. Invariant: `value_of` never decreases as names
+//! increase.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Names as numbers, and how far a page goes.
+/// A mapping from names to numbers, with the width of a page.
 #[derive(Debug)]
 pub(in crate::namespace) struct KeyScale {
-    /// What the names begin with, in front of the first digit.
+    /// The bytes that all names share in front of the first digit.
     prefix: Vec<u8>,
     digits: Vec<Digit>,
-    /// What one page of entries covers; at least 1.
+    /// How many numbers the names of one page cover; at least 1.
     page_width: u128,
 }
 
-/// The bytes that may stand at one place of a name.
+/// The bytes that may occur at one place of a name.
 #[derive(Clone, Debug)]
 struct Digit {
-    /// In order.
+    /// Sorted.
     bytes: Vec<u8>,
-    /// Whether names may end in front of it.
+    /// Whether a name may end in front of this place.
     may_be_absent: bool,
 }
 
-/// The bytes that names of a page have at one place, and whether some end in front of it.
+/// The bytes that names have at one place, and whether some names end in front of it.
 struct Seen {
     bytes: BTreeSet<u8>,
     ends: bool,
 }
 
 impl KeyScale {
-    /// The scale of a page with these names, in order. `None` if they are too few or too much alike
-    /// to learn from.
+    /// Learns the scale of a page from its sorted names. `None` if the names are too few or too
+    /// similar.
     pub(in crate::namespace) fn learn<'a>(
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Option<Self> {
@@ -56,8 +57,8 @@ impl KeyScale {
             .map(|place| Seen::at(names.clone(), place))
             .take_while(|seen| !seen.bytes.is_empty())
             .collect();
-        // The first place that differs has few of its bytes on one page. The next one has them all,
-        // and what is there may be in front as well.
+        // One page shows few of the bytes that occur at the first place that differs, but nearly
+        // all that occur at the next. The same bytes may also occur at the places in front.
         let near = seen.iter().take(2).filter(|seen| seen.bytes.len() > 1);
         let shared: BTreeSet<u8> = near.flat_map(|seen| seen.bytes.iter().copied()).collect();
         let shared = BTreeSet::from_iter(of_the_same_kind(shared));
@@ -69,7 +70,7 @@ impl KeyScale {
         let mut product = behind
             .iter()
             .fold(1_u128, |product, digit| product * digit.base());
-        // The places in front, as many as the numbers have room for.
+        // Adds digits for the places in front, as many as fit into the number.
         let mut front = Vec::new();
         for byte in first[..varying].iter().rev() {
             let digit = Digit::like(*byte, &shared);
@@ -88,20 +89,20 @@ impl KeyScale {
             page_width: 1,
         };
         let width = scale.value_of(last).saturating_sub(scale.value_of(first));
-        // From the first name to the last there is one step less than there are names.
+        // From the first name to the last there is one step fewer than there are names.
         scale.page_width = (width + width / (count - 1)).max(1);
         Some(scale)
     }
 
-    /// The name that many pages behind `name`, or `None` if that cannot be said. Always behind
-    /// `name`.
+    /// Estimates the name that is `pages` behind `name`; always greater than `name`. `None` if the
+    /// scale does not reach so far.
     pub(in crate::namespace) fn behind(&self, name: &str, pages: f64) -> Option<Arc<str>> {
         let value = self.value_of(name.as_bytes());
         let behind = self.name_of(value.checked_add(self.width_of(pages))?)?;
         (&*behind > name).then_some(behind)
     }
 
-    /// How many pages there are from `name` to `end`, at least about.
+    /// Estimated number of pages from `name` to `end`, rather too low than too high.
     pub(in crate::namespace) fn pages_between(&self, name: &str, end: &str) -> f64 {
         let width = self
             .value_of(end.as_bytes())
@@ -122,8 +123,8 @@ impl KeyScale {
         width.clamp(1, VALUE_MAX)
     }
 
-    /// Names in front of all that begin as the page's are 0, those behind them all are the end of
-    /// the scale.
+    /// The number of `name`: 0 if it is in front of the shared prefix, the end of the scale if
+    /// behind it.
     fn value_of(&self, name: &[u8]) -> u128 {
         let head = &name[..name.len().min(self.prefix.len())];
         if head < &self.prefix[..] {
@@ -145,7 +146,7 @@ impl KeyScale {
         value
     }
 
-    /// The shortest name with this value; `None` at the end of the scale.
+    /// The shortest name of this number; `None` at the end of the scale.
     fn name_of(&self, mut value: u128) -> Option<Arc<str>> {
         if value >= self.end() {
             return None;
@@ -162,7 +163,7 @@ impl KeyScale {
                 None => break,
             }
         }
-        // A digit may be a part of a character: what is in front of the character is near enough.
+        // A digit may be a part of a character: cutting in front of that character is close enough.
         let name = String::from_utf8(name).unwrap_or_else(|error| {
             let valid = error.utf8_error().valid_up_to();
             let mut bytes = error.into_bytes();
@@ -205,8 +206,8 @@ impl Seen {
 }
 
 impl Digit {
-    /// What may stand where all names of the page have `byte`, if in other places they have
-    /// `shared`.
+    /// A digit for a place where all names have `byte`; `shared` are the bytes of the varying
+    /// places.
     fn like(byte: u8, shared: &BTreeSet<u8>) -> Self {
         let bytes = if shared.contains(&byte) {
             shared.iter().copied().collect()
@@ -223,7 +224,7 @@ impl Digit {
         self.bytes.len() as u128 + u128::from(self.may_be_absent)
     }
 
-    /// The byte's place in the order, and whether it is one of them.
+    /// The rank of `byte` in the digit, and whether the digit contains it.
     fn rank(&self, byte: u8) -> (u128, bool) {
         let below = self.bytes.partition_point(|other| *other < byte);
         let is_exact = self.bytes.get(below) == Some(&byte);
@@ -237,8 +238,9 @@ impl Digit {
     }
 }
 
-/// With a digit all digits, with a letter all letters of its case; the letters of hexadecimal
-/// numbers are a kind of their own if there are digits and no other letters.
+/// Completes the kinds of characters: one digit adds all digits, one letter all letters of its
+/// case. If there are digits and no letters but hexadecimal ones, only hexadecimal letters are
+/// added.
 fn of_the_same_kind(mut bytes: BTreeSet<u8>) -> Vec<u8> {
     let has = |bytes: &BTreeSet<u8>, kind: std::ops::RangeInclusive<u8>| {
         bytes.range(kind).next().is_some()
@@ -260,12 +262,11 @@ fn of_the_same_kind(mut bytes: BTreeSet<u8>) -> Vec<u8> {
     bytes.into_iter().collect()
 }
 
-/// Names to learn from; fewer say too little.
+/// Fewer names are too small a sample.
 const NAMES_MIN: u128 = 16;
-/// Places behind the first that differs within a page: the width of a page is known to about a
-/// thousandth.
+/// Places behind the first that varies within a page: they give its width to about a thousandth.
 const DIGITS_BEHIND: usize = 4;
-/// Largest number in use: there is room for adding to it.
+/// Largest number in use: a `u128` has room for sums above it.
 const VALUE_MAX: u128 = 1 << 120;
 
 #[cfg(test)]
@@ -278,8 +279,8 @@ mod tests {
         KeyScale::learn(names.iter().map(String::as_str)).unwrap()
     }
 
-    /// The page from `first` on of all `names`; then the name `pages` behind it, and which of
-    /// `names` it really is in front of, in pages.
+    /// Learns from the page of `names` that begins at `first` and estimates the name `pages` behind
+    /// it. `expected` is the true distance of that estimate, in pages.
     #[track_caller]
     fn check(
         mut names: Vec<String>,
@@ -313,7 +314,7 @@ mod tests {
             check(numbered(), 0, pages, pages - 0.1..=pages + 0.1);
             check(numbered(), 7_300, pages, pages - 0.1..=pages + 0.1);
         }
-        // Numbers without zeros in front are no numbers in order.
+        // Numbers without leading zeros are not in numeric order.
         let plain = || (0..40_000).map(|n| format!("{n}")).collect::<Vec<_>>();
         check(plain(), 10_000, 4.0, 2.0..=6.0);
         let hex = || {
@@ -366,8 +367,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-        /// Whatever the names are: a guess is behind where it starts, has a slash only if they
-        /// have, and numbers are in order.
+        /// Any names: an estimate is behind its start, has a slash only if the names have, and
+        /// numbers keep the order of names.
         #[test]
         fn any_names(names in prop::collection::btree_set("[a-c0-2é.\u{10000}-]{1,9}", 16..80), has_slashes: bool, pages in 0.0..1e12) {
             let slash = if has_slashes { "/" } else { "-" };

@@ -1,19 +1,14 @@
 //! One directory's names, page by page.
 //!
-//! Knows nothing of inodes, of offsets in the kernel's sense or of replies: it has numbered pages.
-//! What comes behind the page that is read is asked for ahead, one page of a small directory,
-//! several [`Ranges`] of a large one, so a directory is listed at the pace of its reader or of S3,
-//! whichever is slower. Memory is bounded by the pages ahead, a few behind, and for each page that
-//! was seen what it takes to ask for it again (a key and a token, about 0.2 bytes for each name),
-//! so a reader may go back to any page.
+//! Knows numbered pages; knows nothing of inodes, directory offsets or replies. Later pages are
+//! requested ahead of the reader: one page of a small directory, several [`Ranges`] of a large one.
+//! Memory holds the pages ahead, a few pages that were read, and a key and a token for each other
+//! page (about 0.2 bytes for each name): with these a reader can go back to any page.
 //!
-//! Invariant: page `k` always is the same range of keys, whenever it is asked for. What changes in
-//! the bucket meanwhile may be seen or missed, as POSIX allows; what does not change is seen
-//! exactly once. Without an order of keys (directory buckets), page `k` is always asked for with
-//! the same token.
-//!
-//! Not shared: an open directory's lock is around it. A future of it may be dropped at any await:
-//! the requests stay in flight and the next call waits for the same.
+//! Invariant: page `k` covers the same keys at each request, or begins with the same token in a
+//! directory bucket, which has no order. An unchanged key is seen exactly once; a key that changes
+//! meanwhile may be seen or missed, as POSIX allows. Not shared: the lock of an open directory
+//! protects it. A dropped future leaves its requests in flight, and the next call waits for them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -41,29 +36,30 @@ use crate::operation::FsError;
 /// Enumerates a directory.
 pub struct Listing {
     source: Source,
-    /// Tells its pages from those of others.
+    /// Distinguishes pages of this listing from pages of others.
     number: ListingNo,
-    /// What has not been read yet.
+    /// Key ranges that the reader has not finished.
     ranges: Ranges,
     in_flight: Vec<InFlight>,
-    /// How to ask again for each page that was read.
+    /// How to request each page that was read once more.
     starts: Vec<Start>,
     /// Files of the last page that was read that the next one may shadow; see [`merge`].
     held_back: Vec<Listed>,
-    /// Whether it is known what was listed before.
+    /// Whether a reader has begun, perhaps with an answer that arrived before the directory was
+    /// opened.
     has_begun: bool,
-    /// What was listed before, until the first page is asked for.
+    /// An earlier answer about the directory, until the first page is requested.
     ready: Option<Ready>,
-    /// Pages that were read last.
+    /// The pages that were read most recently.
     held: VecDeque<(usize, Arc<Page>)>,
-    /// An old page that is asked for once more.
+    /// An old page that is being requested once more.
     again: Option<Again>,
-    /// What asking for a page ended with while nobody waited for it.
+    /// The error of a page that no reader waited for, with the page's number.
     error: Option<(usize, FsError)>,
     ahead: AheadShare,
 }
 
-/// Whom to ask for what.
+/// The client, and the directory that it lists.
 struct Source {
     client: Arc<dyn ObjectClient>,
     clock: Clock,
@@ -78,7 +74,7 @@ struct Start {
     held_back: Vec<Listed>,
 }
 
-/// What was listed before the directory was opened.
+/// An answer about the directory from before it was opened.
 enum Ready {
     Whole(Arc<Page>),
     First(FirstAnswer),
@@ -92,11 +88,11 @@ struct InFlight {
     answer: Pending<ListOutput>,
 }
 
-/// A page that was read before.
+/// A page that was read before and is being requested once more.
 struct Again {
     number: usize,
     entries: Vec<Listed>,
-    /// The last key of the answers so far.
+    /// The last key that the new answers have reached.
     last: Option<Arc<str>>,
     asked: Duration,
     answer: Pending<ListOutput>,
@@ -133,8 +129,8 @@ impl Listing {
         }
     }
 
-    /// Starts over: pages read from now on show the bucket as it is now. A first page that nobody
-    /// has seen yet stays in flight.
+    /// Starts over: pages read from now on show the bucket as it is now. Keeps a first page that is
+    /// in flight and that no reader has seen.
     pub fn rewind(&mut self) {
         if !self.starts.is_empty() {
             self.number = ListingNo::next();
@@ -149,13 +145,13 @@ impl Listing {
         }
     }
 
-    /// What all keys begin with that it lists: the directory's prefix when it was opened.
+    /// Prefix of all listed keys: the directory's prefix at the time when it was opened.
     #[must_use]
     pub fn prefix(&self) -> &Arc<str> {
         &self.source.prefix
     }
 
-    /// Directories that are there whether S3 lists them or not. To be told before the first page is
+    /// Sets directories to show even if S3 lists no key in them. Call it before the first page is
     /// read.
     pub fn set_kept(&mut self, names: Vec<Arc<str>>) {
         if self.starts.is_empty() {
@@ -163,32 +159,31 @@ impl Listing {
         }
     }
 
-    /// Whether a reader has begun with it.
+    /// Whether a reader has begun.
     pub(in crate::namespace) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// A reader begins with it.
+    /// Records that a reader begins.
     pub(in crate::namespace) fn begin(&mut self) {
         self.has_begun = true;
     }
 
-    /// The whole directory was listed before it was opened: that is the first page, and all. A
-    /// reader that starts over sees the bucket as it is then.
+    /// Begins with a `page` that holds the whole directory. A rewind lists the bucket anew.
     pub(in crate::namespace) fn begin_with(&mut self, page: Arc<Page>) {
         self.begin();
         self.ready = Some(Ready::Whole(page));
     }
 
-    /// The first page was asked for before the directory was opened.
+    /// Begins with an `answer` to a request for the first page that was sent earlier.
     pub(in crate::namespace) fn begin_with_answer(&mut self, answer: FirstAnswer) {
         self.begin();
         self.ready = Some(Ready::First(answer));
     }
 
-    /// Page `number`, or `None` behind the end. Asks for what comes behind it.
+    /// Page `number`, or `None` behind the end. Also requests the pages behind it.
     ///
-    /// Errors are those of the request; the next call asks again.
+    /// Errors are those of the request; the next call sends the request again.
     pub async fn page(&mut self, number: usize) -> Result<Option<Arc<Page>>, FsError> {
         poll_fn(|context| self.poll_page(number, context)).await
     }
@@ -198,7 +193,7 @@ impl Listing {
         if matches!(&self.error, Some((failed, _)) if *failed == number) {
             return None;
         }
-        // Whoever needs the page polls again, with a waker of its own.
+        // A reader that needs this page polls again, with its own waker.
         match self.poll_page(number, &mut Context::from_waker(noop_waker_ref())) {
             Poll::Ready(Ok(page)) => page,
             Poll::Ready(Err(error)) => {
@@ -238,7 +233,7 @@ impl Listing {
             let outcome = self.pump(context);
             if let Some(part) = self.ranges.take() {
                 self.hand_out(part);
-                // What this made room for is asked for by the next turn.
+                // The next turn of the loop sends the requests that now have room.
                 if let Err(error) = outcome {
                     self.error = Some((self.starts.len(), error));
                 }
@@ -266,7 +261,7 @@ impl Listing {
         self.held.push_back((number, Arc::new(page)));
     }
 
-    /// The reader comes to a page for the first time.
+    /// Makes the next `part` the page that the reader has reached.
     fn hand_out(&mut self, part: Part) {
         let Part {
             entries,
@@ -295,7 +290,7 @@ impl Listing {
         }
     }
 
-    /// Asks for what a reader of the page in front of `number` will need.
+    /// Requests page `number`, which the reader of the page before it will need next.
     fn go_ahead(&mut self, number: usize, context: &mut Context<'_>) {
         if self.error.is_some() {
             return;
@@ -309,8 +304,9 @@ impl Listing {
         }
     }
 
-    /// Takes in answers that have come and sends what is to be asked next. The error is that of the
-    /// page the reader comes to next; others are asked for again when the reader gets there.
+    /// Processes the answers that have arrived and sends the next requests. Returns the error of a
+    /// page only if the reader waits for that page; other pages are requested again when the reader
+    /// reaches them.
     fn pump(&mut self, context: &mut Context<'_>) -> Result<(), FsError> {
         let mut index = 0;
         while index < self.in_flight.len() {
@@ -329,7 +325,7 @@ impl Listing {
                 return Ok(());
             };
             let (asked, mut answer) = self.source.ask(&from);
-            // A client may begin with the first poll.
+            // A client may send its request only when it is polled.
             let polled = answer.poll_unpin(context);
             let request = InFlight {
                 range,
@@ -392,7 +388,7 @@ impl Listing {
             asked,
             answer: Box::pin(std::future::pending()),
         };
-        // An answer that makes no sense is asked for again.
+        // An invalid answer is ignored: the page is requested again.
         if let Err(error) = self.take_in(request, Ok(listed)) {
             tracing::debug!("listing ahead failed: {error}");
         }
@@ -412,11 +408,12 @@ impl Listing {
             asked,
             answer,
         });
-        // A client may begin with the first poll; an answer that has come is polled for again.
+        // A client may send its request only when it is polled. `poll_once` keeps an answer that is
+        // ready.
         again.answer = poll_once(&mut again.answer, context);
     }
 
-    /// Moves on with asking for page `number` again; `Ready` when it is held.
+    /// Continues the repeated request for page `number`. `Ready` once the page is held.
     fn poll_again(
         &mut self,
         number: usize,
@@ -451,7 +448,7 @@ impl Listing {
                     low.as_ref().is_none_or(|low| entry.is_behind(low))
                         && high.as_ref().is_none_or(|high| !entry.is_behind(high))
                 });
-                // Keys may have been added: the rest of the page is in the next answer.
+                // If keys were added, the next answer has the rest of this page.
                 let last = batch.span.as_ref().map(|(_, last)| last);
                 if batch.token.is_some() && last <= again.last.as_ref() {
                     self.again = None;
@@ -502,7 +499,7 @@ impl Source {
         (asked, answer)
     }
 
-    /// What an answer says, and how often the server wanted it slower.
+    /// The names of an answer, and how many times the server asked for fewer requests.
     fn read(&self, answer: Result<ListOutput, ClientError>) -> Result<(Batch, u32), FsError> {
         let listed = answer?;
         if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX / 2 {
@@ -519,7 +516,7 @@ impl Source {
     }
 }
 
-/// Polls a request; whoever polls it next gets the answer that this may have brought.
+/// Polls a request once and returns it; a later poll gets an answer that is ready now.
 fn poll_once(answer: &mut Pending<ListOutput>, context: &mut Context<'_>) -> Pending<ListOutput> {
     match answer.poll_unpin(context) {
         Poll::Ready(arrived) => Box::pin(std::future::ready(arrived)),
@@ -527,7 +524,7 @@ fn poll_once(answer: &mut Pending<ListOutput>, context: &mut Context<'_>) -> Pen
     }
 }
 
-/// Pages that all listings of a mount hold ahead of their readers.
+/// Number of pages that all listings of a mount may hold ahead of their readers.
 #[derive(Clone, Debug, Default)]
 pub struct AheadBudget(Arc<AtomicUsize>);
 
@@ -560,7 +557,7 @@ impl AheadShare {
         self.pages = pages;
     }
 
-    /// Whether one more page may be asked for that no reader waits for.
+    /// Whether the listing may request a page that no reader waits for.
     fn has_room(&self) -> bool {
         self.mount.pages() < LIST_AHEAD_MOUNT_MAX
     }

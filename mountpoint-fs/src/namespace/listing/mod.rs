@@ -1,9 +1,9 @@
-//! Directories as S3 lists them: pages, merged in order, several key ranges at once.
+//! Listings of directories: pages of names, in the order of keys, several key ranges at a time.
 //!
-//! [`Listing`] enumerates one directory; `key_ranges` and `interpolation` (pure) say where to ask
-//! next; `cache` keeps pages that still answer lookups; `walk` (pure) says what to list before it
-//! is opened. Keys that no name can show are counted in `unrepresentable`. [`AllKeys`] lists a
-//! whole bucket.
+//! [`Listing`] lists one directory. `key_ranges` and `interpolation` (both pure) choose where the
+//! next request begins. `cache` keeps pages that can answer later lookups. `walk` (pure) chooses
+//! directories to list before a program opens them. `unrepresentable` counts keys that no file name
+//! can represent. [`AllKeys`] lists all keys of a bucket.
 
 mod all_keys;
 pub(super) mod cache;

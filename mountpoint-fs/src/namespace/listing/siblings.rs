@@ -1,21 +1,21 @@
-//! What is known of the names of a directory, by their endings.
+//! Kinds of the names in a directory, counted by their endings: a hint for a new name's kind.
 //!
 //! Pure.
 
 use super::page::Page;
 use crate::namespace::version::Found;
 
-/// What is known of a name's directory, however old.
+/// Counts of the files and directories beside a name, perhaps outdated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) struct Siblings {
-    /// Names that end like files do.
+    /// Names with an ending that is typical of files.
     with_ending: Kinds,
     without_ending: Kinds,
-    /// Whether these are all of the directory's names: it is small.
+    /// Whether the counts cover all names of the directory, which is then small.
     are_all: bool,
 }
 
-/// How many names are what.
+/// Number of names of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Kinds {
     directories: u32,
@@ -23,8 +23,8 @@ struct Kinds {
 }
 
 impl Siblings {
-    /// Counts what is beside `name` on a page. What only adds to the name (`a-1`, `a.gz` beside
-    /// `a`) tells nothing of it.
+    /// Counts the entries beside `name` on a page. Names that begin with `name` (`a-1`, `a.gz`
+    /// beside `a`) are no hint and do not count.
     pub(in crate::namespace) fn of(page: &Page, name: &str) -> Self {
         let mut siblings = Self {
             are_all: page.is_whole(),
@@ -45,13 +45,12 @@ impl Siblings {
         siblings
     }
 
-    /// Whether there are no others beside them.
+    /// Whether the counts cover all names of the directory.
     pub(in crate::namespace) fn are_all(&self) -> bool {
         self.are_all
     }
 
-    /// Whether `name`, which is beside them, is likely to be a directory: by the names of its kind,
-    /// or by its own ending.
+    /// Whether `name` is likely to be a directory. Its siblings suggest that, or its own ending.
     pub(in crate::namespace) fn suggest_directory(&self, name: &str) -> bool {
         let ends = has_ending(name);
         let kinds = if ends {
@@ -67,7 +66,8 @@ impl Siblings {
     }
 }
 
-/// Whether a name ends as names of files do: `.txt`, `.7z`; not `.git`, `v1.2` or `2026.11.21`.
+/// Whether a name has an ending typical of files: `.txt`, `.7z`; not `.git`, `v1.2` or
+/// `2026.11.21`.
 fn has_ending(name: &str) -> bool {
     let Some((stem, ending)) = name.rsplit_once('.') else {
         return false;
@@ -78,7 +78,7 @@ fn has_ending(name: &str) -> bool {
         && ending.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// `.parquet` and `.ipynb` are endings; what is longer rarely is.
+/// `.parquet` and `.ipynb` are endings; longer ones are rare.
 const ENDING_LEN_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Keys that cannot be shown: counted, and told of once for each directory.
+//! Keys that no file name can represent: counted, and logged once for each directory.
 //!
-//! Which they are is decided in [`names`]. They never keep their neighbours from being shown.
+//! [`names`] decides which keys these are. They never hide other keys of their directory.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,23 +12,22 @@ use crate::namespace::names::{self, Hidden};
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
-/// What was seen of them so far. Each lock guards its set alone.
+/// The unrepresentable keys of a mount. Each lock guards its set alone.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct HiddenKeys {
     count: AtomicU64,
-    /// Directories, by their prefixes, that the log has a line about, and which.
+    /// Directories, by prefix, with the messages that the log has about them.
     told: Mutex<HashSet<(News, String)>>,
-    /// Keys of objects that were listed without an ETag: they are there, and no file is made in
-    /// their place.
+    /// Keys of objects that were listed without an ETag. They exist, so no file may replace them.
     without_etag: Mutex<HashSet<String>>,
 }
 
-/// What the log is told of a directory, of each at most once.
+/// A message about a directory, logged at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::namespace) enum News {
-    /// Keys in it cannot be shown.
+    /// The directory has keys that cannot be shown.
     Hidden,
-    /// It could not be removed, because of what nobody could see in it before.
+    /// The directory could not be removed, because it has keys that cannot be shown.
     Unseen,
 }
 
@@ -41,7 +40,7 @@ struct Summary<'a> {
 }
 
 impl HiddenKeys {
-    /// Looks through what was `listed` of the directory `prefix`.
+    /// Counts and logs the hidden keys in the answer `listed` about the directory `prefix`.
     pub(in crate::namespace) fn note(&self, prefix: &str, listed: &ListOutput) {
         let Some(Summary {
             count,
@@ -62,13 +61,13 @@ impl HiddenKeys {
         }
     }
 
-    /// `key` was looked up, and the objects `without_etag` were seen.
+    /// Updates the set: a lookup of `key` has seen only the objects `without_etag` without an ETag.
     pub(in crate::namespace) fn looked_up(&self, key: &Key, without_etag: &[String]) {
         self.found(key.as_str(), false);
         without_etag.iter().for_each(|key| self.found(key, true));
     }
 
-    /// `key` is that of an object without an ETag, or is not.
+    /// Records whether the object `key` has no ETag.
     fn found(&self, key: &str, has_none: bool) {
         let mut known = self.without_etag.lock();
         if !has_none {
@@ -78,7 +77,7 @@ impl HiddenKeys {
         }
     }
 
-    /// An error if `key` is that of an object that is there and cannot be shown.
+    /// Returns an error if `key` is an object that exists and cannot be shown.
     pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
         if self.without_etag.lock().contains(key.as_str()) {
             return Err(FsError::NotPermitted(format!(
@@ -88,27 +87,27 @@ impl HiddenKeys {
         Ok(())
     }
 
-    /// How often a listing met one.
+    /// Number of hidden keys in all answers.
     pub(in crate::namespace) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether the log is to have this line about the directory `prefix`; it has one from now on.
+    /// Whether the log lacks this message about the directory `prefix`; counts it as logged.
     pub(in crate::namespace) fn is_news(&self, what: News, prefix: &str) -> bool {
         let mut told = self.told.lock();
         told.len() < HIDDEN_DIRECTORIES_MAX && told.insert((what, prefix.to_owned()))
     }
 }
 
-/// The keys of objects that the client shows without an ETag.
+/// Keys of the objects that were listed without an ETag.
 pub(in crate::namespace) fn without_etag(listed: &ListOutput) -> Vec<String> {
     let shown = listed.objects.iter().map(|object| object.key.as_str());
     let keys = shown.filter_map(|shown| shown.strip_suffix(Key::NO_ETAG));
     keys.map(str::to_owned).collect()
 }
 
-/// Keys without an ETag that are remembered, about 4 MiB at the longest. What is not remembered is
-/// refused later, by the condition of its upload or by the question before that.
+/// Keys without an ETag to remember, at most about 4 MiB. An upload to any other is refused later,
+/// by its condition or by the request before it.
 const WITHOUT_ETAG_MAX: usize = 4_096;
 
 fn summary<'a>(prefix: &str, listed: &'a ListOutput) -> Option<Summary<'a>> {
@@ -171,7 +170,7 @@ mod tests {
         assert_eq!(hidden.count(), 3);
         assert!(!hidden.is_news(News::Hidden, "d/"));
         assert!(hidden.is_news(News::Hidden, "e/"));
-        // That is another line.
+        // Another message about the same directory.
         assert!(hidden.is_news(News::Unseen, "d/"));
         assert!(!hidden.is_news(News::Unseen, "d/"));
         for number in 0..2 * HIDDEN_DIRECTORIES_MAX {

@@ -1,12 +1,10 @@
-//! First bytes of files, which came with the request that found them, until their `open` takes
-//! them.
+//! First bytes of files that lookups have fetched for the `open` that may follow.
 //!
-//! The kernel does not say why it looks a name up. Whether it is worth to have its first bytes come
-//! along is learned: [`Eagerness`] spends a credit for each and gets it back, with one more, when
-//! an `open` takes them.
+//! The kernel does not tell why it looks a name up. [`Eagerness`] learns whether fetching first
+//! bytes pays: each fetch costs a credit, and an `open` that follows returns two.
 //!
-//! Bounded by [`FIRST_BYTES_FILES_MAX`]; bytes that nobody takes go with the next ones, or when
-//! they are too old.
+//! Bounded by [`FIRST_BYTES_FILES_MAX`]. Bytes that no `open` takes make room for later ones or
+//! expire.
 
 use std::collections::VecDeque;
 
@@ -20,18 +18,18 @@ use crate::namespace::inodes::Moment;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
-/// What lookups brought along. The lock guards them alone and no other is taken under it.
+/// The fetched bytes. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct FirstBytesCache(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    /// The oldest is the first.
+    /// The oldest entry is the first.
     first_bytes: VecDeque<Kept>,
     eagerness: Eagerness,
-    /// Until when none are asked for, because they could not be had.
+    /// Time until which lookups fetch no first bytes, because a fetch failed.
     failed_until: Option<Moment>,
-    /// Whether none are ever asked for.
+    /// Whether first bytes are never fetched.
     is_unused: bool,
 }
 
@@ -50,7 +48,7 @@ impl Held {
 }
 
 impl FirstBytesCache {
-    /// One that no lookup brings first bytes for: they are elsewhere already.
+    /// A cache that no lookup fills, because first bytes are cached elsewhere.
     pub(in crate::namespace) fn unused() -> Self {
         Self(Mutex::new(Held {
             is_unused: true,
@@ -58,26 +56,24 @@ impl FirstBytesCache {
         }))
     }
 
-    /// Whether a lookup had better bring the first bytes along. It is to be asked once for each
-    /// that does.
+    /// Whether a lookup should fetch first bytes. Spends a credit: call it once for each fetch.
     pub(in crate::namespace) fn spend(&self, now: Moment) -> bool {
         let mut held = self.0.lock();
         held.can_be_had(now) && held.eagerness.spend()
     }
 
-    /// Whether [`FirstBytesCache::spend`] would say so.
+    /// Whether [`FirstBytesCache::spend`] would return `true`.
     pub(in crate::namespace) fn are_worth_it(&self, now: Moment) -> bool {
         let held = self.0.lock();
         held.can_be_had(now) && held.eagerness.is_worth_it()
     }
 
-    /// A lookup asked for first bytes and could not have them: some servers do not know how. None
-    /// asks for a while.
+    /// Stops fetching for a while after a failed fetch: some servers do not support it.
     pub(in crate::namespace) fn failed(&self, now: Moment) {
         self.0.lock().failed_until = Some((now.since_start() + FIRST_BYTES_FAILED_AGE).into());
     }
 
-    /// A lookup has brought `bytes` of the version `etag` of `ino` along.
+    /// Keeps the fetched `bytes` of the version `etag` of `ino`.
     pub(in crate::namespace) fn keep(
         &self,
         ino: InodeNo,
@@ -101,8 +97,8 @@ impl FirstBytesCache {
         });
     }
 
-    /// An `open` of `ino`, which its lookup vouched for if `is_fresh`, takes what is there of the
-    /// version `etag`.
+    /// Takes the bytes for an `open` of the version `etag`. `is_fresh` tells whether the `open`
+    /// relies on a lookup just before it.
     pub(in crate::namespace) fn take(
         &self,
         ino: InodeNo,
@@ -119,13 +115,13 @@ impl FirstBytesCache {
         kept.map(|kept| kept.bytes)
     }
 
-    /// Drops what nobody has taken in time.
+    /// Drops bytes that no `open` has taken in time.
     pub(in crate::namespace) fn expire(&self, now: Moment) {
         self.0.lock().first_bytes.retain(|kept| kept.until > now);
     }
 }
 
-/// Whether lookups are followed by opens.
+/// Learns whether an `open` follows a lookup.
 #[derive(Debug)]
 struct Eagerness {
     credit: u8,
@@ -150,7 +146,7 @@ impl Eagerness {
         is_worth_it
     }
 
-    /// A file was opened as soon as it was found.
+    /// Records that an `open` followed a lookup.
     fn earn(&mut self) {
         self.credit = (self.credit + 2).min(FIRST_BYTES_CREDIT_MAX);
     }
@@ -213,7 +209,7 @@ mod tests {
         assert_eq!(first_bytes.take(InodeNo(0), &etag(), false), None);
     }
 
-    /// `s`: a lookup brings bytes along; `-`: it would not; `o`: an open follows a lookup.
+    /// `s`: a lookup fetches bytes; `-`: a lookup fetches none; `o`: an `open` follows a lookup.
     #[test]
     fn lookups_that_no_open_follows_bring_nothing_along() {
         for steps in ["ss-----", "sososososs", "ss--oss-", "oooooooooossssssss-"] {

@@ -1,10 +1,9 @@
-//! How many look-ups of each directory needed a request, and what was listed for them.
+//! Counts of each directory's lookups, and the LISTs that answered them.
 //!
-//! A program that knows its files' names (a loader with a manifest, `git status`, many processes at
-//! once) looks at one after the other; each name that the kernel has not heard of is a request.
-//! After a few of them the directory is listed instead: one request for the name in question and up
-//! to 999 others. [`strategy`](super::strategy) decides; this counts, bounded by
-//! [`BATCH_DIRECTORIES_MAX`].
+//! A program that knows its file names (a loader with a manifest, `git status`, many processes at
+//! once) looks up one after the other, and each name costs a request. After a few of them one LIST
+//! of the directory answers a lookup and up to 999 further ones. [`strategy`](super::strategy)
+//! decides when; this file counts, bounded by [`BATCH_DIRECTORIES_MAX`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,24 +18,25 @@ use crate::sync::Mutex;
 #[derive(Clone, Debug)]
 pub(in crate::namespace) struct Gathering {
     pub(in crate::namespace) page: Arc<Page>,
-    /// Whether it was listed for this very lookup: only that may say that a name is not there.
+    /// Whether this lookup sent the LIST: only then may the page prove an absence.
     pub(in crate::namespace) is_own: bool,
 }
 
-/// One entry for each directory. The lock guards the map and what is in it; no other is taken under
-/// it.
+/// Counts of each directory, by prefix. The lock guards the map and its values; no other lock is
+/// taken under it.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct LookupBatching(Mutex<HashMap<Arc<str>, DirectoryLookups>>);
 
 impl LookupBatching {
-    /// A lookup in the directory `prefix` was answered without a request.
+    /// Counts a lookup in the directory `prefix` that needed no request.
     pub(in crate::namespace) fn hit(&self, prefix: &str, now: Duration) {
         if let Some(crowd) = self.0.lock().get_mut(prefix) {
             crowd.hit(now);
         }
     }
 
-    /// Counts a lookup in the directory `prefix` that needs a request, and lets `decide` say which.
+    /// Counts a lookup in the directory `prefix` that needs a request; `decide` chooses the
+    /// request.
     pub(in crate::namespace) fn miss(
         &self,
         prefix: &str,
@@ -52,20 +52,19 @@ impl LookupBatching {
         })
     }
 
-    /// A file was made in the directory `prefix`, of the name that was looked up there last.
+    /// Counts a file that was created in the directory `prefix` after a lookup of its name.
     pub(in crate::namespace) fn made(&self, prefix: &str, now: Duration) {
         self.with(prefix, now, |crowd| crowd.made(now));
     }
 
-    /// Whether files are being made in the directory `prefix`, one after the other.
+    /// Whether files are being created in the directory `prefix`, one after the other.
     pub(in crate::namespace) fn is_making(&self, prefix: &str, now: Duration) -> bool {
         let directories = self.0.lock();
         let is_making = |crowd: &DirectoryLookups| crowd.is_making() && !crowd.is_over(now);
         directories.get(prefix).is_some_and(is_making)
     }
 
-    /// Does something with the crowd of the directory `prefix`, which is a new one if there is
-    /// none.
+    /// Calls `with` with the counts of the directory `prefix`, new ones if there are none.
     fn with<T>(
         &self,
         prefix: &str,
@@ -86,14 +85,14 @@ impl LookupBatching {
         with(crowd.or_insert_with(|| DirectoryLookups::new(now)))
     }
 
-    /// A name of the directory `prefix` was taken for a directory: it was one, or not.
+    /// Records whether the prediction of a subdirectory in the directory `prefix` was right.
     pub(in crate::namespace) fn guessed(&self, prefix: &str, was_right: bool) {
         if let Some(crowd) = self.0.lock().get_mut(prefix) {
             crowd.was_wrong = !was_right;
         }
     }
 
-    /// Whether the last name of the directory `prefix` that was taken for a directory was none.
+    /// Whether the last prediction of a subdirectory in the directory `prefix` was wrong.
     pub(in crate::namespace) fn was_wrong(&self, prefix: &str) -> bool {
         self.0
             .lock()
@@ -101,7 +100,7 @@ impl LookupBatching {
             .is_some_and(|crowd| crowd.was_wrong)
     }
 
-    /// The directory `prefix` turned out to have more names than a page of a listing.
+    /// Records that the directory `prefix` has more names than one page.
     pub(in crate::namespace) fn is_large(&self, prefix: &str) {
         if let Some(crowd) = self.0.lock().get_mut(prefix) {
             crowd.is_large = true;
@@ -109,31 +108,31 @@ impl LookupBatching {
     }
 }
 
-/// Lookups of one directory's names.
+/// Counts of one directory's lookups.
 #[derive(Debug)]
 struct DirectoryLookups {
-    /// Lookups that needed a request, since the directory was last listed for them.
+    /// Lookups that needed a request, since the last LIST.
     misses: u32,
-    /// Lookups that were answered by what was known, since then.
+    /// Lookups that needed no request, since the last LIST.
     hits: u32,
-    /// Misses after which the directory is listed.
+    /// Misses before the next LIST.
     patience: u32,
-    /// What was listed last, if anything was.
+    /// Extent of the last LIST; `None` before the first.
     listed: Option<Extent>,
     is_large: bool,
-    /// The last name that was taken for a directory was none.
+    /// Whether the last prediction of a subdirectory was wrong.
     was_wrong: bool,
     run: Run,
-    /// When the last lookup came.
+    /// Time of the last lookup.
     last: Duration,
 }
 
-/// Files that are made one after the other.
+/// Files that are created one after the other.
 #[derive(Debug, Default)]
 struct Run {
-    /// How many were, with nothing looked up between them but their names.
+    /// Number of files created in a row, without a lookup of any other name between them.
     made: u32,
-    /// A name was looked up, and no file was made since.
+    /// Whether a name was looked up after the last creation.
     is_open: bool,
 }
 
@@ -166,7 +165,7 @@ impl DirectoryLookups {
         self.run.made >= CREATE_RUN
     }
 
-    /// Whether the lookups have become so slow that no listing would answer two of them.
+    /// Whether the last lookup is too old for a LIST to answer two lookups.
     fn is_over(&self, now: Duration) -> bool {
         now.saturating_sub(self.last) > FILE_TTL
     }
@@ -199,7 +198,7 @@ impl DirectoryLookups {
         }
     }
 
-    /// A page is listed for lookups.
+    /// Records a LIST for lookups.
     fn lists(&mut self, page: PageProbe) {
         self.listed = Some(page.extent);
         self.patience = page.misses_max;
@@ -212,15 +211,15 @@ mod tests {
     use super::*;
     use crate::namespace::resolve::strategy::{Expected, NameProbe, due};
 
-    /// Asks for the name.
+    /// Counts a lookup that requests its name alone.
     fn miss(lookups: &LookupBatching, prefix: &str, now: Duration) {
         lookups.miss(prefix, now, |_| Probe::Name(NameProbe::ByName));
     }
 
-    /// Each step is a miss `n`, which asks for the name, as one does that only looks, `l`; `D` for
-    /// the directory, `F` from the name on or `A` around it, or of a walk `W` for the directory and
-    /// `w` for the name; `m` makes a file; `h` hits; `L` learns that the directory is large; `.`
-    /// waits, `,` half as long as makes it over.
+    /// Runs `steps`. Misses: `n` requests the name before a creation, `l` without one; `D` requests
+    /// the directory, `F` a page from the name on, `A` a few names around it; in a walk `W`
+    /// requests the directory and `w` the name. `m` creates a file; `h` is a hit; `L` marks the
+    /// directory as large; `.` waits twice `FILE_TTL`, `,` half of it.
     #[track_caller]
     fn check(steps: &str) {
         let mut now = Duration::ZERO;
@@ -270,7 +269,7 @@ mod tests {
     #[test]
     fn a_walk_asks_for_the_directory() {
         check("WhWhhhWn");
-        // Until that turns out to be of no use.
+        // A LIST without hits ends that.
         check("WwwwwhW");
     }
 
@@ -278,9 +277,9 @@ mod tests {
     fn a_listing_that_was_of_use_is_followed_by_the_next() {
         check("nnnnnnnnDLhhhhhhhhFhhhhhhhhF");
         check("nnnnnnnnDLhhhhhhhhFhhhhhhhnnnnnnn");
-        // Also when it answers for as long as it is valid.
+        // A LIST counts hits as long as it is valid.
         check("nnnnnnnnDLhhhh,hhhh,h,Fhhhhhhhh,,,n");
-        // What was of no use is no reason for those who come later, whatever they begin with.
+        // A LIST without hits does not count for lookups after a pause.
         check("nnnnnnnnDnnnnnnnnDnnnnnnnnn.hhnnnnnnnnD");
     }
 
@@ -295,18 +294,18 @@ mod tests {
 
     #[test]
     fn who_makes_files_is_told_what_is_absent() {
-        // The third one asks around, and so does the next that was not covered, if that was of use.
+        // The third creation lists around its name; with hits, so does the next miss.
         check("nmnmAmhmhmAmhmhmhmA");
         check("nmnmllnmnmA");
         check("nmnmlnmnmA");
-        // Not if the names are asked for only, or if they are made slowly.
+        // Lookups without creations, or slow creations, do not.
         check("nnnmnmAm");
         check("nmnnmnmAm");
         check("nm.nm.nm.nm.nm.nm");
-        // In a directory where it is of no use it is done ever less often.
+        // In a directory without hits, LISTs become rarer.
         check("nmnmAmnmnmnmnmnmnmnmnmDmnmnmnmnmnmnmnmnmn");
         check("nmnmAmLnmnmnmnmnmnmnmnmFm");
-        // A listing of the whole directory that was of use is followed by another one.
+        // A LIST of the directory with hits is followed by another one.
         check("nmnmAmnmnmnmnmnmnmnmnmDmhmhmhmDmhmhmLFm");
     }
 

@@ -1,9 +1,7 @@
-//! What a name is: what is known of it already, what S3 is asked, and with whom the answer is
-//! shared.
+//! Resolution of names: which requests a lookup sends, and how lookups share answers.
 //!
-//! `strategy` (pure) decides what is asked, never what is answered. The rest remembers, for a
-//! short time, what was asked and heard: absent names, first bytes, listings that answer many
-//! lookups.
+//! `strategy` (pure) chooses the requests and never makes an answer. The other files keep results
+//! for a short time: absent names, first bytes of files, and LISTs that answer many lookups.
 
 mod first_bytes;
 mod lookup_batching;

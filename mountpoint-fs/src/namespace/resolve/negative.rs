@@ -1,11 +1,10 @@
-//! Names that were just said to be absent, one by one, and on what strength.
+//! Absent names that lookups have just reported, with the source of each answer.
 //!
-//! A name is looked up, and then something is made of it: a directory, of which is known then that
-//! S3 has nothing below it, or a file, which is to be looked for once more if S3 was not asked
-//! about it. What listings tell of many names is in [`recent`](crate::namespace::listing::cache).
+//! A creation follows the lookup of its name. A directory that is created then is known to have no
+//! keys below it. A file must be looked up once more if S3 was not asked about its name. Listings
+//! of many names are in [`ListingCache`](crate::namespace::listing::cache).
 //!
-//! Knows nothing of inodes, of what this mount changes or of who asks. Bounded by
-//! [`ABSENT_NAMES_MAX`].
+//! Knows nothing of inodes, callers or changes of this mount. Bounded by [`ABSENT_NAMES_MAX`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,31 +13,30 @@ use std::time::Duration;
 use crate::config::limits::ABSENT_NAMES_MAX;
 use crate::sync::Mutex;
 
-/// The names, by key. The lock guards them alone and no other is taken under it.
+/// The absent names, by key. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct NegativeCache(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     by_key: HashMap<Arc<str>, Absence>,
-    /// Oldest first. A key that was told of again is here more than once, and not more often than
-    /// there is room.
+    /// Keys in the order of their first report, the oldest first.
     in_order: VecDeque<Arc<str>>,
-    /// One was dropped that was remembered.
+    /// Whether an entry with a remembered answer was dropped.
     has_dropped_remembered: bool,
 }
 
-/// That there is neither an object of a key nor anything below it.
+/// An answer that neither the object of a key nor any key below it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) struct Absence {
-    /// When S3 was asked, on the mount's clock.
+    /// Time of the request to S3, on the mount's clock.
     pub(in crate::namespace) asked: Duration,
-    /// Whether it was asked before the question came up: it was remembered.
+    /// Whether the answer was cached before the lookup began.
     pub(in crate::namespace) is_remembered: bool,
 }
 
 impl Absence {
-    /// S3 was asked at `asked`, before the question came up.
+    /// An answer from a cache, requested at `asked`.
     pub(in crate::namespace) fn remembered(asked: Duration) -> Self {
         Self {
             asked,
@@ -46,7 +44,7 @@ impl Absence {
         }
     }
 
-    /// S3 has just been asked.
+    /// An answer to a request of the lookup itself, sent at `asked`.
     pub(in crate::namespace) fn asked(asked: Duration) -> Self {
         Self {
             asked,
@@ -56,7 +54,7 @@ impl Absence {
 }
 
 impl NegativeCache {
-    /// Somebody is told that nothing has `key`.
+    /// Records that a lookup has reported `key` as absent.
     pub(in crate::namespace) fn told(&self, key: &str, absence: Absence) {
         let mut table = self.0.lock();
         if let Some(known) = table.by_key.get_mut(key) {
@@ -74,13 +72,12 @@ impl NegativeCache {
         table.in_order.push_back(key);
     }
 
-    /// What was told of `key` last, if that is still known.
+    /// The last answer about `key`, if it is still recorded.
     pub(in crate::namespace) fn of(&self, key: &str) -> Option<Absence> {
         self.0.lock().by_key.get(key).copied()
     }
 
-    /// Whether somebody may have been told of `key` what was remembered, and nothing was asked
-    /// since.
+    /// Whether the last answer about `key` may have come from a cache.
     pub(in crate::namespace) fn may_be_remembered(&self, key: &str) -> bool {
         let table = self.0.lock();
         let known = table.by_key.get(key);

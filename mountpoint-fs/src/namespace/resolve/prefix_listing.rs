@@ -1,11 +1,9 @@
-//! What one LIST tells of a name and of everything below it.
+//! Conclusions from one LIST about a name and all keys below it.
 //!
-//! Pure. Keys come in order, so all keys up to the last one that was listed are known: whatever is
-//! not among them is not there. From the last key on nothing is known, unless the listing is
-//! complete.
+//! Pure. LIST returns keys in order, so all keys up to the last returned one are known; a key that
+//! is missing there does not exist. Keys behind it are unknown, unless the LIST is complete.
 //!
-//! Invariant: what is said to be a file for certain has no key below it, as a directory shadows the
-//! file of its name.
+//! Invariant: a certain file has no key below it, as a directory shadows a file of the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,37 +15,37 @@ use crate::namespace::listing::page::{Listed, Page, Span};
 use crate::namespace::names;
 use crate::namespace::version::{Found, Version};
 
-/// A listing of all keys that begin with something, down to a delimiter if there is one.
+/// A LIST of the keys that begin with a prefix, perhaps with a delimiter.
 #[derive(Debug)]
 pub(in crate::namespace) struct Subtree<'a> {
-    /// What all listed keys begin with.
+    /// The common prefix of all listed keys.
     prefix: &'a str,
     objects: &'a [ObjectInfo],
     common_prefixes: &'a [String],
-    /// Up to which key all are known; `None` if all are.
+    /// The last key up to which all keys are known; `None` if the LIST is complete.
     end: Option<&'a str>,
 }
 
-/// What a name is.
+/// Kind of a name, as far as the LIST shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Verdict {
-    /// This, or nothing.
+    /// The name is exactly this; `None` if it is absent.
     Certain(Option<Found>),
-    /// This, or nothing, unless there is a directory of that name.
+    /// The name is this, unless the unknown keys contain a directory of that name.
     UnlessDirectory(Option<Found>),
 }
 
-/// Names of one directory, in byte order.
+/// Names of one directory, sorted.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::namespace) struct Below {
     pub(in crate::namespace) prefix: Arc<str>,
     pub(in crate::namespace) entries: Vec<Listed>,
-    /// Whether these are all keys of the directory: none is behind the end, and none is hidden.
+    /// Whether the entries are all keys of the directory: none is unknown, none is hidden.
     pub(in crate::namespace) is_whole: bool,
 }
 
 impl Below {
-    /// As a page of an answer that was asked for at `asked`.
+    /// Converts the names to a page of an answer that was requested at `asked`.
     pub(in crate::namespace) fn page(self, asked: Duration) -> Page {
         if self.is_whole {
             Page::whole(self.entries, asked)
@@ -58,8 +56,8 @@ impl Below {
 }
 
 impl<'a> Subtree<'a> {
-    /// What was `listed` of the keys that begin with `prefix`, by a bucket that lists in the order
-    /// of keys or in none.
+    /// Wraps the answer `listed` about the keys that begin with `prefix`. `is_ordered` tells
+    /// whether the bucket lists in the order of keys.
     pub(in crate::namespace) fn new(
         prefix: &'a str,
         listed: &'a ListOutput,
@@ -77,12 +75,12 @@ impl<'a> Subtree<'a> {
             prefix,
             objects,
             common_prefixes,
-            // Where the order makes no sense, nothing is known but what is there.
+            // Without a valid order only the listed keys are known.
             end: (!is_complete).then_some(last.filter(|_| is_sorted).unwrap_or_default()),
         }
     }
 
-    /// What the object `key`, whose prefix as a directory is `directory`, is.
+    /// The kind of the name `key`; `directory` is its prefix as a directory.
     pub(in crate::namespace) fn verdict(&self, key: &str, directory: Option<&str>) -> Verdict {
         let is_below = |key: &str| directory.is_some_and(|directory| key.starts_with(directory));
         let mut objects = self.objects.iter().map(|object| object.key.as_str());
@@ -100,10 +98,10 @@ impl<'a> Subtree<'a> {
         }
     }
 
-    /// The names that are seen in `directory` and below it, by directory.
+    /// The names that the LIST shows in `directory` and below it, by directory.
     pub(in crate::namespace) fn below(&self, directory: &str) -> Vec<Below> {
         let mut directories = Directories::new();
-        // Those that have keys which cannot be shown.
+        // Directories with keys that cannot be shown.
         let mut hiding = BTreeSet::new();
         for key in self.common_prefixes {
             if let Err(own) = add_directories(&mut directories, directory, key) {
@@ -141,8 +139,8 @@ impl<'a> Subtree<'a> {
         below.collect()
     }
 
-    /// Which keys of `directory` are known, if the listing begins behind `low`. Both are relative
-    /// to it.
+    /// The keys of `directory` that are known, for a LIST that begins behind `low`. Both ends are
+    /// relative to the directory.
     pub(in crate::namespace) fn span(&self, directory: &str, low: Option<&str>) -> Span {
         let relative = |end: &'a str| end.strip_prefix(directory).unwrap_or_default();
         Span {
@@ -151,13 +149,12 @@ impl<'a> Subtree<'a> {
         }
     }
 
-    /// Whether all keys that begin with `prefix` are known, as far as it takes to say that there
-    /// are none.
+    /// Whether the LIST would have shown a key that begins with `prefix`.
     fn knows(&self, prefix: &str) -> bool {
         self.end.is_none_or(|end| end >= prefix)
     }
 
-    /// Whether all keys in the directory `prefix` are known, if the listing begins in front of it.
+    /// Whether all keys of the directory `prefix` are known. The LIST must begin in front of it.
     fn knows_all_of(&self, prefix: &str) -> bool {
         self.end
             .is_none_or(|end| end >= prefix && !end.starts_with(prefix))
@@ -166,9 +163,10 @@ impl<'a> Subtree<'a> {
 
 type Directories<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Listed>>;
 
-/// Adds the directories on the way from `directory` to `key`. Returns the prefix of the last of
-/// them, and what is behind it. The error is the directory that does not show it; `None` if the key
-/// is not below `directory`.
+/// Adds the directories from `directory` down to `key`. Returns the prefix of the last one and the
+/// rest of the key.
+///
+/// The error is the directory in which `key` is hidden; `None` if the key is not below `directory`.
 fn add_directories<'a>(
     directories: &mut Directories<'a>,
     directory: &str,
@@ -244,7 +242,7 @@ mod tests {
         check(&["d/a/"], true, "directory");
         check(&["d/a", "d/a-b", "d/a/x"], true, "directory");
         check(&["d/a//"], true, "directory");
-        // There are more keys.
+        // The LIST is incomplete.
         check(&["d/a"], false, "file?");
         check(&["d/a", "d/a-b"], false, "file?");
         check(&["d/a-b/c"], false, "nothing?");
@@ -252,7 +250,7 @@ mod tests {
         check(&["d/a-b", "d/ab"], false, "nothing");
         check(&["d/a", "d/a/x"], false, "directory");
         check(&[], false, "nothing?");
-        // A server that lists in another order, or twice.
+        // A server that lists in another order, or repeats keys.
         check(&["d/a", "d/z", "d/b"], false, "file?");
         check(&["d/a", "d/a", "d/b"], false, "file?");
         check(&["d/z", "d/a/x"], false, "directory");
@@ -341,17 +339,17 @@ mod tests {
             true,
             &[("d/", "a/ ab"), ("d/a/", "b/ x"), ("d/a/b/", "c")],
         );
-        // A directory shadows a file, whichever comes first.
+        // A directory shadows a file, whichever is listed first.
         check(
             &["d/a", "d/a-b", "d/a/x"],
             true,
             &[("d/", "a/ a-b"), ("d/a/", "x")],
         );
-        // What may yet be shadowed, or restored, is not certain.
+        // A file is uncertain if a directory may shadow it, or if it may have been restored.
         check(&["d/a", "d/a-b"], false, &[("d/", "a? a-b?")]);
         check(&["d/a", "d/b"], false, &[("d/", "a b?")]);
         check(&["d/cold", "d/z"], true, &[("d/", "cold? z")]);
-        // Hidden keys, and what is in front of what hides them.
+        // Hidden keys, and the visible directories above them.
         check(
             &["d/", "d//x", "d/./x", "d/a/../x", "d/b//", "d/c/", "e"],
             true,
@@ -380,11 +378,11 @@ mod tests {
             false,
             &["d/a/", "d/b/c/"],
         );
-        // Only names that begin with `a` were asked for.
+        // The LIST covers only names that begin with `a`.
         check("d/a", &["d/a/x", "d/ab"], true, &["d/a/"]);
         check("d/a/", &["d/a/x", "d/a/y"], false, &[]);
         check("d/a/", &["d/a/x", "d/a/y"], true, &["d/a/"]);
-        // Keys that cannot be shown are to be told of.
+        // A directory with hidden keys is not whole, so that its own listing reports them.
         check(
             "d/",
             &["d/a//x", "d/a/y", "d/b/c/x"],

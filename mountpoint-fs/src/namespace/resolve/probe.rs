@@ -1,12 +1,11 @@
-//! What S3 knows of a name: the requests behind a lookup.
+//! Requests that find out what a name is.
 //!
-//! One LIST of all keys that begin with the name's key says whether it is an object, a directory or
-//! nothing, and as a rule shows what is below a directory too. Where more keys come between the
-//! object and what is below it (`a-1/…` between `a` and `a/…`) than the request asks for, a
-//! second one settles it. So what is likely to be a directory is asked for by what is below it, and
-//! what is likely to be a file by its first bytes and what would be below it, both at once: that
-//! takes one step, whatever else there is. See [`NameProbe`]. A directory bucket lists whole
-//! directories only.
+//! One LIST of the keys that begin with the name's key shows whether the name is an object, a
+//! directory or absent, and mostly the entries of the directory. Other keys may sort between the
+//! object and the keys below it (`a-1/…` between `a` and `a/…`). A second LIST decides if they fill
+//! the answer. So [`NameProbe`] has other requests: a LIST below a name that is probably a
+//! directory; a GET of the first bytes and that LIST, both at once, for a name that is probably a
+//! file. A directory bucket lists only complete directories.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,41 +29,39 @@ use crate::operation::{FsError, PosixAttributes};
 /// S3's answer about one name.
 #[derive(Clone, Debug)]
 pub(in crate::namespace) struct Answer {
-    /// What it is; `None` if nothing has this name.
+    /// The kind of the name; `None` if it is absent.
     pub(in crate::namespace) found: Option<Found>,
-    /// What its object says of itself, where objects are asked.
+    /// POSIX attributes in the object's metadata, if the mount reads them.
     pub(in crate::namespace) posix: Option<PosixAttributes>,
-    /// When it was asked for, on the mount's clock. What was found was true then or later.
+    /// Time of the request, on the mount's clock. The answer was true then or later.
     pub(in crate::namespace) asked: Duration,
-    /// When the first of the answers came that it rests on. It is as old as that one, however long
-    /// the others took.
+    /// Arrival of the first of the answers that this one combines: its age counts from then.
     pub(in crate::namespace) heard: Duration,
-    /// Until when the next open may rely on the version that was found; `None` where it was asked
-    /// for others' sake.
+    /// Time until which the next `open` may rely on the version; `None` if it may not.
     pub(in crate::namespace) fresh_until: Option<Duration>,
-    /// The first bytes of the file, if they came along.
+    /// The first bytes of the file, if the lookup fetched them.
     pub(in crate::namespace) first_bytes: Option<Bytes>,
 }
 
-/// What is called so, and the names that were seen on the way.
+/// The kind of a name, with the other names that the answers have shown.
 #[derive(Debug)]
 pub(in crate::namespace) struct Seen {
     pub(in crate::namespace) found: Option<Found>,
-    /// Keys of objects that were seen on the way and cannot be shown, because they have no ETag.
+    /// Keys of listed objects that cannot be shown, because they have no ETag.
     pub(in crate::namespace) without_etag: Vec<String>,
     pub(in crate::namespace) below: Vec<Below>,
-    /// The first bytes of the file, if they came along.
+    /// The first bytes of the file, if they were fetched.
     pub(in crate::namespace) first_bytes: Option<Bytes>,
-    /// Whether they were asked for and could not be had.
+    /// Whether fetching the first bytes has failed.
     pub(in crate::namespace) first_bytes_failed: bool,
-    /// When the first of the answers came that this rests on.
+    /// Arrival of the first of the answers.
     pub(in crate::namespace) heard: Duration,
-    /// When the answer came that has the version of the file.
+    /// Arrival of the answer with the file's version.
     pub(in crate::namespace) version_heard: Duration,
 }
 
-/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `spend` allows
-/// the first bytes of a file that turns up where a directory was looked for.
+/// Finds out what `key` is, a name in the directory `directory`. `spend` permits fetching first
+/// bytes after a directory was expected and none was found.
 pub(in crate::namespace) async fn find(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -75,7 +72,7 @@ pub(in crate::namespace) async fn find(
 ) -> Result<Seen, FsError> {
     let is_ordered = client.lists_in_order();
     let Some(own) = names::directory_prefix(key) else {
-        // Nothing can be below it.
+        // The key is too long for any key below it.
         return object(client, clock, directory, key).await;
     };
     match probe {
@@ -127,8 +124,8 @@ pub(in crate::namespace) async fn find(
     }
 }
 
-/// Finds out with the keys that begin with the name, and what is below it where they are too many:
-/// keys that begin with `own`, of which there are none without it.
+/// Lists the keys that begin with the name. If they do not decide, lists the keys that begin with
+/// `own`, the name's prefix as a directory; `None` if the key is too long for one.
 async fn find_by_name(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -158,7 +155,7 @@ async fn find_by_name(
     })
 }
 
-/// What is called `key`, which is no directory.
+/// Finds the object `key`, which is not a directory.
 async fn object(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -172,8 +169,8 @@ async fn object(
     find_by_name(client, clock, directory, key, None).await
 }
 
-/// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is
-/// archived, or may be listed only) it is listed.
+/// Uses the answer to a GET of the first bytes, which arrived at `heard`. Lists the object if that
+/// failed: it may be archived, or only LIST may be permitted.
 async fn first_bytes_of(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -201,7 +198,7 @@ async fn first_bytes_of(
     }
 }
 
-/// A listing does not say whether an archived object has been restored; a HEAD does.
+/// Sends a HEAD for an archived object, because a LIST does not tell whether it was restored.
 async fn restored(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
@@ -213,8 +210,9 @@ async fn restored(
     }
 }
 
-/// What was `found`, and what the object carries that is asked at the same time, if one is. A
-/// directory's is of no use.
+/// Waits for `found` and a HEAD of the object, both at once, if there is a HEAD.
+///
+/// The HEAD's outcome counts for files only.
 pub(in crate::namespace) async fn together(
     clock: &Clock,
     found: impl Future<Output = Result<Seen, FsError>>,
@@ -234,8 +232,10 @@ pub(in crate::namespace) async fn together(
 
 type Described = Result<ObjectDetails, ClientError>;
 
-/// What the object of a file, or the marker of a directory, carries; with the newest version of the
-/// file. `described` is the file's, if it was asked for before.
+/// Reads the POSIX attributes of a file's object or a directory's marker.
+///
+/// Also returns the newest version of the file. `described` is the outcome of an earlier HEAD of
+/// the file.
 pub(in crate::namespace) async fn carried(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
@@ -267,7 +267,7 @@ pub(in crate::namespace) async fn carried(
             };
             Ok((Some(found), Some(posix)))
         }
-        // The listing shows the directory. Some servers give the object that marks it no ETag.
+        // The listing has shown the directory. Some servers return a marker without an ETag.
         Err(error) if is_directory && error.kind == ErrorKind::InvalidResponse => Ok((found, None)),
         Err(error) if error.kind == ErrorKind::NotFound => {
             Ok((found.filter(|_| is_directory), None))
@@ -276,8 +276,7 @@ pub(in crate::namespace) async fn carried(
     }
 }
 
-/// A directory wins, so the answer is certain as soon as the listing shows one, and never before
-/// the listing has come.
+/// Sends a LIST and a HEAD at once. A directory wins, so that only the LIST can decide for a file.
 async fn find_in_directory_bucket(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -303,7 +302,7 @@ async fn find_in_directory_bucket(
     }
 }
 
-/// The directory `prefix`, if any key begins with it, also one that is hidden.
+/// The directory `prefix`, if any key begins with it, even a hidden one.
 fn directory_of(
     listed: &ListOutput,
     prefix: &str,
@@ -350,7 +349,7 @@ impl Seen {
         }
     }
 
-    /// The same, and it also rests on an answer that came at `heard`, before.
+    /// Marks the answer as based also on an earlier answer, which arrived at `heard`.
     fn heard_at(self, heard: Duration) -> Self {
         Self { heard, ..self }
     }

@@ -1,12 +1,11 @@
 //! One future with several waiters: identical lookups share their requests.
 //!
-//! Knows nothing of what it runs. Differs from `futures::future::Shared` in one thing that matters
-//! here: wakers are called with no lock held, because a waker may resume its operation on the spot,
-//! and that polls this again.
+//! Knows nothing of the future's work. Unlike `futures::future::Shared`, wakers run without a lock:
+//! a waker may resume its operation at once, and that operation polls this future again.
 //!
-//! Invariants: the future is polled by one waiter at a time, outside the lock; whoever drops out,
-//! the others are woken and one of them carries on; when the last one drops out, the future is
-//! dropped.
+//! Invariants: one waiter at a time polls the future, outside the lock. When a waiter is dropped,
+//! the future wakes the others and one of them continues. When the last waiter is dropped, so is
+//! the future.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -18,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// What is in flight, by what it is about. The lock guards the map only.
+/// Futures in flight, by key. The lock guards the map only.
 pub(in crate::namespace) struct SingleFlight<K, T> {
     flights: Mutex<HashMap<K, InFlight<T>>>,
 }
@@ -35,7 +34,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
         }
     }
 
-    /// Waits for the request about `key` that is in flight; starts `begin` if there is none.
+    /// Waits for the future of `key` that is in flight; starts `begin` if there is none.
     pub(in crate::namespace) async fn join<F>(&self, key: K, begin: impl FnOnce() -> F) -> T
     where
         F: Future<Output = T> + Send + 'static,
@@ -67,7 +66,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
         waiter.await
     }
 
-    /// Whether a request about `key` is in flight.
+    /// Whether a future of `key` is in flight.
     pub(in crate::namespace) fn is_in_flight<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -76,7 +75,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
         self.flights.lock().contains_key(key)
     }
 
-    /// How many requests are in flight.
+    /// Number of futures in flight.
     #[cfg(test)]
     pub(in crate::namespace) fn len(&self) -> usize {
         self.flights.lock().len()
@@ -89,14 +88,14 @@ impl<K, T> fmt::Debug for SingleFlight<K, T> {
     }
 }
 
-/// A future in flight. Its lock guards the state, never a poll and never a wake-up.
+/// A future in flight. Its lock guards the state; polls and wake-ups run without it.
 struct SharedFuture<T> {
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
     work: Work<T>,
-    /// The future was woken while a waiter polled it: that waiter polls again.
+    /// Whether the future was woken during a poll: the polling waiter then polls again.
     woken: bool,
     waiters_max: u64,
     wakers: HashMap<u64, Waker>,
@@ -121,8 +120,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         }
     }
 
-    /// Polls the future unless another waiter does so now. `id` is the waiter's, given at its first
-    /// poll.
+    /// Polls the future unless another waiter is polling it. The first poll sets the waiter's `id`.
     fn poll(self: &Arc<Self>, id: &mut Option<u64>, cx: &Context<'_>) -> Poll<T> {
         let mut future = {
             let mut state = self.state.lock();
@@ -163,8 +161,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     }
 }
 
-/// Wakes every waiter of a flight. Weak, because the future that is woken by it belongs to the
-/// flight.
+/// Wakes all waiters of a future. A weak reference, because the future holds this waker.
 struct Alarm<T>(Weak<SharedFuture<T>>);
 
 impl<T: Send + 'static> Wake for Alarm<T> {
@@ -184,7 +181,7 @@ impl<T: Send + 'static> Wake for Alarm<T> {
     }
 }
 
-/// One of those who wait for a flight.
+/// One waiter of a future.
 struct Waiter<'a, K: Clone + Eq + Hash, T: Clone> {
     joins: &'a SingleFlight<K, T>,
     key: K,
@@ -199,7 +196,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Future for Waiter<
         let Self { flight, waker, .. } = &mut *self;
         let polled = flight.poll(waker, cx);
         if polled.is_ready() {
-            // Who comes later asks again.
+            // A later caller starts a new future.
             self.leave(|_| true);
         }
         polled
@@ -207,7 +204,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Future for Waiter<
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Waiter<'_, K, T> {
-    /// Takes the flight out of the map if it is there and `is_over` says so.
+    /// Removes the future from the map if it is still there and `is_over` returns `true`.
     fn leave(&self, is_over: impl FnOnce(&mut InFlight<T>) -> bool) {
         let mut flights = self.joins.flights.lock();
         if let Some(known) = flights.get_mut(&self.key)
@@ -304,12 +301,12 @@ mod tests {
         drop(only);
         assert_eq!(joins.len(), 0);
         assert!(answer.is_canceled());
-        // A future that was never polled has not joined.
+        // A waiter that was never polled starts no future.
         drop(joins.join(7, || async { 1 }));
         assert_eq!(joins.len(), 0);
     }
 
-    /// A waker that resumes its operation on the spot, as the FUSE session's may.
+    /// A waker may resume its operation at once, as that of the FUSE session does.
     #[test]
     fn a_waker_may_poll_again_at_once() {
         struct Resume(
@@ -361,7 +358,7 @@ mod tests {
                 let joins = Arc::clone(&joins);
                 scope.spawn(move || {
                     for round in 0..200 {
-                        // Answers after being woken a few times, once from another thread.
+                        // Completes after several wake-ups, one of them from another thread.
                         let begin = || async move {
                             let (answer, asked) = oneshot::channel();
                             let other = std::thread::Builder::new()

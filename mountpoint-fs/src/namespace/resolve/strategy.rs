@@ -1,39 +1,40 @@
-//! What a look-up asks S3, by what is known of the name. Never what it answers.
+//! Choice of the requests that a lookup sends, from what is known about the name.
 //!
-//! Pure. A path is walked name by name, so what a request of each name costs is paid one after the
-//! other. A LIST of what is below a name settles at once that it is a directory, and a GET beside
-//! it that it is a file; the LIST of the keys that begin with the name settles either, unless many
-//! keys come between the two (`a-1`, `a-2`, … between `a` and `a/`). The names beside it tell
-//! which of them to send, and a name's ending where they do not. One page of the directory answers
-//! many look-ups, so after a few of them it is listed.
+//! Pure; never makes an answer. A path is resolved name by name, so the costs of its requests add
+//! up. A LIST below a name proves a directory, and a GET of its object proves a file. A LIST of the
+//! keys that begin with the name proves either, unless many keys sort between the two (`a-1`,
+//! `a-2`, … between `a` and `a/`). The sibling names suggest a kind; otherwise the name's ending
+//! does. One page of the directory answers many lookups, so after a few of them the directory is
+//! listed.
 
 use crate::config::limits::{BATCH_LOOKUPS, BATCH_LOOKUPS_MAX, CREATE_RUN};
 use crate::namespace::listing::Siblings;
 use crate::operation::FileKind;
 
-/// What is known of a name that is looked up, when nothing that is known answers.
+/// Facts about a name whose lookup no cache could answer.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "facts that do not exclude each other"
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) struct Known {
-    /// S3 knew nothing of the name a moment ago. That is enough for a call that creates the file.
+    /// Whether S3 reported the name as absent a moment ago. That suffices for a call that creates
+    /// the file.
     pub(in crate::namespace) is_absent: bool,
-    /// Whether the call creates a file of this name; `None` before that was found out.
+    /// Whether the call creates a file of this name; `None` if that is unknown yet.
     pub(in crate::namespace) creates: Option<bool>,
-    /// The same name is being looked up.
+    /// Whether another lookup of this name is in flight.
     pub(in crate::namespace) is_in_flight: bool,
-    /// Look-ups read the metadata of objects, which no page shows.
+    /// Whether lookups read the metadata of objects, which a page does not have.
     pub(in crate::namespace) needs_metadata: bool,
-    /// The server lists in the order of keys, and from any key on.
+    /// Whether the server lists in the order of keys, from any key on.
     pub(in crate::namespace) lists_in_order: bool,
     pub(in crate::namespace) directory: Directory,
     pub(in crate::namespace) beside: Beside,
 }
 
 impl Known {
-    /// These facts, and those of the directory's look-ups.
+    /// Adds the counts of the directory's lookups.
     pub(in crate::namespace) fn with(mut self, counted: Lookups) -> Self {
         if let Directory::Unasked { lookups, .. } = &mut self.directory {
             *lookups = Some(counted);
@@ -42,59 +43,59 @@ impl Known {
     }
 }
 
-/// What is known of the directory that a name is in.
+/// State of the directory that contains the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) enum Directory {
-    /// The look-up has asked for a page of it already, or must not.
+    /// The lookup has requested a page of the directory, or must not.
     #[default]
     Asked,
-    /// A page of it is in flight for other look-ups.
+    /// A page of the directory is in flight for other lookups.
     InFlight { is_creating: bool },
     Unasked {
-        /// Files are being created in it, one after the other.
+        /// Whether files are being created in the directory, one after the other.
         is_creating: bool,
-        /// A program opens its subdirectories one after the other.
+        /// Whether a program opens the subdirectories one after the other.
         is_walked: bool,
-        /// `None` before this look-up was counted.
+        /// `None` before this lookup was counted.
         lookups: Option<Lookups>,
     },
 }
 
-/// Look-ups of one directory's names, this one among them.
+/// Counts of one directory's lookups, including this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) struct Lookups {
-    /// Look-ups that needed a request since the directory was last listed for look-ups.
+    /// Lookups that needed a request, since the last LIST.
     pub(in crate::namespace) misses: u32,
-    /// Look-ups that were answered by what was known since then.
+    /// Lookups that needed no request, since the last LIST.
     pub(in crate::namespace) hits: u32,
-    /// Misses after which the directory is listed.
+    /// Misses before the next LIST.
     pub(in crate::namespace) misses_max: u32,
-    /// What was listed last, if anything was.
+    /// Extent of the last LIST; `None` before the first.
     pub(in crate::namespace) listed: Option<Extent>,
-    /// The directory has more names than a page of a listing.
+    /// Whether the directory has more names than one page.
     pub(in crate::namespace) is_large: bool,
-    /// Files created with nothing looked up between them but their names.
+    /// Files created in a row, without a lookup of any other name between them.
     pub(in crate::namespace) created: u32,
 }
 
-/// What is known of the names beside a name.
+/// Facts about the sibling names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) enum Beside {
-    /// Not looked for.
+    /// The siblings have not been counted yet.
     #[default]
     Unread,
     Nothing,
-    /// The name is probably new, because files are being created here.
+    /// The name is probably new, because files are being created in the directory.
     Creating,
     Names {
         are_all: bool,
-        /// What the name was last known to be.
+        /// The last known kind of the name itself.
         kind: Option<FileKind>,
-        /// They, or the name's ending, suggest a directory.
+        /// Whether the siblings, or the name's ending, suggest a directory.
         suggests_directory: bool,
-        /// The last name beside it that was taken for a directory was none.
+        /// Whether the last such prediction in the directory was wrong.
         was_wrong: bool,
-        /// The first bytes of a file are likely to be read.
+        /// Whether the first bytes of a file are likely to be read.
         wants_first_bytes: bool,
     },
 }
@@ -116,77 +117,77 @@ impl Beside {
     }
 }
 
-/// What a look-up does next.
+/// The next step of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Probe {
-    /// Asks nothing before this is known.
+    /// Find out this fact first.
     FindOut(Fact),
-    /// Asks nothing: the name is absent.
+    /// Send no request: the name is absent.
     Absent,
-    /// Asks for a page of the directory, which answers other look-ups as well.
+    /// Request a page of the directory, which can also answer other lookups.
     Page(PageProbe),
-    /// Waits for the page of the directory that is in flight.
+    /// Wait for the page of the directory that is in flight.
     PageInFlight,
-    /// Asks for the name, or waits for the same question.
+    /// Request the name, or wait for the same request in flight.
     Name(NameProbe),
 }
 
-/// A fact that costs something to find out.
+/// A fact that costs time to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Fact {
     /// Whether the call creates a file.
     Intent,
-    /// The look-ups of the directory, which count this one from then on.
+    /// The counts of the directory's lookups. Finding them out counts this one.
     Lookups,
-    /// The names beside the name.
+    /// The sibling names.
     Beside,
 }
 
-/// Which request finds out what a name is.
+/// The requests that find out what a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum NameProbe {
-    /// The keys that begin with it. Enough in a directory that is small, or not known.
+    /// A LIST of the keys that begin with the name. Enough in a small or unknown directory.
     ByName,
-    /// What is below it: it is likely to be a directory.
+    /// A LIST below the name, which is probably a directory.
     Below {
-        /// Its first bytes next, if it turns out to be none.
+        /// Whether a GET of the first bytes follows if there is no directory.
         then_first_bytes: bool,
     },
-    /// Its first bytes, and at the same time what is below it: it is likely to be a file, and to be
-    /// opened.
+    /// A GET of the first bytes and a LIST below the name, both at once. The name is probably a
+    /// file that will be opened.
     FirstBytes,
 }
 
-/// A page of a directory that is listed for look-ups.
+/// A page of a directory to list for lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) struct PageProbe {
     pub(in crate::namespace) extent: Extent,
-    /// Where a page begins.
+    /// Whether the page begins at the name and not at the directory's beginning.
     pub(in crate::namespace) begins_at_name: bool,
-    /// Misses from then on after which the directory is listed again.
+    /// Misses before the next LIST.
     pub(in crate::namespace) misses_max: u32,
 }
 
-/// What was listed of a directory for its look-ups.
+/// How much of a directory a LIST for lookups covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Extent {
-    /// A few names around one: files are created there, and it is of use to know what is absent.
+    /// A few names around one, because creations need to know which names are absent.
     Around,
-    /// All names, or as many as there are in a page.
+    /// All names, or as many as fit in a page.
     Page,
 }
 
-/// What is likely to be looked up behind a name.
+/// The lookups that probably follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Expected {
     Anything,
-    /// The other names of the directory, which is walked.
+    /// All other names of the directory, because a program walks it.
     Others,
-    /// New names: a file is created of this one, as of those before it.
+    /// New names: each lookup precedes a creation.
     New,
 }
 
-/// What a look-up does next.
+/// Chooses the next step of a lookup.
 pub(in crate::namespace) fn decide(known: &Known) -> Probe {
     if known.is_absent {
         match known.creates {
@@ -207,7 +208,7 @@ pub(in crate::namespace) fn decide(known: &Known) -> Probe {
     ask_name(known.beside)
 }
 
-/// What is asked of the directory, or has to be known for that; `None` for nothing.
+/// The request for the directory, or the fact needed to choose it; `None` for no such request.
 fn ask_directory(known: &Known) -> Option<Probe> {
     let (Directory::InFlight { is_creating } | Directory::Unasked { is_creating, .. }) =
         known.directory
@@ -239,10 +240,9 @@ fn ask_directory(known: &Known) -> Option<Probe> {
     due(&lookups, expected).map(Probe::Page)
 }
 
-/// The page that is to be listed for look-ups now.
+/// The page to list now, if any.
 ///
-/// Where pages answer few of the look-ups that follow (random names of a huge directory), they are
-/// listed ever less often.
+/// LISTs that answer few later lookups (random names of a huge directory) become ever rarer.
 pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option<PageProbe> {
     let Lookups {
         misses,
@@ -259,7 +259,7 @@ pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option
     };
     let is_new = expected == Expected::New && created >= CREATE_RUN;
     if is_new && (listed.is_none() || hits >= CREATE_RUN) {
-        // What was of use last is it again.
+        // The extent that had hits last is chosen again.
         return Some(match listed {
             Some(Extent::Page) => page(misses_max),
             Some(Extent::Around) | None => PageProbe {
@@ -281,8 +281,8 @@ pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option
     }
 }
 
-/// Which request finds out what the name is. Nothing that is known already is fetched: the kernel
-/// may have it.
+/// The request for the name alone. Names that the kernel may have cached are requested without
+/// first bytes.
 fn ask_name(beside: Beside) -> Probe {
     let by_name = Probe::Name(NameProbe::ByName);
     let below = |then_first_bytes| Probe::Name(NameProbe::Below { then_first_bytes });
@@ -331,7 +331,7 @@ mod tests {
         Probe::Name(NameProbe::Below { then_first_bytes })
     }
 
-    /// Names beside it, a directory's with a slash behind it and `…` if there are more.
+    /// Sibling names: a directory's name ends with a slash; `…` stands for further names.
     fn siblings(names: &str, name: &str) -> Siblings {
         let is_more = names.contains('…');
         let listed = |name: &str| Listed {
@@ -358,8 +358,8 @@ mod tests {
         Siblings::of(&page, name)
     }
 
-    /// What is asked for `name` if it is new to the mount: `was_wrong` and `wants_first_bytes` as
-    /// given.
+    /// The step for a `name` that is new to the mount; `told` has `was_wrong` and
+    /// `wants_first_bytes`.
     fn probe(siblings: &Siblings, name: &str, kind: Option<FileKind>, told: (bool, bool)) -> Probe {
         decide(&Known {
             lists_in_order: true,
@@ -379,15 +379,15 @@ mod tests {
         }
         let directory = [below(true), below(false), BY_NAME];
         let file = [FIRST_BYTES, BY_NAME, FIRST_BYTES];
-        // All that there is was seen: one LIST settles anything.
+        // With all siblings known, one LIST by name decides.
         check("", "a", [BY_NAME; 3]);
         check("a/ b.txt", "c", [BY_NAME; 3]);
-        // What it is beside, if that is of one kind.
+        // The kind of the siblings, if they have only one.
         check("x/ y/ …", "a", directory);
         check("0001 0002 …", "a", file);
         check("a.txt …", "b.txt", file);
         check("v1.x/ v2.x/ …", "v3.x", directory);
-        // What its name says, otherwise.
+        // Otherwise the name's own ending.
         check("…", "a", directory);
         check("…", "a.txt", file);
         check("x/ …", "a.txt", file);
@@ -424,8 +424,8 @@ mod tests {
     }
 
     /// `a`: absent a moment ago; `f`: in flight; `m`: metadata are needed; `o`: lists in order;
-    /// `y`, `n`: creates a file, or not; of the directory `u`: not asked for; `i`: in flight; `c`:
-    /// files are created there; `l`: this look-up is the ninth.
+    /// `y`, `n`: creates a file, or not. State of the directory, `u`: not requested, `i`: in
+    /// flight; `c`: files are created there; `l`: this lookup is the ninth.
     fn known(facts: &str) -> Known {
         let has = |fact| facts.contains(fact);
         let lookups = Lookups {
@@ -468,12 +468,12 @@ mod tests {
             })
         };
         for (facts, expected) in [
-            // An absence that is known answers only calls that create the file.
+            // A known absence answers only calls that create the file.
             ("ao", intent),
             ("aoy", Probe::Absent),
             ("aon", BY_NAME),
             ("aofy", Probe::Absent),
-            // A directory is listed where lists are in order, and nobody asks for the name.
+            // A directory is listed if lists are in order and no lookup requests the name.
             ("ou", lookups),
             ("oul", page(Extent::Page)),
             ("oi", Probe::PageInFlight),
@@ -483,7 +483,7 @@ mod tests {
             ("u", BY_NAME),
             ("uc", BY_NAME),
             ("i", BY_NAME),
-            // No page shows metadata, but it shows what is absent.
+            // A page has no metadata, but proves absence.
             ("oum", BY_NAME),
             ("oim", BY_NAME),
             ("oumc", intent),

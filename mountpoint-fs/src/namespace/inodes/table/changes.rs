@@ -1,8 +1,7 @@
-//! What changes made through this mount do to the table of inodes.
+//! Changes of the inode table by operations through this mount.
 //!
-//! A directory may be *kept*: it was made here, or what was in it was removed through this mount.
-//! It is there although no key says so, until it is removed or the mount ends; and so are the
-//! directories that it is in.
+//! A *kept* directory exists even without a key: it was created here, or its entries were removed
+//! through this mount. It and the directories above it exist until it is removed or the mount ends.
 
 use std::sync::Arc;
 
@@ -15,8 +14,8 @@ use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 
 impl InodeTable {
-    /// What the object of `ino` says of itself; of a file that is being written all but the time,
-    /// which its writer says.
+    /// POSIX attributes in the metadata of `ino`. A file that is being written has none for its
+    /// time, which its writer knows.
     pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
         let table = self.table.lock();
         let mut posix = table.posix(ino)?;
@@ -26,31 +25,31 @@ impl InodeTable {
         Some(posix)
     }
 
-    /// The object of `ino` says this of itself. Dropped with the inode.
+    /// Sets the POSIX attributes in the metadata of `ino`. They are dropped with the inode.
     pub(in crate::namespace) fn set_posix(&self, ino: InodeNo, posix: Option<PosixAttributes>) {
         let mut table = self.table.lock();
         let posix = posix.filter(|_| table.inode(ino).is_ok());
         table.set_posix(ino, posix);
     }
 
-    /// The directory `ino` is there whatever S3 says, unless there are too many of those.
+    /// Keeps the directory `ino`, unless there are too many kept directories.
     pub(in crate::namespace) fn keep(&self, ino: InodeNo) {
         self.table.lock().keep(ino);
     }
 
-    /// S3 says by now that the directory is there.
+    /// Stops keeping the directory `ino`, because S3 has a key for it now.
     pub(in crate::namespace) fn unkeep(&self, ino: InodeNo) {
         let mut table = self.table.lock();
         table.unkeep(ino);
         table.drop_unused(ino);
     }
 
-    /// Whether a directory is there whatever S3 says: it is kept, or one below it is.
+    /// Whether the directory is kept, or one below it is.
     pub(in crate::namespace) fn is_kept(&self, ino: InodeNo) -> bool {
         self.table.lock().is_kept(ino)
     }
 
-    /// The directories in `directory` that are there whatever S3 says, in order of name.
+    /// Kept subdirectories of `directory`, and those above kept ones, in order of name.
     pub(in crate::namespace) fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
         let table = self.table.lock();
         let kept = table.kept.below.get(&directory).into_iter().flatten();
@@ -61,7 +60,7 @@ impl InodeTable {
         names
     }
 
-    /// A kept directory for the kernel: raises its lookup count by one.
+    /// Raises the lookup count of the kept directory `ino` by one.
     pub(in crate::namespace) fn admit_kept(&self, ino: InodeNo) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino)?;
@@ -70,8 +69,8 @@ impl InodeTable {
         Ok(Admitted { ino, found })
     }
 
-    /// Gives `ino` another name; what had that name is detached. `version` replaces a file's: the
-    /// bytes are the same, their tag need not be.
+    /// Gives `ino` another name; the inode that had that name is detached. `version` replaces that
+    /// of a file: the bytes are the same, but the ETag may differ.
     pub(in crate::namespace) fn rename(
         &self,
         ino: InodeNo,
@@ -108,7 +107,8 @@ impl InodeTable {
         Ok(())
     }
 
-    /// The file `ino` has another version, whose bytes are the same as far as both have any.
+    /// Sets another version of the file `ino`. The kernel's pages remain right as far as both
+    /// versions reach.
     pub(in crate::namespace) fn replace(
         &self,
         ino: InodeNo,
@@ -127,12 +127,12 @@ impl InodeTable {
         }
     }
 
-    /// The name of `ino` was taken from it through this mount.
+    /// Detaches `ino`, because this mount gave its name to another file or removed it.
     pub(in crate::namespace) fn take_name(&self, ino: InodeNo) {
         self.table.lock().take_name(ino);
     }
 
-    /// What is known of `ino` is not valid any more.
+    /// Ends the validity of all facts about `ino`.
     pub(in crate::namespace) fn invalidate(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
             inode.observed.valid_until = Moment::START;
@@ -140,7 +140,7 @@ impl InodeTable {
         }
     }
 
-    /// The directory `name`, made by this mount, with a lookup count of one.
+    /// Adds the directory `name`, which this mount has created, with a lookup count of one.
     pub(in crate::namespace) fn make_directory(
         &self,
         directory: InodeNo,

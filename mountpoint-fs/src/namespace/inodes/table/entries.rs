@@ -1,4 +1,4 @@
-//! What the lock of the inode table guards: inodes by number, and the names that mean them.
+//! Data that the lock of the inode table guards: inodes by number and by name.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,32 +15,32 @@ use crate::namespace::inodes::writing::{Writing, version_of};
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 
-/// Two hash tables of one word an inode each; the keys are in the inodes.
+/// Two hash tables with one word for each inode. The keys are in the inodes.
 #[derive(Debug)]
 pub(in crate::namespace) struct Table {
-    /// By number. Boxed: a half empty table of pointers is small.
+    /// Inodes by number. Boxed, so that a half empty table is small.
     pub(in crate::namespace) inodes: Shards<Box<Inode>>,
-    /// What the names of all directories mean now, by directory and name.
+    /// Inode numbers by directory and name.
     pub(super) names: Shards<InodeNo>,
     pub(super) hasher: RandomState,
     pub(super) last: InodeNo,
     /// Numbers of names that were listed and have no inode yet.
     pub(super) reserved: Reserved,
-    /// Directories that are there although no key says so.
+    /// Directories that exist even without a key.
     pub(in crate::namespace) kept: Kept,
-    /// What objects say of themselves, where they are asked.
+    /// POSIX attributes in the metadata of objects, if the mount reads them.
     pub(super) posix: Shards<(InodeNo, PosixAttributes)>,
-    /// Files that are open for writing. Few: beside the inodes, of which there are many.
+    /// Files that are open for writing: few, so not stored in each inode.
     pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
-    /// Where it is looked for files to forget.
+    /// State of the search for files to forget.
     pub(in crate::namespace) eviction: Eviction,
-    /// Inodes that were dropped.
+    /// Number of dropped inodes.
     pub(in crate::namespace) dropped: u64,
-    /// What `dropped` was when the memory of inodes was given back last.
+    /// The value of `dropped` when memory was last released.
     pub(in crate::namespace) trimmed: u64,
 }
 
-/// A copy of what an inode is.
+/// A copy of the facts about an inode.
 #[derive(Clone, Debug)]
 pub(in crate::namespace) struct View {
     pub(in crate::namespace) parent: InodeNo,
@@ -48,15 +48,15 @@ pub(in crate::namespace) struct View {
     pub(in crate::namespace) found: Found,
     pub(in crate::namespace) observed: Observed,
     pub(in crate::namespace) openers: u32,
-    /// Whether it is being written: what was found is what its writer says.
+    /// Whether the file is being written. `found` is then the state of its writer.
     pub(in crate::namespace) is_written: bool,
-    /// Whether its name still means this inode.
+    /// Whether the name still has this inode.
     pub(in crate::namespace) is_attached: bool,
-    /// Whether it was opened before: the kernel may have pages of it.
+    /// Whether the file was opened before, so that the kernel may have pages of it.
     pub(in crate::namespace) was_opened: bool,
 }
 
-/// What a name was made to mean.
+/// The inode that a name was given.
 #[derive(Clone, Debug)]
 pub(in crate::namespace) struct Admitted {
     pub(in crate::namespace) ino: InodeNo,
@@ -64,7 +64,7 @@ pub(in crate::namespace) struct Admitted {
 }
 
 impl Table {
-    /// The root alone.
+    /// A table of the root.
     pub(super) fn new() -> Self {
         let forever = Observed {
             asked: Moment::START,
@@ -89,7 +89,7 @@ impl Table {
         table
     }
 
-    /// Inodes besides the root.
+    /// Number of inodes besides the root.
     pub(in crate::namespace) fn len(&self) -> usize {
         self.inodes.len() - 1
     }
@@ -161,7 +161,7 @@ impl Table {
             .insert_unique(hash, Box::new(inode), |inode| hasher.hash_one(inode.ino));
     }
 
-    /// `ino` if it may go on meaning its name after that name was `found` to be this.
+    /// Updates `ino` by the answer `found` about its name. `None` if the name needs another inode.
     pub(super) fn observe(
         &mut self,
         ino: InodeNo,
@@ -169,7 +169,7 @@ impl Table {
         observed: Observed,
     ) -> Option<InodeNo> {
         if self.is_written(ino) {
-            // What S3 has is not what the file will be.
+            // The bucket still has the previous version of the file.
             return Some(ino);
         }
         let inode = self.inode_mut(ino).ok()?;
@@ -185,20 +185,20 @@ impl Table {
         Some(ino)
     }
 
-    /// Whether `ino` keeps its name if an answer, asked for at `asked`, says `found` of that name.
+    /// Whether `ino` keeps its name after the answer `found`, which was requested at `asked`.
     pub(super) fn would_stay(&self, ino: InodeNo, found: &Found, asked: Moment) -> bool {
         let stays = |inode: &Inode| asked < inode.observed.asked || inode.is_same(found);
         self.is_written(ino) || self.inode(ino).is_ok_and(stays)
     }
 
-    /// The number of a new inode for `name` in `directory`: the listed one, if a listing told one.
+    /// The number of a new inode for `name` in `directory`: the reserved one, if there is one.
     pub(super) fn number_of_new(&mut self, directory: InodeNo, name: &str) -> InodeNo {
         let hash = self.hash_of_name(directory, name);
         let reserved = self.reserved.take(hash);
         reserved.unwrap_or_else(|| self.next_number())
     }
 
-    /// A number that no inode had.
+    /// A number that no inode ever had.
     pub(super) fn next_number(&mut self) -> InodeNo {
         self.last = InodeNo(self.last.0 + 1);
         self.last
@@ -233,7 +233,7 @@ impl Table {
         self.drop_unused(parent);
     }
 
-    /// Makes `name` in `directory`, which means nothing, mean `ino`, which is called so.
+    /// Adds `name` to `directory` for `ino`, which has that name. The name must be free.
     pub(in crate::namespace) fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
         let Self {
@@ -246,7 +246,7 @@ impl Table {
         self.count_children(directory, |children| children.saturating_add(1));
     }
 
-    /// Takes `name` out of `directory` if it means `ino`.
+    /// Removes `name` from `directory` if it belongs to `ino`.
     pub(in crate::namespace) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
         if self.names.remove(hash, |named| *named == ino).is_some() {
@@ -264,7 +264,7 @@ impl Table {
         }
     }
 
-    /// Drops `ino` if nobody needs it, and then its parents.
+    /// Drops `ino` if it is unused, and then its parents.
     pub(in crate::namespace) fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT {
             let Ok(inode) = self.inode(ino) else { return };
@@ -272,7 +272,7 @@ impl Table {
                 return;
             }
             let (parent, name) = (inode.parent, inode.name.clone());
-            // First: what a name means must be there for as long as the name is.
+            // The name goes first, because a name needs its inode as long as it exists.
             self.unname(parent, &name, ino);
             let hash = self.hash_of(ino);
             if self.inodes.remove(hash, |inode| inode.ino == ino).is_some() {
@@ -284,7 +284,7 @@ impl Table {
         }
     }
 
-    /// Gives memory back if there were many more inodes once, where one of these hashes was found.
+    /// Releases memory if the shards of these hashes once had many more entries.
     pub(super) fn shrink(&mut self, hash: u64, hash_of_name: u64) {
         let Self {
             inodes,
@@ -296,13 +296,13 @@ impl Table {
         inodes.shrink(hash, |inode| hasher.hash_one(inode.ino));
     }
 
-    /// What the object of `ino` says of itself.
+    /// POSIX attributes in the metadata of `ino`.
     pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
         let known = self.posix.find(self.hash_of(ino), |known| known.0 == ino);
         known.map(|(_, posix)| *posix)
     }
 
-    /// The object of `ino` says this of itself.
+    /// Sets the POSIX attributes in the metadata of `ino`.
     pub(in crate::namespace) fn set_posix(&mut self, ino: InodeNo, posix: Option<PosixAttributes>) {
         if self.posix.len() == 0 && posix.is_none() {
             return;
@@ -319,7 +319,7 @@ impl Table {
         }
     }
 
-    /// Whether `ino` is being written, and S3 does not have all of it.
+    /// Whether `ino` is being written and S3 does not have all of it.
     pub(in crate::namespace) fn is_written(&self, ino: InodeNo) -> bool {
         self.progress(ino).is_some()
     }
@@ -328,7 +328,7 @@ impl Table {
         self.writing.get(&ino)?.progress.as_ref()
     }
 
-    /// What `inode` is, as its writer says it, or S3.
+    /// The kind and version of `inode`: that of its writer if there is one, otherwise S3's.
     pub(in crate::namespace) fn found(&self, inode: &Inode) -> Found {
         match self.progress(inode.ino) {
             Some(progress) => version_of(progress),
@@ -336,7 +336,7 @@ impl Table {
         }
     }
 
-    /// The bucket holds `version` of the file `ino`, as its writer with `progress` knows.
+    /// Sets the `version` that the writer with `progress` has stored of the file `ino`.
     pub(super) fn set_version(
         &mut self,
         ino: InodeNo,
@@ -350,13 +350,13 @@ impl Table {
         if let Ok(inode) = self.inode_mut(ino) {
             inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;
-            // What the kernel has of it is another version, and not as long.
+            // The kernel's pages are of another version with another length.
             inode.was_opened = false;
         }
     }
 
-    /// The name of `ino` means something else, or nothing, through this mount: who has the file
-    /// open for writing cannot go on.
+    /// Detaches `ino`, because its name was removed or given to another file through this mount.
+    /// Writers of the file cannot continue.
     pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
         if let Some(writing) = self.writing.get_mut(&ino) {
             writing.is_gone = true;
@@ -364,8 +364,8 @@ impl Table {
         self.detach(ino);
     }
 
-    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may
-    /// go on.
+    /// Counts a follower of the writer of `ino`. `false` if there is no writer that has stored the
+    /// file and may continue.
     pub(in crate::namespace) fn follows(&mut self, ino: InodeNo) -> bool {
         let writing = self.writing.get_mut(&ino);
         let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {
@@ -380,7 +380,7 @@ impl Table {
             .is_some_and(|written| Arc::ptr_eq(written, progress))
     }
 
-    /// The writer with `progress` has come to its end, if it is still the one.
+    /// Ends the writer with `progress`. `false` if another one writes the file now.
     pub(super) fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         let is_its = self.is_written_with(ino, progress);
         if is_its && let Some(writing) = self.writing.get_mut(&ino) {
@@ -412,7 +412,7 @@ impl Table {
         }
     }
 
-    /// Neither `ino` nor any directory below it is kept any more.
+    /// Stops keeping `ino` and all directories below it.
     pub(in crate::namespace) fn unkeep_all(&mut self, ino: InodeNo) {
         if !self.is_kept(ino) {
             return;
@@ -436,7 +436,7 @@ impl Table {
         self.kept.below.contains_key(&ino) || self.inode(ino).is_ok_and(|inode| inode.is_kept)
     }
 
-    /// Every directory that `ino` is in leads to it.
+    /// Records the way to `ino` in all directories above it.
     pub(super) fn link_kept(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT {
             let Ok(&Inode { parent, .. }) = self.inode(ino) else {
@@ -449,7 +449,8 @@ impl Table {
         }
     }
 
-    /// The directories that `ino` is in do not lead to it, and are not there for its sake.
+    /// Removes the way to `ino` from the directories above it. Stops where another kept directory
+    /// needs it.
     pub(super) fn unlink_kept(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT {
             let Ok(&Inode { parent, .. }) = self.inode(ino) else {
@@ -470,7 +471,7 @@ impl Table {
         }
     }
 
-    /// Whether `inode` is a file that the kernel knows and nobody uses, as far as is known here.
+    /// Whether `inode` is a file that the kernel knows and no handle uses.
     pub(super) fn is_idle(&self, inode: &Inode) -> bool {
         inode.openers == 0
             && inode.lookups > 0
@@ -479,7 +480,7 @@ impl Table {
     }
 }
 
-/// The hash by which the name of `ino`, which has one, is found.
+/// The hash of the name of `ino`, which must have one.
 fn hash_of_named(inodes: &Shards<Box<Inode>>, hasher: &RandomState, ino: InodeNo) -> u64 {
     let inode = inodes.find(hasher.hash_one(ino), |inode| inode.ino == ino);
     let inode = inode.expect("a name goes before its inode");

@@ -1,12 +1,11 @@
-//! Which inode a name is, and how often the kernel knows it.
+//! The table of inodes: their names and their lookup counts.
 //!
-//! Knows nothing of requests, of time's passing or of permissions.
+//! Knows nothing of requests, clocks or permissions.
 //!
-//! Invariants: a name of a directory means at most one inode. An inode that a name no longer means
-//! (its object was replaced or deleted) is *detached*: it serves its open handles and goes with the
-//! last reference. An inode is there while the kernel knows it, a handle is open on it or a name in
-//! it means an inode; so a parent is never dropped before its children. Numbers are never used
-//! twice.
+//! Invariants: a name in a directory has at most one inode. An inode whose object was replaced or
+//! deleted is *detached*: it has no name, serves its open handles and is dropped with the last
+//! reference. The table has an inode while the kernel knows it, a handle is open on it or a name in
+//! it has an inode; so a parent is never dropped before its children. Numbers are never used twice.
 
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::open::FileOpened;
@@ -23,19 +22,20 @@ mod writers;
 use entries::Table;
 pub(in crate::namespace) use entries::{Admitted, View};
 
-/// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held
-/// for a few hash look-ups (a path's length of them to build a key) and at most for
-/// `limits::EVICTION_LOOK` of them or for a shard of entries to be moved, and nothing foreign is
-/// called under it.
+/// All inodes of a mount.
+///
+/// The lock is T in the order H, I, T; it guards the whole table and is held for a few hash
+/// lookups: one for each directory of a key, at most `limits::EVICTION_LOOK`, or while the entries
+/// of a shard move. No other lock is taken and no callback runs under it.
 #[derive(Debug)]
 pub(in crate::namespace) struct InodeTable {
     pub(in crate::namespace) table: Mutex<Table>,
-    /// The mounted prefix, the root's.
+    /// The mounted prefix, which is that of the root.
     prefix: String,
 }
 
 impl InodeTable {
-    /// The root alone. It is never dropped.
+    /// A table of the root, which is never dropped.
     pub(in crate::namespace) fn new(prefix: String) -> Self {
         Self {
             table: Mutex::new(Table::new()),
@@ -43,7 +43,7 @@ impl InodeTable {
         }
     }
 
-    /// The prefix that all keys in the directory `ino` begin with.
+    /// The common prefix of all keys in the directory `ino`.
     pub(in crate::namespace) fn directory_prefix(&self, ino: InodeNo) -> Result<String, FsError> {
         let table = self.table.lock();
         if table.inode(ino)?.kind() != FileKind::Directory {
@@ -67,17 +67,17 @@ impl InodeTable {
         Ok(prefix)
     }
 
-    /// What `ino` is.
+    /// The facts about `ino`.
     pub(in crate::namespace) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
         self.table.lock().view(ino)
     }
 
-    /// The inode that `name` in `directory` was last known to be.
+    /// The last known inode of `name` in `directory`.
     pub(in crate::namespace) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
         self.table.lock().child(directory, name)
     }
 
-    /// What `name` in `directory` was last known to be.
+    /// The last known kind of `name` in `directory`.
     pub(in crate::namespace) fn child_kind(
         &self,
         directory: InodeNo,
@@ -88,11 +88,11 @@ impl InodeTable {
         table.inode(ino).ok().map(Inode::kind)
     }
 
-    /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by
+    /// Gives `name` in `directory` the inode of the answer `found` and raises its lookup count by
     /// one.
     ///
-    /// An inode that is something else is detached. An answer that was asked for before what is
-    /// known changes nothing but how long that is valid, and that only if it says the same.
+    /// A different inode of that name is detached. If a later request has answered already, `found`
+    /// only extends the validity, and only if both answers are equal.
     pub(in crate::namespace) fn admit(
         &self,
         directory: InodeNo,
@@ -114,8 +114,8 @@ impl InodeTable {
         table.admitted(ino)
     }
 
-    /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which
-    /// is then detached.
+    /// Updates `ino` by a new answer about its name. Detaches the inode and returns `None` if the
+    /// answer is a different file or directory.
     pub(in crate::namespace) fn observe(
         &self,
         ino: InodeNo,
@@ -131,9 +131,8 @@ impl InodeTable {
         self.view(ino).ok()
     }
 
-    /// What asking for the object of `ino` alone, at `asked`, found. That says which version it is,
-    /// and nothing of a directory that hides it: what is known gets no younger. `None` as for
-    /// [`InodeTable::observe`].
+    /// Updates `ino` by an answer about its object alone, requested at `asked`. A directory may
+    /// shadow the object, so the validity is unchanged. `None` as for [`InodeTable::observe`].
     pub(in crate::namespace) fn confirm(
         &self,
         ino: InodeNo,
@@ -153,8 +152,9 @@ impl InodeTable {
         table.view(ino).ok()
     }
 
-    /// Whether something else than was `found` by asking at `asked` is known of `name` in
-    /// `directory`, by asking later.
+    /// Whether a later request had a different answer about `name` in `directory`.
+    ///
+    /// The answer `found` was requested at `asked`.
     pub(in crate::namespace) fn contradicts(
         &self,
         directory: InodeNo,
@@ -170,7 +170,7 @@ impl InodeTable {
         })
     }
 
-    /// Whether `name` in `directory` is known by asking later than at `asked`.
+    /// Whether the last answer about `name` in `directory` was requested later than `asked`.
     pub(in crate::namespace) fn is_known_since(
         &self,
         directory: InodeNo,
@@ -183,7 +183,7 @@ impl InodeTable {
         known.is_some_and(|inode| inode.observed.asked > asked)
     }
 
-    /// Gives back `count` lookups; more than there are count as all.
+    /// Lowers the lookup count by `count`, but not below zero.
     pub(in crate::namespace) fn forget(&self, ino: InodeNo, count: u64) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
@@ -192,13 +192,12 @@ impl InodeTable {
         }
     }
 
-    /// The name of `ino` is no longer known to mean it.
+    /// Takes the name of `ino` from it.
     pub(in crate::namespace) fn detach(&self, ino: InodeNo) {
         self.table.lock().detach(ino);
     }
 
-    /// Lets at most one caller after each lookup have the version that the lookup saw, while it is
-    /// fresh.
+    /// Returns the version that the last lookup saw, if it is fresh, to one caller.
     pub(in crate::namespace) fn take_fresh(&self, ino: InodeNo, now: Moment) -> Option<Version> {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino).ok()?;
@@ -211,20 +210,20 @@ impl InodeTable {
         }
     }
 
-    /// A handle was opened on a directory: the inode stays until it is closed.
+    /// Counts a handle opened on a directory: the inode stays until it is closed.
     pub(in crate::namespace) fn open_directory(&self, ino: InodeNo) -> Result<(), FsError> {
         self.table.lock().inode_mut(ino)?.openers += 1;
         Ok(())
     }
 
-    /// A handle was opened that reads `version` of a file: the inode stays until it is closed. If a
-    /// writer may go on behind that version and the handle `may_follow`, it does: no page of the
-    /// kernel's is of it.
+    /// Counts a handle opened to read `version` of a file: the inode stays until it is closed. The
+    /// handle follows the file's writer if `may_follow` permits it; the kernel caches no pages of
+    /// such a handle.
     ///
-    /// The file may have been written through this mount while S3 was asked. A handle that read on
-    /// in the version before would fill the kernel's pages, which all handles share:
-    /// [`FsError::Stale`] if the file has another version by now, [`FsError::NotPermitted`] if it
-    /// is being written.
+    /// The file may have been written through this mount during the request to S3. A handle on the
+    /// previous version would then fill the kernel's pages, which all handles share. Returns
+    /// [`FsError::Stale`] if the file has another version now, [`FsError::NotPermitted`] if it is
+    /// being written.
     pub(in crate::namespace) fn open_file(
         &self,
         ino: InodeNo,
@@ -253,15 +252,14 @@ impl InodeTable {
         })
     }
 
-    /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens
-    /// the file next.
+    /// Lets the next `open` of `ino` drop the kernel's pages, which may be of another version.
     pub(in crate::namespace) fn drop_pages(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
             inode.was_opened = false;
         }
     }
 
-    /// Whether an open of `name` in `directory` would open `version`, and would be the first.
+    /// Whether an `open` of `name` in `directory` would be the first one of `version`.
     pub(in crate::namespace) fn is_unread(
         &self,
         directory: InodeNo,
@@ -279,7 +277,7 @@ impl InodeTable {
         })
     }
 
-    /// A handle was closed.
+    /// Counts a closed handle.
     pub(in crate::namespace) fn close(&self, ino: InodeNo) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
@@ -292,9 +290,9 @@ impl InodeTable {
         }
     }
 
-    /// The number that `name` in `directory` has, or gets when it is looked up.
+    /// The number that `name` in `directory` has, or will have after its lookup.
     ///
-    /// `found` is what a listing, asked for at `asked`, says of the name.
+    /// `found` is the answer of a listing that was requested at `asked`.
     pub(in crate::namespace) fn preview(
         &self,
         directory: InodeNo,
@@ -316,7 +314,7 @@ impl InodeTable {
         ino
     }
 
-    /// Inodes besides the root.
+    /// Number of inodes besides the root.
     pub(in crate::namespace) fn len(&self) -> usize {
         self.table.lock().len()
     }

@@ -1,4 +1,4 @@
-//! What names mean, what the kernel knows, and what an inode takes.
+//! Names, lookup counts and the memory of an inode.
 
 use std::time::{Duration, SystemTime};
 
@@ -47,7 +47,7 @@ fn keys_are_built_from_the_names_of_the_parents() {
         table.directory_prefix(f),
         Err(FsError::NotADirectory)
     ));
-    // Parents that the kernel forgot first are still there.
+    // The kernel forgets parents first; they remain.
     table.forget(a, 1);
     table.forget(b, 1);
     assert_eq!(table.directory_prefix(b).unwrap(), "p/a/b/");
@@ -65,13 +65,13 @@ fn what_is_listed_has_the_number_that_it_gets() {
     assert_ne!(a, b);
     assert_eq!(preview("a", "1", 2), a);
     assert_eq!(table.len(), 0, "no inode is made");
-    // In whatever order they are looked up.
+    // Any order of lookups gives the listed numbers.
     assert_eq!(admit(&table, ROOT, "b", &file("1"), 3), b);
     assert_eq!(admit(&table, ROOT, "a", &file("1"), 3), a);
     assert_eq!(preview("a", "1", 4), a);
-    // An older listing says nothing of what is known.
+    // An older listing does not replace a newer answer.
     assert_eq!(preview("a", "0", 2), a);
-    // What was replaced is another inode.
+    // A replaced file gets another inode.
     let replaced = preview("a", "2", 4);
     assert!(replaced > b);
     assert_eq!(admit(&table, ROOT, "a", &file("2"), 5), replaced);
@@ -120,7 +120,7 @@ fn an_older_answer_that_says_otherwise_makes_nothing_valid() {
     assert!(!table.contradicts(ROOT, "b", &file("1"), late.asked));
     assert!(table.is_known_since(ROOT, "a", late.asked));
     assert!(!table.is_known_since(ROOT, "a", seen(5).asked));
-    // A HEAD makes nothing younger, and its version counts by when it was asked for.
+    // A HEAD extends no validity; the time of its request decides whether its version counts.
     let before = table.view(ino).unwrap().observed;
     assert!(table.confirm(ino, &file("2"), seen(9).asked).is_some());
     assert!(table.confirm(ino, &file("1"), seen(4).asked).is_some());
@@ -160,7 +160,7 @@ fn detached_inodes_go_with_their_last_reference() {
     assert_eq!(table.len(), 2);
     table.close(first);
     assert_eq!(table.len(), 1);
-    // The name still means the other one.
+    // The name still has the other inode.
     assert_eq!(table.child(ROOT, "a"), Some(second));
     table.detach(second);
     assert_eq!(table.child(ROOT, "a"), None);
@@ -181,10 +181,10 @@ fn the_root_stays_and_unknown_inodes_do_no_harm() {
     assert!(table.open_directory(InodeNo(9)).is_err());
 }
 
-/// All allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16.
+/// All allocations of the table: glibc adds 8 bytes to each and rounds up to 16.
 #[test]
 fn inodes_are_small() {
-    // One more than fits on average before the shards of the tables double: half of them have.
+    // One more than fits on average before the shards double: half of them have doubled.
     let count = (1 << 16) * 7 / 8 + 1;
     let table = InodeTable::new(String::new());
     let name = |number: usize| format!("file-name-{number:015}.bin");

@@ -1,12 +1,12 @@
-//! Pages of listings that still answer lookups.
+//! Cache of listed pages that can answer later lookups.
 //!
-//! `find` and `du` read a directory to its end and look at the entries afterwards; what a lookup
-//! found below its name answers the lookups that come next. What was just told of a name is valid
-//! for a while, whether the kernel kept it or not. Presence is answered; a name that is on no page
-//! may have been created since, and whether that matters is for others to say. `open` never trusts
-//! a page.
+//! `find` and `du` read a directory to its end and look its entries up afterwards. A page may also
+//! come from the LIST of a lookup; it answers the lookups that follow. A delivered page is valid
+//! for a while, whether the kernel has cached its entries or not. A valid page proves that a name
+//! is present. Its caller decides whether a page is young enough to prove an absence. `open` never
+//! relies on a page.
 //!
-//! Knows nothing of inodes; bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
+//! Knows nothing of inodes. Bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::namespace::listing::siblings::Siblings;
 use crate::namespace::version::Found;
 use crate::sync::Mutex;
 
-/// The pages. The lock guards them alone and no other is taken under it.
+/// The cached pages. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct ListingCache(Mutex<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// By age: the first is the oldest.
+    /// By number: the oldest page is the first.
     pages: BTreeMap<u64, Recent>,
     last: u64,
-    /// The pages of each directory, by its prefix; the last is the youngest.
+    /// Numbers of each directory's pages, by its prefix; the youngest page is the last.
     directories: HashMap<Arc<str>, Vec<u64>>,
-    /// Names on all pages.
+    /// Number of names on all pages.
     names: usize,
 }
 
@@ -39,20 +39,19 @@ struct Recent {
     directory: Arc<str>,
     page: Arc<Page>,
     valid_until: Moment,
-    /// Names on the page that this mount has changed since: what it says of them is not true any
-    /// more.
+    /// Names on the page that this mount has changed since: the page is wrong about them.
     changed: HashSet<Arc<str>>,
 }
 
 impl Recent {
-    /// What the page says of `name`, unless that was changed since.
+    /// The entry of `name` on the page, unless this mount has changed the name since.
     fn find(&self, name: &str) -> Option<&Listed> {
         let listed = self.page.find(name)?;
         (!self.changed.contains(name)).then_some(listed)
     }
 }
 
-/// A name on a page.
+/// A cached entry and its age.
 #[derive(Debug)]
 pub(in crate::namespace) struct RecentEntry {
     pub(in crate::namespace) listed: Listed,
@@ -61,8 +60,7 @@ pub(in crate::namespace) struct RecentEntry {
 }
 
 impl ListingCache {
-    /// Entries of `page` of the directory whose prefix is `directory` were just handed out and are
-    /// valid for a while.
+    /// Caches a `page` that was just delivered, of the directory whose prefix is `directory`.
     pub(in crate::namespace) fn delivered(
         &self,
         directory: &str,
@@ -87,7 +85,7 @@ impl ListingCache {
         });
     }
 
-    /// What `name` was last said to be, if that is still valid and certain.
+    /// The youngest valid entry of `name`, if it is certain.
     pub(in crate::namespace) fn find(
         &self,
         directory: &str,
@@ -100,7 +98,7 @@ impl ListingCache {
             .iter()
             .filter_map(|number| pages.pages.get(number))
             .filter(|recent| recent.valid_until > now);
-        // The page that was asked for last need not have been handed out last.
+        // The page that was delivered last need not be the one that was requested last.
         let (recent, listed) = valid
             .filter_map(|recent| Some((recent, recent.find(name)?)))
             .max_by_key(|(recent, _)| recent.page.asked)?;
@@ -111,7 +109,7 @@ impl ListingCache {
         })
     }
 
-    /// The files behind `name`, in order of name, as far as valid pages show them: at most `count`.
+    /// At most `count` files behind `name`, in order of name, as far as valid pages show them.
     pub(in crate::namespace) fn behind(
         &self,
         directory: &str,
@@ -133,7 +131,7 @@ impl ListingCache {
                 let from = entries.partition_point(|entry| *entry.name <= *last);
                 entries.get(from).map(|entry| (&entry.name, *recent, from))
             });
-            // Of equal names that of the youngest page.
+            // `min_by_key` takes the first of equal names: that of the youngest page.
             let Some((_, recent, from)) = next.min_by_key(|(name, ..)| *name) else {
                 break;
             };
@@ -150,8 +148,8 @@ impl ListingCache {
         found
     }
 
-    /// When it was asked for that `name` is not there, if that is said by a page alone or by all
-    /// pages of the youngest listing, not longer than `age_max` ago, and no page has it.
+    /// Time of a request that proves the absence of `name`: of a single page, or of all pages of
+    /// the youngest listing. `None` if that is `age_max` ago, or if any page has the name.
     pub(in crate::namespace) fn absent(
         &self,
         directory: &str,
@@ -172,7 +170,8 @@ impl ListingCache {
         (now.since_start().saturating_sub(asked) < age_max).then_some(asked)
     }
 
-    /// What is known of the names beside `name`, valid or not: of all of them, if a page has them.
+    /// Kinds of the names beside `name`, from a page of the whole directory if there is one. The
+    /// page need not be valid.
     pub(in crate::namespace) fn siblings(&self, directory: &str, name: &str) -> Option<Siblings> {
         let pages = self.0.lock();
         let numbers = pages.directories.get(directory)?;
@@ -185,7 +184,7 @@ impl ListingCache {
         Some(Siblings::of(&chosen.page, name))
     }
 
-    /// `name` was seen to be something else: no page that has it is right any more.
+    /// Drops the pages that have `name`, because a lookup has found something else.
     pub(in crate::namespace) fn distrust(&self, directory: &str, name: &str) {
         let mut pages = self.0.lock();
         let numbers = pages.directories.get(directory).cloned();
@@ -200,8 +199,7 @@ impl ListingCache {
         }
     }
 
-    /// This mount has changed `name`: no page is right any more about it, and all are about the
-    /// other names.
+    /// Marks `name` as changed by this mount. Pages remain right about all other names.
     pub(in crate::namespace) fn changed(&self, directory: &str, name: &str) {
         let mut pages = self.0.lock();
         let numbers = pages.directories.get(directory).cloned();
@@ -214,7 +212,7 @@ impl ListingCache {
         }
     }
 
-    /// Drops the pages of the directory whose prefix is `prefix`, and of those below it.
+    /// Drops the pages of the directory `prefix` and of those below it.
     pub(in crate::namespace) fn forget_below(&self, prefix: &str) {
         let mut pages = self.0.lock();
         let below = pages.pages.iter();
@@ -227,7 +225,7 @@ impl ListingCache {
         }
     }
 
-    /// Drops what is valid no more.
+    /// Drops pages that are no longer valid.
     pub(in crate::namespace) fn expire(&self, now: Moment) {
         let mut pages = self.0.lock();
         let expired: Vec<u64> = pages
@@ -255,8 +253,7 @@ impl Pages {
             .any(|recent| recent.page.find(name).is_some())
     }
 
-    /// When the first page was asked for of the youngest listing that came to its end, if all pages
-    /// of it are here.
+    /// Time of the first request of the youngest complete listing, if all its pages are cached.
     fn listed_whole(&self, directory: &str) -> Option<Duration> {
         let listed = || {
             self.of(directory)
@@ -285,7 +282,7 @@ impl Pages {
         self.pages.get_mut(&number)
     }
 
-    /// Makes room for a page of so many names: what is expired goes first, then what is oldest.
+    /// Makes room for a page of `names` names: drops expired pages and then the oldest.
     fn make_room(&mut self, names: usize, now: Moment) {
         while let Some((number, oldest)) = self.pages.first_key_value() {
             let is_full = self.pages.len() >= RECENT_PAGES_MAX

@@ -1,4 +1,4 @@
-//! What pages say of names, of their absence and of what is behind them; that they are bounded.
+//! Cached pages as proof of presence and absence, the files behind a name, and the bounds.
 
 use std::time::SystemTime;
 

@@ -1,18 +1,14 @@
-//! Which parts of a directory's listing to ask for next, and in which order they come.
+//! Division of a directory's listing into key ranges that are requested at once.
 //!
-//! Pure: answers go in, requests to make and pages come out. S3 can begin a listing behind any key,
-//! so a large directory is listed in several *ranges* of its keys at once. Each range is listed
-//! page by page, and the reader gets all pages in order. Nothing may be far ahead of the reader, so
-//! ranges are short, and new ones begin behind the last one while the first are read. Where they
-//! begin is a guess ([`KeyScale`]); a wrong one costs requests, and these are counted against going
-//! on so.
+//! Pure: answers go in; requests to send and pages to read come out. S3 can begin a listing behind
+//! any key, so a large directory is divided into several *ranges* of its keys. Each range is listed
+//! page by page, and the reader gets all pages in order. Ranges are short, because pages wait in
+//! memory for the reader. [`KeyScale`] estimates where new ranges begin; keys listed in vain lower
+//! the number of requests. A directory of a few pages is listed page by page. S3 cannot end a
+//! listing at a key, so an answer may exceed its range: the excess serves the ranges behind that
+//! have no answer yet, or is cut.
 //!
-//! A directory of a few pages is listed page by page. S3 knows no key to end at: an answer may go
-//! beyond its range, and then counts for the ranges behind as far as nothing has come for them, or
-//! is cut.
-//!
-//! Invariant: ranges follow each other without a gap and do not overlap, so each key is in one of
-//! them.
+//! Invariant: ranges have no gap and no overlap, so each key is in one of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,43 +20,43 @@ use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_PAGE_KEYS, LIST_REQUESTS_
 use crate::namespace::listing::interpolation::KeyScale;
 use crate::namespace::listing::page::{Batch, Listed, Reached};
 
-/// The ranges of one listing that are not read to their end, in order.
+/// The ranges of one listing that the reader has not finished, in order.
 #[derive(Debug)]
 pub(in crate::namespace) struct Ranges {
     ranges: VecDeque<KeyRange>,
     last_id: RangeId,
-    /// Whether keys come in order. What does not is listed page by page.
+    /// Whether keys arrive in order. A listing without order is one range.
     is_ordered: bool,
     may_split: bool,
     /// Pages that the reader has taken.
     taken: usize,
-    /// Keys that were listed and could not be used, those of empty answers as if they had been
-    /// full.
+    /// Keys that were listed and could not be used. An empty answer counts as a full page.
     keys_wasted: usize,
-    /// Most requests at once; less than the limit where the server says to slow down.
+    /// Upper bound of requests in flight; lowered when the server asks to slow down.
     requests_max: usize,
-    /// Answers since that was changed.
+    /// Answers since `requests_max` changed.
     answers: usize,
-    /// Pages as long as there is one range, each known by its first and last key and their number.
+    /// Detects a repeated page while there is one range. Compares first key, last key and number of
+    /// keys.
     cycle: PageCycle<(Arc<str>, Arc<str>, usize)>,
 }
 
-/// Names a range while it is there.
+/// Identifies a range as long as it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) struct RangeId(u64);
 
-/// Where a request begins.
+/// Start of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum From {
-    /// At the beginning.
+    /// The beginning of the directory.
     Start,
     /// Behind a key, relative to the directory.
     Behind(Arc<str>),
-    /// Where the answer with this token ended.
+    /// The end of the answer that returned this token.
     Token(Arc<str>),
 }
 
-/// A page that the reader has not seen.
+/// A page that the reader has not taken yet.
 #[derive(Debug)]
 pub(in crate::namespace) struct Part {
     pub(in crate::namespace) entries: Vec<Listed>,
@@ -68,7 +64,7 @@ pub(in crate::namespace) struct Part {
     pub(in crate::namespace) asked: Duration,
 }
 
-/// What a page is a page of: what to list if it is wanted again.
+/// The keys that a page covers: what to list if the page is needed again.
 #[derive(Clone, Debug)]
 pub(in crate::namespace) enum Extent {
     /// All keys behind `low`, up to `high`.
@@ -76,12 +72,12 @@ pub(in crate::namespace) enum Extent {
         low: Option<Arc<str>>,
         high: Option<Arc<str>>,
     },
-    /// One answer of a listing without order.
+    /// One answer of a listing without order, by its start.
     Answer(From),
 }
 
 impl Extent {
-    /// What has been seen when it and all in front of it were.
+    /// How far a reader has come that has read this page and all in front of it.
     pub(in crate::namespace) fn reached(&self) -> Reached<'_> {
         match self {
             Self::Keys {
@@ -95,16 +91,16 @@ impl Extent {
 #[derive(Debug)]
 struct KeyRange {
     id: RangeId,
-    /// All keys up to this have been listed, or are of another range.
+    /// Keys up to here have been listed, or belong to the range in front.
     seen: Option<Arc<str>>,
-    /// The last key of the answer that the next request continues, wherever it lies.
+    /// Last key of the answer that the next request continues, even beyond the range.
     continued: Option<Arc<str>>,
-    /// Its last key; `None` for the end of the directory.
+    /// The last key of the range; `None` for the end of the directory.
     high: Option<Arc<str>>,
-    /// Whether an answer has come for it.
+    /// Whether an answer has arrived for the range.
     is_touched: bool,
     next: Next,
-    /// Whether it is asked for only when the reader needs it, because that has failed.
+    /// Whether the last request failed. The next one is then sent only when the reader needs it.
     is_failed: bool,
     parts: VecDeque<Part>,
     scale: Option<Arc<KeyScale>>,
@@ -118,7 +114,7 @@ enum Next {
 }
 
 impl Ranges {
-    /// One range, the whole directory.
+    /// A single range that covers the whole directory.
     pub(in crate::namespace) fn new(is_ordered: bool) -> Self {
         let whole = KeyRange {
             id: RangeId::default(),
@@ -144,7 +140,7 @@ impl Ranges {
         }
     }
 
-    /// A directory that was listed already: one page, and no request.
+    /// A directory that is known already: one page, and no request.
     pub(in crate::namespace) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
         let mut ranges = Self::new(true);
         let extent = Extent::Keys {
@@ -162,7 +158,7 @@ impl Ranges {
         ranges
     }
 
-    /// The next page in order, if it has come.
+    /// The next page in order, if it has arrived.
     pub(in crate::namespace) fn take(&mut self) -> Option<Part> {
         while let Some(front) = self.ranges.front_mut() {
             if let Some(part) = front.parts.pop_front() {
@@ -177,37 +173,37 @@ impl Ranges {
         None
     }
 
-    /// Whether all was taken.
+    /// Whether the reader has taken all pages.
     pub(in crate::namespace) fn is_finished(&self) -> bool {
         let is_done = |range: &KeyRange| range.parts.is_empty() && matches!(range.next, Next::Done);
         self.ranges.iter().all(is_done)
     }
 
-    /// Whether a range is still wanted.
+    /// Whether the range `id` still exists.
     pub(in crate::namespace) fn has(&self, id: RangeId) -> bool {
         self.ranges.iter().any(|range| range.id == id)
     }
 
-    /// Whether the reader needs nothing but this range's next page.
+    /// Whether the reader waits for the next page of the range `id`.
     pub(in crate::namespace) fn is_awaited(&self, id: RangeId) -> bool {
         self.ranges
             .front()
             .is_some_and(|front| front.id == id && front.parts.is_empty())
     }
 
-    /// Pages that have come or are in flight.
+    /// Number of pages that have arrived or are in flight.
     pub(in crate::namespace) fn pages_ahead(&self) -> usize {
         let parts: usize = self.ranges.iter().map(|range| range.parts.len()).sum();
         parts + self.in_flight()
     }
 
-    /// Keys that were listed and could not be used.
+    /// Number of keys that were listed in vain.
     pub(in crate::namespace) fn keys_wasted(&self) -> usize {
         self.keys_wasted
     }
 
-    /// What to ask for now, which is then in flight. With `may_go_ahead` also what the reader does
-    /// not wait for.
+    /// The next request, which counts as in flight from now on. Without `may_go_ahead` only a
+    /// request that the reader waits for.
     pub(in crate::namespace) fn next_request(
         &mut self,
         may_go_ahead: bool,
@@ -229,7 +225,7 @@ impl Ranges {
                 return Some((range.id, from));
             }
         }
-        // One range that is listed page by page needs no company until there is something to gain.
+        // A single range is not split until that saves round trips.
         if has_room && requests_max > 1 && self.may_split {
             let index = self.split()?;
             let range = &mut self.ranges[index];
@@ -238,10 +234,12 @@ impl Ranges {
         None
     }
 
-    /// The answer to what was asked for `from` in a range, at `asked`.
+    /// Takes the answer to a request in the range `id`.
+    ///
+    /// The request began at `from` and was sent at `asked`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the answer is invalid.
     pub(in crate::namespace) fn arrived(
         &mut self,
         id: RangeId,
@@ -295,7 +293,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// What was asked for `from` in a range has failed.
+    /// Returns the failed request of the range `id`, which began at `from`, to the range.
     pub(in crate::namespace) fn failed(&mut self, id: RangeId, from: From) {
         if let Some(range) = self.ranges.iter_mut().find(|range| range.id == id) {
             range.next = Next::Ask(from);
@@ -303,7 +301,8 @@ impl Ranges {
         }
     }
 
-    /// The server says to slow down: half as many requests, and slowly more again.
+    /// Halves the number of requests, because the server asked to slow down. It grows again by
+    /// answers.
     pub(in crate::namespace) fn slow_down(&mut self) {
         self.requests_max = (self.requests_max.min(self.requests_now().max(2)) / 2).max(1);
         self.answers = 0;
@@ -314,8 +313,8 @@ impl Ranges {
         self.ranges.iter().filter(is_in_flight).count()
     }
 
-    /// Requests that may be in flight: one for a few pages, then one more for each two that were
-    /// taken, and fewer for what was wasted.
+    /// Number of requests that may be in flight: one for the first few pages, one more for each two
+    /// pages taken, fewer for wasted keys.
     fn requests_now(&self) -> usize {
         let earned = self.taken.saturating_sub(PAGES_IN_SERIES - 1).div_ceil(2);
         let lost = WASTE_COST * self.keys_wasted / usize::from(LIST_PAGE_KEYS);
@@ -329,7 +328,7 @@ impl Ranges {
         }
     }
 
-    /// Servers that do not sort, or do not begin where they are told to, are listed page by page.
+    /// Stops splitting if the server returns keys out of order or in front of the requested start.
     fn check_order(&mut self, index: usize, from: &From, batch: &Batch) {
         let bound = match from {
             From::Start => return,
@@ -342,13 +341,13 @@ impl Ranges {
         if first < bound && self.is_ordered {
             tracing::debug!("a listing out of order: {first:?} behind {bound:?}");
             self.may_split = false;
-            // While nothing was split, nothing is lost by it.
+            // As long as there is one range, the listing can continue without order.
             self.is_ordered = self.last_id != RangeId::default();
         }
     }
 
-    /// Whether a listing that goes on will never end: its keys do not increase, or without an order
-    /// a page comes again.
+    /// Whether the listing would never end: its keys do not increase, or without order a page
+    /// repeats.
     fn goes_round(&mut self, index: usize, from: &From, batch: &Batch) -> bool {
         let Some((first, last)) = &batch.span else {
             return false;
@@ -364,7 +363,7 @@ impl Ranges {
             && before.is_some_and(|before| last <= before)
     }
 
-    /// Lets an answer that reaches further than its range count for the ranges behind it.
+    /// Lets an answer that exceeds its range serve the ranges behind that have no answer yet.
     fn absorb(&mut self, index: usize, reach: &Reach, token: Option<&Arc<str>>) {
         while let Some(behind) = self.ranges.get_mut(index + 1) {
             let starts_in_reach = match reach {
@@ -397,7 +396,7 @@ impl Ranges {
         }
     }
 
-    /// Takes in what of an answer is in the range.
+    /// Keeps those entries of an answer that are in its range.
     fn keep(
         &mut self,
         index: usize,
@@ -450,7 +449,7 @@ impl Ranges {
         range.seen = high;
     }
 
-    /// Cuts the first range that is worth it in two and returns the second one's index.
+    /// Splits the first range that is long enough and returns the index of the new range.
     fn split(&mut self) -> Option<usize> {
         let mut nearest = None;
         for (index, range) in self.ranges.iter().enumerate() {
@@ -490,7 +489,7 @@ impl Ranges {
     }
 }
 
-/// How far an answer goes: all keys up to there are in it.
+/// How far an answer reaches: it has all keys up to there.
 #[derive(Debug)]
 enum Reach {
     Key(Arc<str>),
@@ -511,18 +510,16 @@ impl KeyRange {
     }
 }
 
-/// Pages that are read before a directory counts as large: one of up to three pages costs no
-/// request more.
+/// Pages that are listed one by one: a directory of up to three pages costs no additional request.
 const PAGES_IN_SERIES: usize = 3;
-/// Pages of a range: few, since ranges are read one after the other and all are held in memory
-/// until then; and not quite two, so that two requests mostly suffice.
+/// Length of a new range. Short, since all ranges wait in memory until the reader reaches them; a
+/// little below two pages, so that mostly two requests suffice.
 const RANGE_PAGES: f64 = 1.9;
-/// What is left of a range that is split: half of it should be worth a request.
+/// Minimum rest of a range that may be split: half of it should be worth a request.
 const SPLIT_PAGES_MIN: f64 = 4.0;
-/// Pages that one page of wasted keys costs: of four requests at most about one is for nothing.
+/// Pages taken for each page of wasted keys: of four requests at most about one is wasted.
 const WASTE_COST: usize = 2;
-/// Pages that may be held for each request that may be in flight: two are a range, the third one
-/// waits for the reader.
+/// Pages held for each request in flight: two make a range, the third waits for the reader.
 const AHEAD_PER_REQUEST: usize = 3;
 
 #[cfg(test)]

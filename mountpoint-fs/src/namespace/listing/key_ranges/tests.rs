@@ -1,4 +1,4 @@
-//! Ranges against a server that changes, fails and answers in any order.
+//! Key ranges with a server that changes, fails and answers in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use crate::namespace::listing::page::merge;
 use crate::namespace::names;
 use crate::namespace::version::Found;
 
-/// Keys of one directory, listed `page_len` at a time.
+/// The keys of one directory, listed `page_len` at a time.
 struct Server {
     keys: BTreeSet<String>,
     page_len: usize,
@@ -19,14 +19,14 @@ struct Server {
 }
 
 impl Server {
-    /// What S3 answers about `from`, with keys rolled up to their first slash.
+    /// S3's answer to a request from `from`, with keys rolled up to their first slash.
     fn list(&mut self, from: &From) -> ListOutput {
         self.requests += 1;
         let after = match from {
             From::Start => "",
             From::Behind(key) | From::Token(key) => key,
         };
-        // Behind a common prefix is behind all that it stands for.
+        // Behind a common prefix means behind all keys that begin with it.
         let is_behind =
             |key: &&String| ***key > *after && !(after.ends_with('/') && key.starts_with(after));
         let mut rolled: Vec<String> = Vec::new();
@@ -61,11 +61,11 @@ impl Server {
     }
 }
 
-/// What was shown of each name: whether it is a directory.
+/// The names that were shown; `true` for a directory.
 type Shown = BTreeMap<String, bool>;
 
-/// Lists all. `pick` chooses which request is answered next, whether it fails, and may change the
-/// bucket.
+/// Lists all keys. `pick` chooses the request to answer next and whether it fails, and may change
+/// the bucket.
 fn list(server: &mut Server, mut pick: impl FnMut(&mut Server, usize) -> (usize, bool)) -> Shown {
     let mut ranges = Ranges::new(true);
     let (mut in_flight, mut shown, mut held_back) = (Vec::new(), Shown::new(), Vec::new());
@@ -80,7 +80,7 @@ fn list(server: &mut Server, mut pick: impl FnMut(&mut Server, usize) -> (usize,
             let Extent::Keys { low, high } = &part.extent else {
                 panic!("{part:?}")
             };
-            // What is between two pages was empty.
+            // The keys between two pages have no visible name.
             assert!(
                 last.take()
                     .is_none_or(|before| before.is_some() && before <= *low)
@@ -128,7 +128,7 @@ fn expected(keys: &BTreeSet<String>) -> Shown {
     expected
 }
 
-/// Keys of several shapes: numbers, words, directories, all mixed.
+/// Keys of several shapes: numbers, words, directories, or a mixture.
 fn keys() -> impl Strategy<Value = BTreeSet<String>> {
     let numbered = (0..1500_usize, 1..4_usize, "[a-c]{0,2}").prop_map(|(count, step, head)| {
         (0..count)
@@ -144,7 +144,7 @@ fn keys() -> impl Strategy<Value = BTreeSet<String>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-    /// In whatever order answers come, and whichever fail: each name comes once, and as what it is.
+    /// Whatever the order of answers and failures, each name is shown once, with its kind.
     #[test]
     fn every_name_once(keys in keys(), page_len in 17..60_usize, picks in prop::collection::vec((any::<usize>(), 0..12u8), 64)) {
         let mut server = Server { keys, page_len, requests: 0 };
@@ -157,7 +157,7 @@ proptest! {
         prop_assert_eq!(shown, expected);
     }
 
-    /// Keys that come and go meanwhile hide none of the others.
+    /// Keys that come and go during a listing hide no other key.
     #[test]
     fn changes_meanwhile(keys in keys(), picks in prop::collection::vec((any::<usize>(), "[a-c]{0,2}[0-9]{0,5}[!.]x"), 32)) {
         let mut server = Server { keys: keys.clone(), page_len: 25, requests: 0 };
@@ -174,8 +174,8 @@ proptest! {
     }
 }
 
-/// Requests for `pages` pages of `page_len` names, answered one round after the other, and how many
-/// rounds.
+/// Lists names in rounds, each of which answers all requests in flight. Returns the number of
+/// pages, requests and rounds.
 fn rounds(names: impl Iterator<Item = String>, page_len: usize) -> (usize, usize, usize) {
     let keys: BTreeSet<String> = names.collect();
     let pages = keys.len().div_ceil(page_len);
@@ -270,8 +270,7 @@ fn names_that_are_no_numbers_cost_a_quarter_more_at_most() {
     }
 }
 
-/// Answers of a server that gives `pages` one after the other and begins again behind the last one,
-/// until the listing ends with an error. How many it took.
+/// Lists from a server that repeats `pages` for ever; returns the number of answers until an error.
 fn pages_until_refused(is_ordered: bool, pages: &[&[&str]]) -> usize {
     let mut ranges = Ranges::new(is_ordered);
     for answer in 0..1000 {
@@ -302,7 +301,7 @@ fn pages_until_refused(is_ordered: bool, pages: &[&[&str]]) -> usize {
 
 #[test]
 fn a_listing_that_repeats_names_under_new_tokens_ends() {
-    // Until it has seen a page again; in order, at the first key that does not lead on.
+    // The listing ends at a repeated page, or in order at the first key that does not increase.
     for (is_ordered, pages, answers) in [
         (true, &[&["a", "b"][..]][..], 2),
         (true, &[&["a"]], 2),

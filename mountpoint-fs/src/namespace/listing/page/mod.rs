@@ -1,13 +1,13 @@
-//! One page of a directory, merged from what S3 listed.
+//! Pages of a directory, merged from the answers of S3.
 //!
-//! Pure. A directory shadows the file of its name, and a listing shows each name once. S3 orders a
-//! directory `a` as `a/`, so between the file `a` and the directory `a` there may be others (`a!`,
-//! `a-b`, `a.txt`), and pages of them. A file that may yet be shadowed is therefore held back until
-//! the listing has gone past its name. There are few of those at any time: the last key of the page
-//! begins with each of their names.
+//! Pure. A directory shadows the file of the same name, so that a page has each name once. S3 sorts
+//! a directory `a` as `a/`: between the file `a` and the directory `a` there may be other keys
+//! (`a!`, `a-b`, `a.txt`), even pages of them. A file that a directory may still shadow is
+//! therefore held back until the listing has passed its name. Few files are held back at a time:
+//! each of their names begins the last key of the page.
 //!
-//! A directory bucket lists in no order. There nothing is held back, and of a file and a directory
-//! with one name on different pages both may be shown.
+//! A directory bucket lists in no order. Its files are not held back, so a file and a directory of
+//! one name on different pages may both be shown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,17 +21,17 @@ use crate::namespace::version::{Found, Version};
 /// One name of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The name.
+    /// The file name.
     pub name: Arc<str>,
-    /// What it is.
+    /// The file's version, or a directory.
     pub found: Found,
-    /// Whether a lookup now would find the same. Not for an archived object: listings do not say
-    /// whether it has been restored.
+    /// Whether a lookup now would give the same. False for an archived object: a listing does not
+    /// tell whether it has been restored.
     pub is_certain: bool,
 }
 
 impl Listed {
-    /// A directory that is there whether S3 lists it or not.
+    /// A directory to show even if S3 lists no key in it.
     pub(in crate::namespace) fn kept(name: Arc<str>) -> Self {
         Self {
             name,
@@ -40,7 +40,7 @@ impl Listed {
         }
     }
 
-    /// Whether it is such a directory: one that S3 lists is certain.
+    /// Whether S3 has not listed this directory; a listed one is certain.
     fn is_kept(&self) -> bool {
         self.found == Found::Directory && !self.is_certain
     }
@@ -49,35 +49,35 @@ impl Listed {
 /// One page of a directory: visible names in byte order, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The names.
+    /// The names, sorted.
     pub entries: Vec<Listed>,
-    /// When it was asked for, on the mount's clock.
+    /// Time of the request, on the mount's clock.
     pub asked: Duration,
-    /// Which part of the directory it is; `None` where only some names of it were seen.
+    /// The page's place in a listing; `None` for a page of some names only.
     place: Option<Place>,
-    /// Between which keys it has all names of the directory, if that is known of a page that has
-    /// not all of them.
+    /// The keys of which the page has all names; `None` if it has all of the directory or just
+    /// some.
     span: Option<Span>,
 }
 
-/// All keys of a directory behind `low`, up to `high`; relative to the directory.
+/// The keys of a directory behind `low`, up to `high`; relative to the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::namespace) struct Span {
     /// `None` for the beginning of the directory.
     pub(in crate::namespace) low: Option<Arc<str>>,
-    /// `None` for its end.
+    /// `None` for the end of the directory.
     pub(in crate::namespace) high: Option<Arc<str>>,
 }
 
 impl Span {
-    /// Whether the keys are among them that a file and a directory called `name` have.
+    /// Whether both keys that may be called `name` are in the span: the file's and the directory's.
     fn covers(&self, name: &str) -> bool {
         let reaches = |high: &Arc<str>| high.bytes().ge(name.bytes().chain(*b"/"));
         self.low.as_ref().is_none_or(|low| **low < *name) && self.high.as_ref().is_none_or(reaches)
     }
 }
 
-/// Which part of a directory a page is: all pages of a listing together have all names.
+/// Place of a page in a listing. All pages of one listing together have all names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) struct Place {
     pub(in crate::namespace) listing: ListingNo,
@@ -85,12 +85,12 @@ pub(in crate::namespace) struct Place {
     pub(in crate::namespace) is_last: bool,
 }
 
-/// Tells listings apart.
+/// Number of a listing, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::namespace) struct ListingNo(u64);
 
 impl ListingNo {
-    /// That of another listing than all before.
+    /// A number that no earlier listing has.
     pub(in crate::namespace) fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed))
@@ -98,7 +98,7 @@ impl ListingNo {
 }
 
 impl Page {
-    /// Some names of a directory, seen in an answer that was asked for at `asked`.
+    /// A page of some names of a directory, requested at `asked`.
     #[must_use]
     pub fn some(entries: Vec<Listed>, asked: Duration) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Page {
         }
     }
 
-    /// All names of a directory whose keys are in `span`.
+    /// A page of all names of a directory whose keys are in `span`.
     pub(in crate::namespace) fn between(entries: Vec<Listed>, asked: Duration, span: Span) -> Self {
         Self {
             span: Some(span),
@@ -117,7 +117,7 @@ impl Page {
         }
     }
 
-    /// All names of a directory.
+    /// A page of all names of a directory.
     pub(in crate::namespace) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
         let place = Place {
             listing: ListingNo::next(),
@@ -127,7 +127,7 @@ impl Page {
         Self::part(entries, asked, place)
     }
 
-    /// One page of a listing of the directory.
+    /// A page at `place` of a listing.
     pub(in crate::namespace) fn part(entries: Vec<Listed>, asked: Duration, place: Place) -> Self {
         Self {
             entries,
@@ -137,24 +137,24 @@ impl Page {
         }
     }
 
-    /// Which part of the directory it is.
+    /// The page's place in a listing.
     pub(in crate::namespace) fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// Whether it has all names of the directory.
+    /// Whether the page has all names of the directory.
     pub(in crate::namespace) fn is_whole(&self) -> bool {
         self.place
             .is_some_and(|place| place.is_last && place.number == 0)
     }
 
-    /// Whether it says by itself that nothing is called `name`.
+    /// Whether the page proves that nothing is called `name`.
     pub(in crate::namespace) fn is_without(&self, name: &str) -> bool {
         let covers = |span: &Span| span.covers(name);
         (self.is_whole() || self.span.as_ref().is_some_and(covers)) && self.find(name).is_none()
     }
 
-    /// Whether it says of names that are not on it that they are absent.
+    /// Whether the page proves the absence of some names that are not on it.
     pub(in crate::namespace) fn tells_absence(&self) -> bool {
         self.is_whole() || self.span.is_some()
     }
@@ -169,21 +169,21 @@ impl Page {
     }
 }
 
-/// What S3 listed of a directory in one answer. Keys are relative to the directory.
+/// One answer of S3 about a directory. Keys are relative to the directory.
 #[derive(Debug)]
 pub(in crate::namespace) struct Batch {
-    /// What is visible, in order of key: a directory's key ends with a slash.
+    /// Visible entries in the order of keys: a directory's key ends with a slash.
     pub(in crate::namespace) entries: Vec<Listed>,
-    /// The first and the last key, hidden ones too; `None` if there was none.
+    /// The first and the last key, hidden keys included; `None` without keys.
     pub(in crate::namespace) span: Option<(Arc<str>, Arc<str>)>,
-    /// Keys, hidden ones too.
+    /// Number of keys, hidden keys included.
     pub(in crate::namespace) keys: usize,
-    /// Where the listing goes on; `None` at its end.
+    /// Token for the next answer; `None` at the end of the listing.
     pub(in crate::namespace) token: Option<String>,
 }
 
 impl Batch {
-    /// An answer about the directory `prefix`.
+    /// Converts an answer about the directory `prefix`.
     pub(in crate::namespace) fn of(prefix: &str, listed: ListOutput) -> Self {
         let directories = listed
             .common_prefixes
@@ -234,13 +234,13 @@ impl Listed {
         self.name.bytes().chain(slash.iter().copied())
     }
 
-    /// Whether its key is behind `bound` in the order of keys.
+    /// Whether the entry's key is greater than `bound`.
     pub(in crate::namespace) fn is_behind(&self, bound: &str) -> bool {
         self.key_bytes().gt(bound.bytes())
     }
 }
 
-/// How far a listing has come: everything in front has been seen.
+/// How far a listing has come: it has shown all keys up to there.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::namespace) enum Reached<'a> {
     /// This key, relative to the directory.
@@ -249,22 +249,22 @@ pub(in crate::namespace) enum Reached<'a> {
     End,
 }
 
-/// What can be shown of a page, in order of name, and the files that are held back.
+/// The entries that a page can show, in order of name, and the files held back.
 #[derive(Debug)]
 pub(in crate::namespace) struct Merged {
     pub(in crate::namespace) shown: Vec<Listed>,
     pub(in crate::namespace) held_back: Vec<Listed>,
 }
 
-/// Merges `entries`, up to which all were `reached`, with the files that the pages before
-/// `held_back`.
+/// Merges the `entries` of one page with the files that earlier pages `held_back`. The listing has
+/// `reached` the end of the page.
 pub(in crate::namespace) fn merge(
     mut entries: Vec<Listed>,
     held_back: &[Listed],
     reached: Reached<'_>,
 ) -> Merged {
     entries.extend_from_slice(held_back);
-    // Of two equal names the directory is in front, and stays.
+    // The sort puts a directory in front of a file of the same name, so the directory stays.
     let is_file = |entry: &Listed| entry.found != Found::Directory;
     entries.sort_by(|a, b| a.name.cmp(&b.name).then(is_file(a).cmp(&is_file(b))));
     entries.dedup_by(|later, kept| later.name == kept.name);
@@ -273,7 +273,7 @@ pub(in crate::namespace) fn merge(
         Reached::Key(key) => name.bytes().chain(*b"/").gt(key.bytes()),
         Reached::End => false,
     };
-    // A kept directory waits for the end: a later page may list it.
+    // A directory that S3 has not listed waits for the end: a later page may list it.
     let is_end = matches!(reached, Reached::End);
     let (held_back, shown) = entries.into_iter().partition(|entry| {
         !is_end && entry.is_kept() || is_file(entry) && may_be_shadowed(&entry.name)

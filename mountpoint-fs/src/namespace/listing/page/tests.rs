@@ -1,4 +1,4 @@
-//! Pages of any listing, against what the keys mean.
+//! Pages of arbitrary listings, compared with the meaning of their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -19,7 +19,7 @@ fn object(key: &str) -> ObjectInfo {
     }
 }
 
-/// An answer, merged as if there were no other range behind it.
+/// Merges an answer of a single key range.
 fn merged(prefix: &str, listed: ListOutput, held_back: &[Listed]) -> Merged {
     let batch = Batch::of(prefix, listed);
     let reached = match (&batch.token, &batch.span) {
@@ -29,8 +29,8 @@ fn merged(prefix: &str, listed: ListOutput, held_back: &[Listed]) -> Merged {
     merge(batch.entries, held_back, reached)
 }
 
-/// `keys`: objects, and common prefixes with a slash at their end. `before`: files that were held
-/// back. `shown`: names with a slash behind a directory's.
+/// Checks one page. `keys` are objects, and common prefixes with a slash at their end. `before` are
+/// the files that were held back. In `shown`, a directory's name has a slash at its end.
 #[track_caller]
 fn check(
     prefix: &str,
@@ -87,7 +87,7 @@ fn a_page_says_what_is_absent_between_its_keys() {
     }
     check(None, None, &["a", "z"], &[]);
     check(Some("c"), None, &["c1", "ca", "z"], &["b", "c"]);
-    // The directory `p` would be behind `p-1` and `p.x`.
+    // The directory `p` would be sorted behind `p-1` and `p.x`.
     check(
         None,
         Some("p.x"),
@@ -226,13 +226,13 @@ fn entries_are_found_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
-    /// However S3 cuts a listing into pages, each visible name is shown once, and as what it is.
+    /// Any division of a listing into pages shows each visible name once, with its kind.
     #[test]
     fn any_cut_shows_the_same(
         keys in prop::collection::btree_set("[ab!./]{1,4}", 0..40),
         cuts in prop::collection::vec(1..6usize, 40),
     ) {
-        // What S3 lists: keys, rolled up to the first slash, in order.
+        // The keys that S3 lists: cut at the first slash, sorted.
         let rolled: BTreeSet<String> =
             keys.iter().map(|key| key.split_inclusive('/').next().unwrap().to_owned()).collect();
         let rolled: Vec<String> = rolled.into_iter().collect();

@@ -1,8 +1,8 @@
-//! How many LISTs ahead of walks may be unused at a time, and how many may ever be wasted.
+//! Bounds on the LISTs that walks may leave unused at a time and may waste in total.
 //!
-//! Pure. The window opens with each LIST that was used and is halved by each wasted one. The credit
-//! bounds the sum: [`WALK_USES_PER_WASTE`] directories that needed no request of their own pay for
-//! one wasted request.
+//! Pure. The window grows with each LIST that a program used and halves with each wasted one. The
+//! credit bounds the total: [`WALK_USES_PER_WASTE`] directories that needed no request of their own
+//! pay for one wasted request.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::config::limits::{
     WALK_CREDIT, WALK_CREDIT_PERIOD, WALK_UNUSED_MAX, WALK_USES_PER_WASTE, WALK_WINDOW,
 };
 
-/// The credit of one mount. Counted in uses.
+/// The credit of one mount, in uses.
 #[derive(Debug)]
 pub(super) struct WalkCredit {
     left: i32,
@@ -29,35 +29,36 @@ impl Default for WalkCredit {
 }
 
 impl WalkCredit {
-    /// Whether one more LIST may be sent while so many are unused.
+    /// Whether one more LIST may be sent while `unused` LISTs are unused.
     pub(super) fn allows(&self, unused: usize) -> bool {
         self.left > 0 && unused < self.window
     }
 
-    /// A directory needed no request of its own.
+    /// Records a directory that needed no request of its own.
     pub(super) fn directory_used(&mut self) {
         self.left = (self.left + 1).min(2 * WALK_CREDIT);
     }
 
-    /// The first directory of a LIST was used.
+    /// Records the first use of a LIST.
     pub(super) fn request_used(&mut self) {
         self.window = (self.window + 1).min(WALK_UNUSED_MAX);
     }
 
-    /// No directory of a LIST was used.
+    /// Records a LIST that no program used.
     pub(super) fn wasted(&mut self) {
         self.left = (self.left - WALK_USES_PER_WASTE).max(-WALK_CREDIT);
         self.window = (self.window / 2).max(1);
     }
 
-    /// The server wants fewer requests: none is sent until the credit is renewed.
+    /// Stops all LISTs ahead until the credit is renewed, because the server asked for fewer
+    /// requests.
     pub(super) fn stop(&mut self, now: Duration) {
         self.left = self.left.min(0);
         self.window = 1;
         self.renewed = now;
     }
 
-    /// Time pays for one request in each [`WALK_CREDIT_PERIOD`].
+    /// Adds credit for one request in each [`WALK_CREDIT_PERIOD`].
     pub(super) fn renew(&mut self, now: Duration) {
         while self.renewed + WALK_CREDIT_PERIOD <= now {
             self.renewed += WALK_CREDIT_PERIOD;
@@ -75,7 +76,7 @@ impl WalkCredit {
 mod tests {
     use super::*;
 
-    /// What an endless walk wastes if none of its LISTs is used.
+    /// A walk that uses none of its LISTs wastes a bounded number of them.
     #[test]
     fn waste_is_bounded_and_time_renews_it() {
         let mut credit = WalkCredit::default();

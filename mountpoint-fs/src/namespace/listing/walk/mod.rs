@@ -1,13 +1,13 @@
-//! Walks of a tree: which directories to list before they are opened.
+//! Predicts which directories a walk of a tree will open, and lists them ahead.
 //!
-//! Whoever opens a subdirectory just after its directory was listed may be walking (`find`, `du`,
-//! `ls -lR`, `rsync`). What such a program will open next is known: what listings have shown, in
-//! the order of keys. So it is listed ahead: many small directories by one LIST without a
-//! delimiter, from where the walk is; large ones each by its own LIST, several at once. An answer
-//! is used for one `opendir`, at most as long after its request as names may be old.
+//! A program that opens a subdirectory just after it listed the directory may be walking (`find`,
+//! `du`, `ls -lR`, `rsync`). It will probably open the directories that listings have shown, in the
+//! order of keys. One LIST without a delimiter covers many small directories; a large directory has
+//! its own LIST, several at once. An answer serves one `opendir`, while its age is below the TTL of
+//! names.
 //!
 //! Pure: answers go in, requests to send come out. Bounded by [`WALK_REQUESTS_MAX`] in flight,
-//! [`WALK_NAMES_MAX`] in memory, `WalkCredit` in waste, and `Pace` in age.
+//! [`WALK_NAMES_MAX`] in memory, `WalkCredit` in waste and `Pace` in the number of directories.
 
 mod credit;
 mod pace;
@@ -39,19 +39,19 @@ pub(in crate::namespace) use request::{
 /// All walks of a mount.
 #[derive(Debug)]
 pub(in crate::namespace) struct Walks {
-    /// For how long names may be old.
+    /// Maximum age of an answer.
     age_max: Duration,
-    /// Whether a LIST may begin at a directory and go on behind it.
+    /// Whether LIST returns keys in order, so that one LIST covers adjacent directories.
     is_ordered: bool,
     seen: SeenDirectories,
     upcoming: UpcomingDirectories,
-    /// Requests that are in flight, or of which something may still be used; the oldest first.
+    /// Requests in flight and requests with answers that can still be used; the oldest first.
     requests: BTreeMap<WalkRequestId, SentAhead>,
     last_id: u64,
     in_flight: usize,
-    /// Requests of which nothing was used yet.
+    /// Number of requests that no program has used yet.
     unused: usize,
-    /// Directories that are expected of those in flight.
+    /// Number of directories that the requests in flight are expected to list.
     expected: usize,
     /// LISTs without a delimiter that are in flight.
     subtrees_in_flight: Vec<SubtreeExtent>,
@@ -60,28 +60,28 @@ pub(in crate::namespace) struct Walks {
     pace: Pace,
     subtrees: SubtreeYield,
     stats: WalkStats,
-    /// The counts that the log has shown last.
+    /// The counts at the time of the last log message.
     told: WalkStats,
 }
 
-/// The walk that made the last step.
+/// The walk that opened a directory last.
 #[derive(Debug, Default)]
 struct Walk {
-    /// The topmost directory that it has listed.
+    /// The topmost directory that the program has listed.
     root: Arc<str>,
-    /// The directory that it opened last.
+    /// The directory that the program opened last.
     position: Arc<str>,
-    /// When that was.
+    /// Time of that `opendir`.
     stepped: Duration,
-    /// Whether it is a walk for certain.
+    /// Whether the program is certain to walk.
     is_certain: bool,
-    /// Whether the directory that it opened last was listed ahead.
+    /// Whether the directory at `position` was listed ahead.
     is_ahead: bool,
 }
 
 impl Walks {
-    /// Walks over names that may be as old as `age_max`. `is_ordered` says whether the bucket lists
-    /// in the order of keys.
+    /// Creates an empty state for names with the TTL `age_max`. `is_ordered` tells whether the
+    /// bucket lists in the order of keys.
     pub(in crate::namespace) fn new(age_max: Duration, is_ordered: bool) -> Self {
         Self {
             age_max: age_max.min(WALK_AGE_MAX),
@@ -103,16 +103,17 @@ impl Walks {
         }
     }
 
-    /// A program has read all entries of a page of the directory `prefix`.
+    /// Records that a program has read all entries of a `page` of the directory `prefix`.
     pub(in crate::namespace) fn page_read(&mut self, prefix: &str, page: &Page, now: Duration) {
         let is_end = self.seen.page(prefix, page, now);
-        // What could not be listed ahead of a directory is part of the walk's own time.
+        // If nothing was listed ahead, the program's time begins when it has read the directory's
+        // end.
         if is_end && !self.walk.is_ahead {
             self.pace.answered(now);
         }
     }
 
-    /// The directory `prefix` is opened.
+    /// Decides how to answer an `opendir` of the directory `prefix`, and what to list ahead.
     pub(in crate::namespace) fn open(&mut self, prefix: &str, now: Duration) -> Opening {
         let Some(step) = self.seen.open(prefix, now) else {
             self.upcoming.remove(prefix);
@@ -142,8 +143,9 @@ impl Walks {
         opening
     }
 
-    /// What the directory `prefix` was listed with, if that is young enough for a program that
-    /// opened it at `opened`. It is handed out once, and not to who was shown something younger.
+    /// Takes the answer that was listed ahead for the directory `prefix`, which was opened at
+    /// `opened`. `None` if the answer is too old, or older than an answer that a program has
+    /// already seen.
     pub(in crate::namespace) fn take(
         &mut self,
         prefix: &str,
@@ -174,13 +176,13 @@ impl Walks {
         Some(listed)
     }
 
-    /// The program that waited for the directory `prefix` was not told enough, and lists it itself.
+    /// Forgets the directory `prefix`: its request in flight did not list it, so the program will.
     pub(in crate::namespace) fn missed(&mut self, prefix: &str) {
         self.upcoming.remove(prefix);
     }
 
-    /// The answer to a request, in which the server wanted fewer requests so often. Returns what is
-    /// to be sent next.
+    /// Processes the answer to the request `id` and returns the requests to send next. `slow_downs`
+    /// counts how many times the server asked for fewer requests.
     pub(in crate::namespace) fn arrived(
         &mut self,
         id: WalkRequestId,
@@ -216,8 +218,7 @@ impl Walks {
         requests
     }
 
-    /// A look-up that was asked for at `asked` has found `name` in the directory `prefix`, or has
-    /// not.
+    /// Compares the outcome of a lookup, requested at `asked`, with the answers about `prefix`.
     pub(in crate::namespace) fn looked_up(
         &mut self,
         (prefix, name): (&str, &str),
@@ -227,29 +228,29 @@ impl Walks {
         self.upcoming.looked_up(prefix, name, is_there, asked);
     }
 
-    /// Whether the subdirectories of `prefix` are being opened one after the other: whoever looks a
-    /// name of it up will look up the next ones.
+    /// Whether a program opens the subdirectories of `prefix` one after the other. It will probably
+    /// look up further names there.
     pub(in crate::namespace) fn is_walked(&self, prefix: &str, now: Duration) -> bool {
         self.seen.is_walked(prefix, now)
     }
 
-    /// Whether the directory `prefix` was listed to its end a short time ago.
+    /// Whether a program listed the directory `prefix` to its end a short time ago.
     pub(in crate::namespace) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
         self.seen.was_listed(prefix, now)
     }
 
-    /// What was sent, and what it was good for.
+    /// Counts of requests and of their uses.
     pub(in crate::namespace) fn stats(&self) -> WalkStats {
         self.stats
     }
 
-    /// The counts of LISTs ahead, if they have changed since the last call.
+    /// The counts, if they have changed since the last call.
     pub(in crate::namespace) fn untold_stats(&mut self) -> Option<WalkStats> {
         let before = std::mem::replace(&mut self.told, self.stats);
         (before != self.stats).then_some(self.stats)
     }
 
-    /// Forgets what is too old.
+    /// Forgets outdated directories and answers.
     pub(in crate::namespace) fn expire(&mut self, now: Duration) {
         self.seen.expire(now);
         self.expire_requests(now);
@@ -259,7 +260,7 @@ impl Walks {
         }
     }
 
-    /// The walk has come to the directory `prefix`.
+    /// Moves the walk to the directory `prefix`.
     fn step(&mut self, prefix: &str, step: Step<'_>, now: Duration) {
         self.pace.opened(now);
         if *self.walk.root != *step.root {
@@ -277,7 +278,7 @@ impl Walks {
         }
     }
 
-    /// The request in flight that may tell what is in `prefix`, and is young enough.
+    /// A request in flight that may list `prefix`, if it is young enough.
     fn in_flight_for(&self, prefix: &str, now: Duration) -> Option<WalkRequestId> {
         let is_young = |at: Duration| now.saturating_sub(at) < self.age_max;
         if let Some(Upcoming::Asked(id)) = self.upcoming.get(prefix) {
@@ -289,14 +290,14 @@ impl Walks {
         extent.map(|extent| extent.id)
     }
 
-    /// Lists from the directory `prefix` on, which nobody has listed ahead.
+    /// Sends a LIST from the directory `prefix` on, which was not listed ahead.
     fn begin_subtree(&mut self, prefix: &str, now: Duration, requests: &mut Vec<WalkRequest>) {
         if self.is_ordered && self.may_send() && self.subtrees.may_begin() {
             requests.push(self.send_subtree(&Arc::from(prefix), None, now));
         }
     }
 
-    /// Sends what is of use now.
+    /// Sends LISTs for the directories that the walk will reach next.
     fn go_ahead(&mut self, now: Duration, requests: &mut Vec<WalkRequest>) {
         let directories_max = self.pace.directories_ahead(self.age_max);
         if 2 * (self.upcoming.ready() + self.expected) > directories_max || !self.may_send() {
@@ -325,7 +326,7 @@ impl Walks {
         }
     }
 
-    /// Directories that are worth a request, the next first.
+    /// At most `count` directories that need a request, in the order of the walk.
     fn candidates(&self, count: usize) -> Vec<Arc<str>> {
         let upcoming = self.upcoming.from(&self.walk.root, &self.walk.position);
         let known = upcoming
@@ -341,7 +342,7 @@ impl Walks {
             .collect()
     }
 
-    /// Whether one more request may be sent now.
+    /// Whether the bounds allow one more request.
     fn may_send(&self) -> bool {
         let names = self.upcoming.names() + self.in_flight * usize::from(LIST_PAGE_KEYS);
         self.in_flight < WALK_REQUESTS_MAX
@@ -355,7 +356,7 @@ impl Walks {
         request
     }
 
-    /// Lists from `from` on; the answer is expected to end before `to`.
+    /// Sends a LIST that begins at `from`; its answer is expected to end before `to`.
     fn send_subtree(
         &mut self,
         from: &Arc<str>,
@@ -417,7 +418,7 @@ impl Walks {
             let is_known = match self.upcoming.get(&prefix) {
                 Some(Upcoming::Known) => true,
                 Some(Upcoming::Asked(_) | Upcoming::Ready(..)) => continue,
-                // What the walk has come past was opened; what is ahead of it was not known yet.
+                // The walk has already opened the directories in front; a directory behind is new.
                 None if prefix <= self.walk.position => continue,
                 None => false,
             };
@@ -455,7 +456,7 @@ impl Walks {
         self.waste();
     }
 
-    /// Drops requests whose answers are too old to be used.
+    /// Drops answers that are too old for use.
     fn expire_requests(&mut self, now: Duration) {
         let old = self.requests.iter();
         let old = old.take_while(|(_, sent)| sent.at + self.age_max <= now);
@@ -477,7 +478,7 @@ impl Walks {
         }
     }
 
-    /// A request was of no use.
+    /// Records that no program used a request.
     fn waste(&mut self) {
         self.unused -= 1;
         self.stats.wasted += 1;
@@ -485,10 +486,10 @@ impl Walks {
     }
 }
 
-/// Subdirectories of one directory that are taken note of at once.
+/// Subdirectories of one directory that are recorded at once.
 const SHOWN_AT_ONCE: usize = 1024;
 
-/// Places that are looked at for directories to list.
+/// Directories to examine in one search for candidates.
 const LOOK_MAX: usize = 1024;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! How fast a walk goes by itself: the time that its program takes from the end of one listing to
-//! the next `opendir`, without the waits for S3.
+//! A walk's own pace: the program's time from the end of one listing to the next `opendir`.
 //!
-//! Pure.
+//! Pure. The waits for S3 do not count.
 
 use std::time::Duration;
 
@@ -10,32 +9,32 @@ use crate::config::limits::{WALK_DIRECTORIES_AHEAD_MAX, WALK_DIRECTORIES_AHEAD_M
 /// The pace of the walks of a mount.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Moving mean of what passes between two directories; `None` before the first.
+    /// Moving mean of the time between two directories; `None` before the first.
     gap: Option<Duration>,
-    /// When the program last got what it waited for.
+    /// Time when the program last got an answer or opened a directory.
     answered: Duration,
 }
 
 impl Pace {
-    /// A program was shown the end of a directory.
+    /// Records that a program has its answer, or has read a directory to its end.
     pub(super) fn answered(&mut self, now: Duration) {
         self.answered = now;
     }
 
-    /// A program goes on to a directory.
+    /// Records that a program opens the next directory.
     pub(super) fn opened(&mut self, now: Duration) {
         let gap = now.saturating_sub(self.answered);
         self.gap = Some(self.gap.map_or(gap, |mean| (7 * mean + gap) / 8));
         self.answered = now;
     }
 
-    /// Another walk begins.
+    /// Forgets the mean, because another walk begins.
     pub(super) fn reset(&mut self) {
         self.gap = None;
     }
 
-    /// How many directories may be listed ahead, if an answer may get `age_max` old: as many as the
-    /// program opens in half of that time.
+    /// How many directories to list ahead: as many as the program opens within half of `age_max`,
+    /// the maximum age of an answer.
     pub(super) fn directories_ahead(&self, age_max: Duration) -> usize {
         let gap = self.gap.unwrap_or_default().max(Duration::from_micros(1));
         let count = (age_max / 2).as_nanos() / gap.as_nanos();
@@ -62,7 +61,7 @@ mod tests {
             for _ in 0..50 {
                 now += Duration::from_millis(gap_ms);
                 pace.opened(now);
-                // S3 takes long, which says nothing about the program.
+                // A slow answer of S3 does not change the program's pace.
                 now += Duration::from_millis(200);
                 pace.answered(now);
             }

@@ -1,4 +1,4 @@
-//! LISTs that are sent ahead of walks, and what becomes of them.
+//! LISTs ahead of walks, and their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::namespace::listing::first_answer::FirstAnswer;
 use crate::namespace::listing::page::Page;
 
-/// Names a request.
+/// Identifies a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::namespace) struct WalkRequestId(pub(super) u64);
 
@@ -17,74 +17,74 @@ pub(in crate::namespace) struct WalkRequest {
     pub(in crate::namespace) scope: WalkScope,
 }
 
-/// What a LIST ahead lists.
+/// The keys that a LIST ahead covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum WalkScope {
-    /// The directory of this prefix, alone.
+    /// One directory, with a delimiter.
     Directory(Arc<str>),
-    /// All keys below `root`, from the directory `from` on, as far as one page goes.
+    /// All keys below `root` from the directory `from` on, at most one page.
     Subtree { root: Arc<str>, from: Arc<str> },
 }
 
-/// What came of a LIST ahead.
+/// The outcome of a LIST ahead.
 #[derive(Debug)]
 pub(in crate::namespace) enum WalkAnswer {
     /// The first answer about a directory.
     Directory(FirstAnswer),
-    /// The directories that a subtree's answer has shown in full.
+    /// The directories that the answer about a subtree lists completely.
     Subtree(Vec<(Arc<str>, Arc<Page>)>),
-    /// Nothing.
+    /// The request failed.
     Failed,
-    /// Nothing, because the keys below may not be listed so.
+    /// The server refuses a LIST of this subtree without a delimiter.
     Refused,
 }
 
-/// What a directory was listed with before it was opened.
+/// An answer about a directory that was requested before its `opendir`.
 #[derive(Debug)]
 pub(in crate::namespace) enum ListedAhead {
-    /// All of it.
+    /// The whole directory.
     Whole(Arc<Page>),
-    /// The first answer of its own listing.
+    /// The first page of the directory.
     First(Box<FirstAnswer>),
 }
 
-/// What a program gets that opens a directory.
+/// Decision about an `opendir`.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct Opening {
-    /// What the directory was listed with.
+    /// The answer, if the directory was listed ahead.
     pub(in crate::namespace) listed: Option<ListedAhead>,
-    /// The request in flight that may tell.
+    /// A request in flight that may list the directory.
     pub(in crate::namespace) awaits: Option<WalkRequestId>,
-    /// What to send now.
+    /// Requests to send now.
     pub(in crate::namespace) requests: Vec<WalkRequest>,
 }
 
-/// LISTs ahead of walks, so far.
+/// Counts of LISTs ahead of walks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkStats {
     /// Requests sent.
     pub requests: u64,
-    /// Requests of which nothing was used.
+    /// Requests that no program used.
     pub wasted: u64,
     /// Directories that needed no request when they were opened.
     pub directories: u64,
 }
 
-/// A request that was sent.
+/// A request that was sent ahead.
 #[derive(Debug)]
 pub(super) struct SentAhead {
     pub(super) at: Duration,
     pub(super) scope: WalkScope,
-    /// Directories that are expected of it while it is in flight.
+    /// Number of directories that the answer is expected to list.
     pub(super) expected: usize,
     pub(super) is_in_flight: bool,
     pub(super) is_used: bool,
-    /// Directories that it has made ready.
+    /// Directories that the answer has listed.
     pub(super) ready: Vec<Arc<str>>,
 }
 
 impl ListedAhead {
-    /// When it was asked for.
+    /// Time of the request.
     pub(in crate::namespace) fn asked(&self) -> Duration {
         match self {
             Self::Whole(page) => page.asked,
@@ -92,7 +92,7 @@ impl ListedAhead {
         }
     }
 
-    /// How many names it holds.
+    /// Number of names in the answer.
     pub(super) fn names(&self) -> usize {
         match self {
             Self::Whole(page) => page.entries.len(),
@@ -100,7 +100,7 @@ impl ListedAhead {
         }
     }
 
-    /// Whether `name` is among them.
+    /// Whether the answer has `name` in the directory `prefix`.
     pub(super) fn has(&self, prefix: &str, name: &str) -> bool {
         match self {
             Self::Whole(page) => page.find(name).is_some(),

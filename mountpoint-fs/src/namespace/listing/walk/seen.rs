@@ -1,8 +1,8 @@
-//! Directories that programs have listed to their end a short time ago: whoever opens a
-//! subdirectory of one of them may be walking.
+//! Directories that programs listed to their end a short time ago.
 //!
-//! Pure. Bounded by [`WALK_DIRECTORIES_MAX`], and by [`WALK_NAMES_MAX`] subdirectories in all: of a
-//! directory beyond these none is known.
+//! A program that opens a subdirectory of one of them may be walking. Pure. Bounded by
+//! [`WALK_DIRECTORIES_MAX`] directories and [`WALK_NAMES_MAX`] subdirectories in total; further
+//! subdirectories are not recorded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,44 +12,46 @@ use crate::config::limits::{WALK_AGE_MAX, WALK_BEGIN_MAX, WALK_DIRECTORIES_MAX, 
 use crate::namespace::listing::page::{Page, Place};
 use crate::namespace::version::Found;
 
-/// The directories, by prefix.
+/// The recorded directories, by prefix.
 #[derive(Debug, Default)]
 pub(super) struct SeenDirectories {
     by_prefix: HashMap<Arc<str>, Seen>,
-    /// Subdirectories of all of them.
+    /// Number of subdirectories of all recorded directories.
     names: usize,
 }
 
 #[derive(Debug)]
 struct Seen {
-    /// The last page that was read.
+    /// Place of the last page that was read.
     page: Place,
-    /// When what was shown was asked for; `None` until its end was read.
+    /// Time of the request for the entries that were shown; `None` until the directory's end was
+    /// read.
     asked: Option<Duration>,
-    /// When a page was read, or when something below it was opened last.
+    /// Time when a page was read or a directory below was opened, whichever is later.
     touched: Duration,
-    /// Its subdirectories that were opened since.
+    /// Number of subdirectories that were opened since the listing.
     opened: u32,
-    /// Their names, in the order of the listing.
+    /// Names of the subdirectories, in the order of the listing.
     subdirectories: Vec<Arc<str>>,
 }
 
-/// A step of a program that may be walking.
+/// An `opendir` of a program that may be walking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step<'a> {
-    /// The directory that holds the opened one.
+    /// The directory that contains the opened one.
     pub(super) parent: &'a str,
-    /// The topmost directory that the program has listed on the way.
+    /// The topmost directory that the program has listed on its way.
     pub(super) root: &'a str,
-    /// Whether no other subdirectory was opened before: it may be by chance.
+    /// Whether the step may be chance: no other subdirectory of the parent was opened, and the walk
+    /// has not descended before.
     pub(super) is_first: bool,
-    /// Whether it is the first below its parent.
+    /// Whether this is the first opened subdirectory of its parent.
     pub(super) is_first_below: bool,
 }
 
 impl SeenDirectories {
-    /// A program has read all entries of a page of the directory `prefix`. Returns whether this was
-    /// the end of the directory.
+    /// Records that a program has read all entries of a `page` of the directory `prefix`. Returns
+    /// whether the page was the directory's last.
     pub(super) fn page(&mut self, prefix: &str, page: &Page, now: Duration) -> bool {
         let Some(place) = page.place() else {
             return false;
@@ -90,7 +92,7 @@ impl SeenDirectories {
         place.is_last
     }
 
-    /// The directory `prefix` is opened: the step of a walk, if it looks like one.
+    /// Records an `opendir` of `prefix`; returns a step if a walk is likely.
     pub(super) fn open<'a>(&mut self, prefix: &'a str, now: Duration) -> Option<Step<'a>> {
         let parent = parent_of(prefix)?;
         let step = self.by_prefix.get_mut(parent).and_then(|seen| {
@@ -119,7 +121,8 @@ impl SeenDirectories {
             root = prefix;
             above = parent_of(prefix);
         }
-        // A program that has gone down already goes down again.
+        // A program that has already descended is walking, even at its first step in this
+        // directory.
         let is_first_below = step?;
         Some(Step {
             parent,
@@ -129,9 +132,10 @@ impl SeenDirectories {
         })
     }
 
-    /// The subdirectories of `parent` that are to be opened, as prefixes, when `prefix` is: at the
-    /// first step all of them, at most `count`, those behind it first; later those behind it, if
-    /// there are so many that not all were told.
+    /// Prefixes of at most `count` subdirectories of `parent` that a walk may open after `prefix`.
+    ///
+    /// The first step returns the subdirectories from `prefix` on and then those in front. A later
+    /// step returns those from `prefix` on, and only if `count` was too small for all.
     pub(super) fn to_open(&self, parent: &str, prefix: &str, count: usize) -> Vec<Arc<str>> {
         let Some(seen) = self.by_prefix.get(parent) else {
             return Vec::new();
@@ -149,24 +153,24 @@ impl SeenDirectories {
         names.map(|name| prefix_of(parent, name)).collect()
     }
 
-    /// When what was shown last of the directory `prefix` was asked for.
+    /// Time of the request for the entries of `prefix` that were shown last.
     pub(super) fn asked(&self, prefix: &str) -> Option<Duration> {
         self.by_prefix.get(prefix)?.asked
     }
 
-    /// Whether subdirectories of `prefix` are being opened one after the other.
+    /// Whether a program opens the subdirectories of `prefix` one after the other.
     pub(super) fn is_walked(&self, prefix: &str, now: Duration) -> bool {
         let seen = self.by_prefix.get(prefix);
         seen.is_some_and(|seen| seen.is_young(now) && seen.opened > 1)
     }
 
-    /// Whether the directory `prefix` was listed to its end a short time ago.
+    /// Whether a program listed the directory `prefix` to its end a short time ago.
     pub(super) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
         let seen = self.by_prefix.get(prefix);
         seen.is_some_and(|seen| seen.is_young(now) && seen.asked.is_some())
     }
 
-    /// Forgets what is too old.
+    /// Forgets directories that were read too long ago.
     pub(super) fn expire(&mut self, now: Duration) {
         self.by_prefix.retain(|_, seen| seen.is_young(now));
         let seen = self.by_prefix.values();
@@ -190,7 +194,7 @@ impl Seen {
     }
 }
 
-/// The prefix of the directory that the directory `prefix` is in.
+/// The prefix of the parent directory.
 fn parent_of(prefix: &str) -> Option<&str> {
     let path = prefix.strip_suffix('/')?;
     Some(path.rfind('/').map_or("", |slash| &path[..=slash]))
@@ -248,7 +252,7 @@ mod tests {
         assert!(!seen.is_walked("t/", at(1)), "once may be by chance");
         assert_eq!(seen.open("u/a/", at(1)), None);
         assert_eq!(seen.open("t/", at(1)), None);
-        // What is opened below keeps it.
+        // A step below keeps the directory.
         let age = u64::try_from(WALK_AGE_MAX.as_millis()).unwrap();
         assert_eq!(seen.open("t/b/", at(age)), Some(step(false)));
         assert!(seen.is_walked("t/", at(age)));
@@ -257,7 +261,7 @@ mod tests {
         assert!(seen.by_prefix.is_empty());
     }
 
-    /// Somebody who looks around is slower than a program.
+    /// A person at a terminal is slower than a program.
     #[test]
     fn what_was_listed_long_ago_begins_no_walk() {
         let mut seen = SeenDirectories::default();

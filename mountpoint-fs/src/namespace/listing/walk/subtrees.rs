@@ -1,8 +1,7 @@
-//! How much one LIST without a delimiter shows, and so whether to send one or a LIST for each
-//! directory.
+//! Yield of LISTs without a delimiter: decides how to list the next directory.
 //!
-//! Pure. Such a LIST brings a thousand keys: the whole of many small directories, or nothing of use
-//! of a large one.
+//! Pure. Such a LIST returns a thousand keys: many small directories completely, or a useless part
+//! of a large one. The alternative is one LIST for each directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,54 +9,54 @@ use std::time::Duration;
 use super::request::WalkRequestId;
 use crate::config::limits::{WALK_SKIP_MAX, WALK_SUBTREE_LEAST};
 
-/// What LISTs without a delimiter have shown of late.
+/// Yield of the recent LISTs without a delimiter.
 #[derive(Debug, Default)]
 pub(super) struct SubtreeYield {
-    /// What the last answer has shown; `None` before the first.
+    /// Yield of the last answer; `None` before the first, or if it was poor.
     last: Option<Shown>,
-    /// A request is in flight to find out.
+    /// Whether a request is in flight to learn the yield.
     is_probing: bool,
-    /// Answers in a row that were not worth it.
+    /// Number of poor answers in a row.
     poor: u32,
-    /// Directories that are to be listed by themselves before the next.
+    /// Number of directories to list one by one before the next probe.
     skip: u32,
     is_refused: bool,
 }
 
-/// Directories that an answer has shown in full.
+/// Number of directories that an answer lists completely.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) directories: usize,
-    /// Those that were known to be there.
+    /// Number of those directories that were known before.
     pub(super) known: usize,
 }
 
 /// How to list the next directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextList {
-    /// Alone.
+    /// By itself.
     Directory,
-    /// With what is behind it: so many known directories in all.
+    /// Together with those behind it, which makes this number of known directories.
     Subtree(usize),
-    /// With what is behind it, to find out how far it goes.
+    /// Together with those behind it, to learn the yield.
     Probe,
-    /// Not before it is known how.
+    /// Not before the probe in flight has its answer.
     Wait,
 }
 
-/// The keys that a LIST without a delimiter may show.
+/// The keys that a LIST without a delimiter may return.
 #[derive(Debug)]
 pub(super) struct SubtreeExtent {
     pub(super) id: WalkRequestId,
     pub(super) at: Duration,
     pub(super) root: Arc<str>,
     pub(super) from: Arc<str>,
-    /// Where it is expected to end; `None` if nobody knows.
+    /// Estimated end; `None` if unknown.
     pub(super) to: Option<Arc<str>>,
 }
 
 impl SubtreeExtent {
-    /// Whether it may show the directory `prefix`.
+    /// Whether the answer may contain the directory `prefix`.
     pub(super) fn may_have(&self, prefix: &str) -> bool {
         let is_before_end = self.to.as_ref().is_none_or(|to| *prefix < **to);
         is_before_end && *prefix >= *self.from && prefix.starts_with(&*self.root)
@@ -65,36 +64,36 @@ impl SubtreeExtent {
 }
 
 impl SubtreeYield {
-    /// Another walk begins.
+    /// Starts over, because another walk begins.
     pub(super) fn begin(&mut self) {
         self.poor = self.poor.saturating_sub(1);
         self.skip = 0;
         self.last = None;
     }
 
-    /// The server does not permit such a LIST.
+    /// Records that the server refuses such LISTs.
     pub(super) fn refuse(&mut self) {
         self.is_refused = true;
     }
 
-    /// Whether to list from a directory on that is being opened.
+    /// Whether such a LIST may begin at a directory that a program opens now.
     pub(super) fn may_begin(&mut self) -> bool {
         let may_begin = self.poor == 0 && !self.is_probing && !self.is_refused;
         self.is_probing |= may_begin && self.last.is_none();
         may_begin
     }
 
-    /// Directories to expect of the next.
+    /// Number of directories that the next answer is expected to list.
     pub(super) fn expected(&self) -> usize {
         self.last.map_or(1, |last| last.directories)
     }
 
-    /// Whether nothing is known to speak against such a LIST.
+    /// Whether no recent answer was poor.
     pub(super) fn is_promising(&self) -> bool {
         self.poor == 0
     }
 
-    /// How to list the next directory.
+    /// Chooses the LIST for the next directory.
     pub(super) fn next(&mut self, may_list_subtrees: bool) -> NextList {
         if !may_list_subtrees || self.is_refused {
             return NextList::Directory;
@@ -113,7 +112,7 @@ impl SubtreeYield {
         }
     }
 
-    /// What an answer has shown.
+    /// Records the yield of an answer.
     pub(super) fn answered(&mut self, shown: Shown) {
         self.is_probing = false;
         if shown.directories < WALK_SUBTREE_LEAST {
@@ -157,9 +156,9 @@ mod tests {
         }
         let between = |probe| probes.iter().filter(|number| **number == probe).count();
         assert_eq!([0, 1, 2, 3].map(between), [2, 4, 8, 16]);
-        // Meanwhile directories are listed by themselves.
+        // Directories are listed one by one meanwhile.
         assert_eq!(subtrees.next(true), NextList::Directory);
-        // What shows many ends it.
+        // A good answer ends the probing.
         subtrees.answered(shown(9));
         assert_eq!(subtrees.next(true), NextList::Subtree(9));
         assert_eq!(subtrees.next(false), NextList::Directory);

@@ -11,7 +11,7 @@ fn at(millis: u64) -> Duration {
     Duration::from_secs(100) + Duration::from_millis(millis)
 }
 
-/// A whole directory of subdirectories.
+/// A page of a whole directory of subdirectories.
 fn page(names: &[&str], asked: Duration) -> Page {
     let listed = |name: &&str| Listed {
         name: Arc::from(*name),
@@ -26,7 +26,7 @@ fn shown(prefixes: &[&str], asked: Duration) -> WalkAnswer {
     WalkAnswer::Subtree(prefixes.iter().map(whole).collect())
 }
 
-/// A directory of one file and these subdirectories.
+/// An answer about a directory with one file and these subdirectories.
 fn listed(prefix: &str, subdirectories: &[&str], asked: Duration) -> WalkAnswer {
     let common_prefixes = subdirectories.iter();
     let file = ObjectInfo {
@@ -47,7 +47,7 @@ fn listed(prefix: &str, subdirectories: &[&str], asked: Duration) -> WalkAnswer 
     WalkAnswer::Directory(FirstAnswer::new(listed, asked))
 }
 
-/// Walks of which `t/` was listed, with these subdirectories.
+/// Walks in which a program has listed `t/`, with these subdirectories.
 fn walks(is_ordered: bool, names: &[&str]) -> Walks {
     let mut walks = Walks::new(TTL, is_ordered);
     walks.credit.renew(at(0));
@@ -69,12 +69,12 @@ fn the_first_step_sends_one_request_and_the_next_uses_it() {
     let first = walks.open("t/a/", at(1));
     assert!(first.listed.is_none() && first.awaits.is_none());
     assert_eq!(scopes(&first.requests), ["t/ from t/a/"]);
-    // Until its answer has come, nobody knows better.
+    // The directory waits for the answer, which may list it.
     let id = first.requests[0].id;
     let second = walks.open("t/b/", at(2));
     assert_eq!((second.awaits, second.requests.len()), (Some(id), 0));
     let answer = shown(&["t/a/", "t/b/", "t/b/x/", "t/c/"], at(1));
-    // What was not shown in full is the next, and bounded by what the last has shown.
+    // The next LIST begins at the first directory that was not listed completely.
     let next = walks.arrived(id, answer, 0, at(20));
     assert_eq!(scopes(&next), ["t/ from t/d/"]);
     assert!(walks.take("t/b/", at(2), at(2)).is_some());
@@ -131,7 +131,7 @@ fn large_directories_are_listed_by_themselves_ever_more_at_once() {
     }
 }
 
-/// What was sent less than a second before is used, and no more.
+/// An answer is used if its request was sent less than a second ago.
 #[test]
 fn what_is_too_old_is_not_handed_out() {
     for (age_ms, is_used) in [(0, true), (999, true), (1_000, false), (5_000, false)] {
@@ -154,11 +154,11 @@ fn what_was_seen_since_is_not_taken_back() {
         walks.arrived(id, shown(&["t/b/", "t/c/"], at(1)), 0, at(2));
         walks
     };
-    // The directory itself was listed later.
+    // A program listed the directory itself later.
     let mut walks = begun();
     walks.page_read("t/b/", &page(&["x"], at(3)), at(4));
     assert!(walks.take("t/b/", at(5), at(5)).is_none());
-    // A name of it was looked up later.
+    // A lookup of a name in the directory came later.
     for (name, is_there, asked, is_used) in [
         ("new", true, at(3), false),
         ("new", true, at(0), true),
@@ -177,7 +177,7 @@ fn what_was_seen_since_is_not_taken_back() {
     assert!(walks.take("t/b/", at(10), at(10)).is_none());
 }
 
-/// The directory `t/b/` was listed by itself.
+/// Walks in which the directory `t/b/` was listed by itself.
 fn walks_of_one_directory() -> Walks {
     let mut walks = walks(false, &["a", "b"]);
     walks.open("t/a/", at(1));
@@ -201,7 +201,7 @@ fn what_a_directory_ahead_shows_is_listed_ahead_too() {
     );
 }
 
-/// Programs that only look like walks.
+/// Programs that only seem to walk waste a bounded number of LISTs.
 #[test]
 fn waste_ends() {
     let mut walks = Walks::new(TTL, true);
@@ -225,7 +225,7 @@ fn waste_ends() {
     }
     let renewed = 20 / WALK_CREDIT_PERIOD.as_secs() + 1;
     let most = usize::try_from(WALK_CREDIT / WALK_USES_PER_WASTE).unwrap();
-    // Some may be in flight when the credit ends.
+    // Some LISTs may be in flight when the credit ends.
     let most = most + usize::try_from(renewed).unwrap() + WALK_WINDOW;
     assert!(sent <= most, "{sent} of {most}");
 }

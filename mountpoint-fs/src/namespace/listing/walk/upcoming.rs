@@ -1,7 +1,7 @@
-//! Directories that a listing has shown and that were not opened since, in the order of their
-//! prefixes: the order in which `find`, `ls -R` and `rsync` come to them.
+//! Directories that a listing has shown and that no program has opened since.
 //!
-//! Pure. Bounded by [`WALK_DIRECTORIES_MAX`]: those that come last are forgotten first.
+//! Pure. Sorted by prefix, which is the order in which `find`, `ls -R` and `rsync` open them.
+//! Bounded by [`WALK_DIRECTORIES_MAX`]: the last ones are forgotten first.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::request::{ListedAhead, WalkRequestId};
 use crate::config::limits::WALK_DIRECTORIES_MAX;
 
-/// What is known of a directory.
+/// State of a directory that a walk may open.
 #[derive(Debug)]
 pub(super) enum Upcoming {
-    /// That it is there.
+    /// The directory exists; no request lists it.
     Known,
-    /// It is being listed by itself.
+    /// This request lists the directory by itself.
     Asked(WalkRequestId),
-    /// Its names, by this request.
+    /// The answer of this request lists the directory.
     Ready(WalkRequestId, ListedAhead),
 }
 
@@ -26,18 +26,18 @@ pub(super) enum Upcoming {
 #[derive(Debug, Default)]
 pub(super) struct UpcomingDirectories {
     by_prefix: BTreeMap<Arc<str>, Upcoming>,
-    /// Names in those that are ready.
+    /// Number of names in the answers that are ready.
     names: usize,
     ready: usize,
 }
 
 impl UpcomingDirectories {
-    /// How many are ready.
+    /// Number of directories whose answer is ready.
     pub(super) fn ready(&self) -> usize {
         self.ready
     }
 
-    /// Names in those that are ready.
+    /// Number of names in the answers that are ready.
     pub(super) fn names(&self) -> usize {
         self.names
     }
@@ -46,7 +46,7 @@ impl UpcomingDirectories {
         self.by_prefix.get(prefix)
     }
 
-    /// Says what is known of `prefix` now.
+    /// Sets the state of the directory `prefix`.
     pub(super) fn set(&mut self, prefix: &Arc<str>, upcoming: Upcoming) {
         if let Upcoming::Ready(_, listed) = &upcoming {
             self.names += listed.names();
@@ -56,7 +56,7 @@ impl UpcomingDirectories {
         self.uncount(before.as_ref());
     }
 
-    /// A listing has shown these directories.
+    /// Adds directories that a listing has shown.
     pub(super) fn shown(&mut self, prefixes: impl IntoIterator<Item = Arc<str>>) {
         for prefix in prefixes {
             self.by_prefix.entry(prefix).or_insert(Upcoming::Known);
@@ -67,15 +67,15 @@ impl UpcomingDirectories {
         }
     }
 
-    /// The directory was opened, or is gone.
+    /// Removes a directory that was opened or is gone.
     pub(super) fn remove(&mut self, prefix: &str) -> Option<Upcoming> {
         let removed = self.by_prefix.remove(prefix);
         self.uncount(removed.as_ref());
         removed
     }
 
-    /// Below `root`, those in the order of a walk that has come to `position`: first those behind
-    /// it, then those in front of it, the nearest first.
+    /// Directories below `root` in the order of a walk at `position`: first those behind it, then
+    /// those in front of it, the nearest first.
     pub(super) fn from<'a>(
         &'a self,
         root: &'a str,
@@ -89,8 +89,9 @@ impl UpcomingDirectories {
         behind.chain(before.into_iter().flatten().rev())
     }
 
-    /// A look-up that was asked for at `asked` has found `name` in the directory `prefix`, or has
-    /// not. What says otherwise is not shown.
+    /// Discards the answer about `prefix` if a later lookup of `name` contradicts it.
+    ///
+    /// The lookup was requested at `asked`.
     pub(super) fn looked_up(&mut self, prefix: &str, name: &str, is_there: bool, asked: Duration) {
         let Some((shared, Upcoming::Ready(_, listed))) = self.by_prefix.get_key_value(prefix)
         else {

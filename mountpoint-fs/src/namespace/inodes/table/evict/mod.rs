@@ -1,12 +1,10 @@
-//! Which files the kernel is asked to forget when there are more inodes than the mount wants to
-//! keep.
+//! Chooses the files that the kernel should forget when the mount has too many inodes.
 //!
-//! A round goes over the whole table, [`EVICTION_LOOK`] places at each call, so that the table's
-//! lock is held as long for ten million inodes as for one. Of the files that a call meets and that
-//! nobody uses, those go first whose names are valid for the shortest time: for a walk, those that
-//! it left behind.
+//! A round covers the whole table, [`EVICTION_LOOK`] places in each call, so that the time under
+//! the table's lock does not depend on the number of inodes. Of the idle files of a call, those
+//! with the shortest validity are forgotten first: in a walk, the ones that it has left behind.
 //!
-//! Knows nothing of the kernel but that it forgets by and by. It runs on the thread that tells it.
+//! Knows only that the kernel forgets with some delay. Runs on the thread that notifies the kernel.
 
 use std::sync::Arc;
 
@@ -16,7 +14,7 @@ use crate::namespace::inodes::eviction::{pause, quota};
 use crate::operation::{EvictionBatch, StaleName};
 
 impl InodeTable {
-    /// Some of the files that nobody uses, if there are more than `max` inodes.
+    /// Chooses some idle files if there are more than `max` inodes.
     pub(in crate::namespace) fn eviction_batch(&self, max: usize) -> EvictionBatch {
         let mut table = self.table.lock();
         let len = table.len();
@@ -41,7 +39,7 @@ impl InodeTable {
         }
         let named = idle[..count]
             .iter()
-            // What a detached inode is called may be another's name by now.
+            // The name of a detached inode may belong to another inode now.
             .filter(|inode| table.child(inode.parent, &inode.name) == Some(inode.ino));
         let names: Vec<_> = named
             .map(|inode| StaleName {
@@ -54,7 +52,8 @@ impl InodeTable {
         EvictionBatch { names, pause }
     }
 
-    /// Whether at least [`TRIM_DROPPED_MIN`] inodes were dropped since this was last true.
+    /// Whether at least [`TRIM_DROPPED_MIN`] inodes were dropped since the last call that returned
+    /// `true`.
     pub(in crate::namespace) fn has_dropped_many(&self) -> bool {
         let mut table = self.table.lock();
         let has_dropped_many = table.dropped - table.trimmed >= TRIM_DROPPED_MIN;
@@ -65,10 +64,10 @@ impl InodeTable {
     }
 }
 
-/// Dropped inodes after which the allocator is asked for their memory: about 8 MB.
+/// Dropped inodes before the allocator releases their memory: about 8 MB.
 ///
-/// A walk of 300,000 names took the process from 26 to 96 MiB. When the kernel had forgotten them
-/// it stayed at 96 MiB; with this it is 36 MiB.
+/// A walk of 300,000 names took the process from 26 to 96 MiB. After the kernel had forgotten the
+/// names it stayed at 96 MiB without this, and is at 36 MiB with it.
 const TRIM_DROPPED_MIN: u64 = 32_768;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! What is named when there are too many inodes, how much of the table each call looks at, and when
-//! it is asked again.
+//! Eviction: the files it names, the places each call visits, and the pauses between calls.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +24,7 @@ fn version() -> Version {
     }
 }
 
-/// A name in the root, valid until so many seconds.
+/// Adds a name in the root that is valid for `valid_until` seconds.
 fn admit(table: &InodeTable, name: &str, found: &Found, valid_until: u64) -> InodeNo {
     let observed = Observed {
         asked: Moment::START,
@@ -35,7 +34,7 @@ fn admit(table: &InodeTable, name: &str, found: &Found, valid_until: u64) -> Ino
     table.admit(ROOT, name, found, observed).unwrap().ino
 }
 
-/// A table of files; the number of each is its name and until when it is valid.
+/// A table of `count` files. The number of a file is its name and its validity in seconds.
 fn files(count: u64) -> InodeTable {
     let table = InodeTable::new(String::new());
     for number in 0..count {
@@ -61,8 +60,7 @@ fn memory_is_given_back_once_for_many_inodes_that_were_dropped() {
     assert!(table.has_dropped_many());
 }
 
-/// Asks for what there is too much until that is to be paused. The kernel forgets what it
-/// `forgets`.
+/// Evicts until a pause. The kernel forgets the names for which `forgets` returns `true`.
 fn sweep(
     table: &InodeTable,
     max: usize,
@@ -106,7 +104,7 @@ fn only_files_that_nobody_uses_are_named() {
     admit(&table, "other", &file, 9);
     assert_eq!(sweep(&table, 0, |_| false).0, ["idle", "other"]);
     assert!(sweep(&table, 9, |_| false).0.is_empty());
-    // What was detached and is looked up again is another file.
+    // A detached name that is looked up again is another file.
     admit(&table, "replaced", &file, 0);
     let (names, _) = sweep(&table, 0, |_| true);
     assert_eq!(names, ["idle", "other", "replaced"]);
@@ -120,7 +118,7 @@ fn each_call_looks_at_few_and_all_calls_together_bring_them_down() {
     let (names, pause) = sweep(&table, max, |_| true);
     assert_eq!(table.len(), max - max / 8);
     assert_eq!(names.len() + table.len(), 20_000);
-    // It goes on until they are few, and then begins only when there are too many.
+    // An eviction continues to its target; the next one begins only above the limit.
     assert_eq!(pause, EVICTION_PAUSE_MIN);
     admit(&table, "a", &Found::File(version()), 0);
     assert!(sweep(&table, max, |_| true).0.is_empty());
@@ -145,7 +143,7 @@ fn what_the_kernel_does_not_forget_is_not_named_again_and_again() {
     let table = files(5_000);
     let (names, pause) = sweep(&table, 100, |_| false);
     assert_eq!((names.len(), pause), (5_000, EVICTION_PERIOD));
-    // A second later it may be otherwise.
+    // After the pause the kernel may forget others.
     let (names, pause) = sweep(&table, 100, |name| name.ends_with('7'));
     assert_eq!((names.len(), pause), (5_000, EVICTION_PERIOD));
     let (names, _) = sweep(&table, 100, |_| true);
