@@ -1,10 +1,10 @@
-//! Where the short reads of files went that are closed.
+//! Layouts of recently closed files: the offsets of their short reads.
 //!
-//! Files of one length and one extension are of one kind: what is written by one program, record
-//! for record, has the same layout. Knows neither blocks nor requests; told at the end of an open
-//! file, asked at its first reads.
+//! Files of one length and one extension are of one kind: a program that writes the same records
+//! gives them the same layout. Knows neither blocks nor requests. A layout is stored when a file is
+//! closed and looked up at the first reads of another.
 //!
-//! The lock is held for a look-up among [`LAYOUTS_MAX`]; nothing else is locked while it is. Any
+//! The lock is held for a search among [`LAYOUTS_MAX`]; no other lock is taken under it. Any
 //! thread.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,14 +19,13 @@ use crate::sync::Mutex;
 /// Layouts of the latest files, by kind.
 #[derive(Debug, Default)]
 pub(in crate::read) struct LayoutCache {
-    /// Whether there are any: most mounts never have one.
+    /// Whether there is any layout: most mounts never have one.
     has_any: AtomicBool,
-    /// The latest last.
+    /// The latest is the last.
     latest: Mutex<Vec<(FileKind, KnownLayout)>>,
 }
 
-/// A hash of an extension and a length: two kinds of one hash are taken for one, and what is asked
-/// for may be in vain.
+/// A hash of an extension and a length. If two kinds have the same hash, some prefetch is wasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileKind(u64);
 
@@ -41,7 +40,7 @@ impl FileKind {
 }
 
 impl LayoutCache {
-    /// The layout of the file before of the same kind, if there was one.
+    /// The layout of the previous file of this kind, if there is one.
     pub(in crate::read) fn find(&self, key: &Key, size: u64) -> Option<KnownLayout> {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;
@@ -52,7 +51,7 @@ impl LayoutCache {
         found.map(|(_, before)| before.clone())
     }
 
-    /// A file was read like this.
+    /// Stores the layout of a closed file.
     pub(in crate::read) fn keep(&self, key: &Key, size: u64, read: KnownLayout) {
         let kind = FileKind::of(key, size);
         let mut latest = self.latest.lock();

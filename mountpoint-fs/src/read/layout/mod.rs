@@ -1,8 +1,8 @@
-//! Prefetch by the layout of the file before: files of one kind are read at the same places.
+//! Prefetch by the layout of the previous file: files of one kind are read at the same offsets.
 //!
-//! `LayoutPrefetch` (pure) compares an open file with the one before it and adds to the plan of a
-//! read what that foretells; `LayoutCache` keeps what was learned of closed files, by kind. The
-//! open object asks both.
+//! `LayoutPrefetch` (pure) compares an open file with the previous one and adds predicted ranges to
+//! the plan of a read. `LayoutCache` keeps the layouts of closed files, by kind. The open object
+//! uses both.
 
 mod cache;
 mod prefetch;

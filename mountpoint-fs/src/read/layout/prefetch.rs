@@ -1,15 +1,14 @@
-//! Short reads of a file that go where those of the file before it went.
+//! Prefetch of short reads at the offsets where the previous file was read.
 //!
-//! Pure. Who reads the heads of many files of one layout makes the same jumps in each: to the
-//! places of tables, groups and attributes. No jump says where the next will be, but the file
-//! before does. So the short jumps of an open file are noted, and one that goes where one of the
-//! file before went has the next ones asked for ahead: one, and twice as many with each that comes
-//! true, so that little more is ever wasted than was won; or all at once, from the first read of
-//! the file on, where those of several files before came true. Which file is the one before is for
-//! [`LayoutCache`](super::cache::LayoutCache) to know.
+//! Pure. A program that reads the heads of many files of one layout makes the same jumps in each:
+//! to tables, groups and attributes. A jump does not predict the next one, but the previous file
+//! does. After a jump to an offset of the previous file the next offsets are read ahead: one, then
+//! twice as many after each further match, so that waste hardly exceeds gain. After matches in
+//! several files, all are read ahead from the first read on.
+//! [`LayoutCache`](super::cache::LayoutCache) chooses the previous file.
 //!
-//! Invariant: at most [`LAYOUT_AHEAD_MAX`] ranges, of [`LAYOUT_AHEAD_BYTES_MAX`] bytes together,
-//! are asked for and not read.
+//! Invariant: at most [`LAYOUT_AHEAD_MAX`] ranges, of at most [`LAYOUT_AHEAD_BYTES_MAX`] bytes in
+//! total, are requested and not read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,23 +19,23 @@ use crate::config::limits::{
 use crate::read::plan::{Access, AccessKind, BlockMap, Bounds, Planner, ReadPlan};
 use crate::store_distance::StoreDistance;
 
-/// The short jumps that were made in one file, in their order.
+/// The short jumps in one file, in order.
 pub(in crate::read) type Layout = Vec<Range<u64>>;
 
-/// What is known of the files before.
+/// The layout of the previous file, and the confidence in it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::read) struct KnownLayout {
     pub(in crate::read) layout: Arc<Layout>,
     pub(in crate::read) confidence: Confidence,
 }
 
-/// Whether files of one kind go where the one before went: up by one with each that does, down by
-/// two with each that does not.
+/// Whether files of one kind are read like the previous one. Rises by one with each file that is,
+/// and falls by two with each that is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::read) struct Confidence(i8);
 
 impl Confidence {
-    /// So many ranges were asked for ahead, and so many of them were read.
+    /// The confidence after a file in which `read` of `asked` prefetched ranges were read.
     fn after(self, asked: usize, read: usize) -> Self {
         if asked == 0 {
             self
@@ -47,28 +46,28 @@ impl Confidence {
         }
     }
 
-    /// Whether all may be asked for at once.
+    /// Whether the whole layout may be prefetched at once.
     fn is_sure(self) -> bool {
         self.0 >= CONFIDENCE_SURE
     }
 
-    /// Jumps in a row that must go where one of the file before went.
+    /// Matching jumps in a row before any prefetch.
     fn steps_min(self) -> usize {
         if self.0 < 0 { STEPS_DOUBTED } else { 1 }
     }
 }
 
-/// What an open file has of this: nothing, until there is something to note or to follow.
+/// State of an open file; `None` until there is a jump to record or a layout to follow.
 #[derive(Debug, Default)]
 pub(in crate::read) struct LayoutPrefetch(Option<Box<LayoutFollower>>);
 
 impl LayoutPrefetch {
-    /// Compares the reads with the layout of the file before, from the first read on.
+    /// Compares the file's reads with the previous file's layout, from the first read on.
     pub(in crate::read) fn expect(&mut self, known: KnownLayout) {
         self.0 = Some(Box::new(LayoutFollower::new(known)));
     }
 
-    /// Adds to the plan of a read what the layout of the file before foretells.
+    /// Adds the ranges to a read's plan that the previous file's layout predicts.
     pub(in crate::read) fn extend<T>(
         &mut self,
         plan: &mut ReadPlan,
@@ -85,8 +84,8 @@ impl LayoutPrefetch {
         }
     }
 
-    /// What to ask for because the file before was read there, most urgent first: nothing of a file
-    /// that is fetched whole, nor where the store is near.
+    /// Ranges to prefetch, most urgent first. None for a file that is fetched whole, or if the
+    /// store is local.
     fn propose(
         &mut self,
         plan: &ReadPlan,
@@ -113,13 +112,14 @@ impl LayoutPrefetch {
         asked
     }
 
-    /// A read; `missed` if some of its bytes were not asked for. Returns what to ask for because
-    /// the file before was read there, most urgent first.
+    /// Shows a read; `missed` if some of its bytes were not requested yet. Returns the ranges to
+    /// prefetch, most urgent first.
     fn read(&mut self, kind: AccessKind, range: &Range<u64>, missed: bool) -> Vec<Range<u64>> {
         let is_jump = kind == AccessKind::Jump || (kind == AccessKind::First && range.start > 0);
         let is_short = range.end - range.start < LAYOUT_READ_MAX;
         let foretold = self.0.as_mut().is_some_and(|follower| follower.pass(range));
-        // What a stream had asked for takes no GET of its own, and needs none the next time.
+        // A read within a stream's read-ahead needs no GET of its own, and so no prefetch the next
+        // time.
         if is_jump && is_short && (missed || foretold) {
             let follower = self.0.get_or_insert_default();
             follower.jump(range, foretold)
@@ -128,50 +128,49 @@ impl LayoutPrefetch {
         }
     }
 
-    /// Ranges that were asked for ahead are not held any more, or could not be had.
+    /// Stops the prefetch: memory was short, or the blocks were dropped.
     pub(in crate::read) fn stop(&mut self) {
         if let Some(follower) = &mut self.0 {
             follower.stop();
         }
     }
 
-    /// What was asked for ahead and not read.
+    /// Ranges that were prefetched and not read yet.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let follower = self.0.iter();
         follower.flat_map(|follower| follower.ahead.iter().cloned())
     }
 
-    /// Whether anything is asked for ahead.
+    /// Whether ranges are prefetched.
     fn has_ahead(&self) -> bool {
         let follower = self.0.as_ref();
         follower.is_some_and(|follower| !follower.ahead.is_empty())
     }
 
-    /// The file is closed. What the next one of its kind is to know, if there is something.
+    /// Ends with the file. Returns the layout for the next file of its kind, if there is one.
     pub(in crate::read) fn finish(&mut self) -> Option<KnownLayout> {
         self.0.take()?.finish()
     }
 }
 
-/// The jumps of one open file, beside those of the file before.
+/// The jumps of one open file, compared with those of the previous file.
 #[derive(Debug, Default)]
 struct LayoutFollower {
     before: KnownLayout,
-    /// Place in the layout before that the next jump is expected at.
+    /// Index of the next expected jump in the previous layout.
     next: usize,
-    /// Jumps in a row that were expected.
+    /// Number of matching jumps in a row.
     steps: usize,
-    /// How many are to be asked for beyond `next`.
+    /// Number of jumps to prefetch from `next` on.
     depth: usize,
-    /// Place in the layout before up to which all was asked for.
+    /// Index in the previous layout up to which all jumps were prefetched.
     asked_until: usize,
-    /// Asked for and not read, in order.
+    /// Ranges that were prefetched and not read yet, in order.
     ahead: Vec<Range<u64>>,
     asked: usize,
     read: usize,
     noted: Layout,
-    /// More jumps than are noted, or one that was not expected: what is noted says more than what
-    /// was before.
+    /// Whether a jump did not match: the new layout then replaces the previous one.
     is_other: bool,
 }
 
@@ -183,7 +182,7 @@ impl LayoutFollower {
         }
     }
 
-    /// The first read of the file. Returns what to ask for ahead at once.
+    /// Shows the beginning of the file. Returns the ranges to prefetch at once.
     fn begin(&mut self) -> Vec<Range<u64>> {
         if !self.before.confidence.is_sure() {
             return Vec::new();
@@ -192,8 +191,8 @@ impl LayoutFollower {
         self.ask()
     }
 
-    /// A short jump; `foretold` if some of its bytes were asked for ahead. Returns what to ask for
-    /// ahead, most urgent first.
+    /// Shows a short jump; `foretold` if some of its bytes were prefetched. Returns the ranges to
+    /// prefetch, most urgent first.
     fn jump(&mut self, range: &Range<u64>, foretold: bool) -> Vec<Range<u64>> {
         self.note(range);
         let from = self.next.saturating_sub(BACK_MAX);
@@ -220,7 +219,7 @@ impl LayoutFollower {
         self.ask()
     }
 
-    /// A read of whatever kind. Whether some of its bytes were asked for ahead.
+    /// Shows any read. Returns whether some of its bytes were prefetched.
     fn pass(&mut self, range: &Range<u64>) -> bool {
         let count = self.ahead.len();
         self.ahead
@@ -260,15 +259,15 @@ impl LayoutFollower {
         asked
     }
 
-    /// What was asked for ahead is not held any more, or could not be had.
+    /// Stops the prefetch: memory was short, or the blocks were dropped.
     fn stop(&mut self) {
         self.asked -= self.ahead.len();
         self.ahead = Vec::new();
         self.depth = 0;
     }
 
-    /// What the next file of its kind is to know. A file that was read less far than the one before
-    /// says nothing new, and one that was read at too many places for a layout says nothing at all.
+    /// Returns the layout for the next file of its kind. A file with fewer jumps than the previous
+    /// one keeps the previous layout, and so does one with too many jumps for a layout.
     fn finish(self) -> Option<KnownLayout> {
         let confidence = self.before.confidence.after(self.asked, self.read);
         let is_layout = (LAYOUT_READS_MIN..LAYOUT_READS_MAX).contains(&self.noted.len());
@@ -282,8 +281,7 @@ impl LayoutFollower {
     }
 }
 
-/// Whether the network brings many short ranges at once in about the time of one, as far as is
-/// known.
+/// Whether many short ranges at once take hardly longer than one, as far as is known.
 fn is_quick(access: &Access, bounds: &Bounds<'_>) -> bool {
     let first_byte = bounds.min_latencies.first_byte(access.now);
     let whole = bounds.min_latencies.of(LAYOUT_AHEAD_BYTES_MAX, access.now);
@@ -299,24 +297,23 @@ fn bytes(ranges: &[Range<u64>]) -> u64 {
 /// Fewer jumps are no layout.
 const LAYOUT_READS_MIN: usize = 2;
 
-/// Places of the layout before, behind the one that is expected and before it, at which a jump is
-/// no surprise: a reader leaves some out, and the kernel changes their order.
+/// Jumps behind and in front of the expected one that also match: a reader skips some, and the
+/// kernel reorders them.
 const BACK_MAX: usize = 4;
 const FORTH_MAX: usize = 8;
 
-/// Files of one kind that must have gone where the one before went for the next one to be asked for
-/// at once.
+/// Matching files in a row before the whole layout is prefetched at once.
 const CONFIDENCE_SURE: i8 = 2;
 const CONFIDENCE_MAX: i8 = 3;
 
-/// Jumps in a row that must be expected where files of this kind went elsewhere before.
+/// Matching jumps in a row that are needed after files that did not match.
 const STEPS_DOUBTED: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Places in KiB, of 4 KiB each.
+    /// Ranges of 4 KiB each, by their offset in KiB.
     fn layout(places: &[u64]) -> Layout {
         places.iter().map(|place| at(*place)).collect()
     }
@@ -325,7 +322,8 @@ mod tests {
         place << 10..(place + 4) << 10
     }
 
-    /// Reads a file like one of layout `before`; what each jump asks for, as places.
+    /// Reads a file after one with the layout `before`. Returns the prefetch after each jump, as
+    /// offsets.
     fn read(before: &KnownLayout, jumps: &[u64]) -> (Vec<Vec<u64>>, Option<KnownLayout>) {
         let mut follower = LayoutFollower::new(before.clone());
         let places = |asked: Vec<Range<u64>>| asked.iter().map(|range| range.start >> 10).collect();

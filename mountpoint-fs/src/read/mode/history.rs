@@ -1,30 +1,30 @@
-//! How files were read, and how programs read.
+//! Records of how files were read and how programs read.
 //!
-//! Bounded: the files and programs that were seen last. A forgotten one costs a worse choice only.
+//! Bounded: the most recent files and programs. A forgotten record only leads to a worse choice.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::policy::ReadSize;
 
-/// Names a version of a file: a hash of key and ETag.
+/// Identifies a version of a file: a hash of key and ETag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId(pub(super) u64);
 
-/// Names a program: a hash of the path of its executable file.
+/// Identifies a program: a hash of the path of its executable file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProgramId(pub(super) u64);
 
-/// How one file was read and opened.
+/// Record of one file's reads and opens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FilePast {
     pub(super) read_size: Option<ReadSize>,
     pub(super) opens: u32,
-    /// Bytes that the mount had read when the file was last read.
+    /// Bytes that the mount had read when the file was closed last.
     pub(super) read_at: Option<u64>,
 }
 
-/// The entries that were touched last, by name.
+/// A map of the most recently touched entries.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     entries: HashMap<K, (u64, V)>,
@@ -45,7 +45,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         self.entries.get(&key).map(|(_, value)| value)
     }
 
-    /// The entry of `key`, which is made if there is none. Entries touched longest ago give way.
+    /// The entry of `key`, created if missing. The entries that were touched longest ago give way.
     pub(super) fn touch(&mut self, key: K) -> &mut V {
         if self.entries.len() >= self.max && !self.entries.contains_key(&key) {
             self.forget_oldest();
@@ -56,7 +56,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         &mut entry.1
     }
 
-    /// Forgets the older half, so that the search is paid for by as many additions.
+    /// Forgets the older half, so that the cost of the search is shared by as many additions.
     fn forget_oldest(&mut self) {
         let mut ages: Vec<u64> = self.entries.values().map(|(age, _)| *age).collect();
         let middle = ages.len() / 2;

@@ -1,11 +1,10 @@
-//! Whether replies to reads of a file go through the kernel's page cache or straight to the
-//! application.
+//! Choice of how reads are answered: through the kernel's page cache or directly.
 //!
-//! Chosen once per open, when the kernel must be told. [`ReadModes`] remembers for the mount how
-//! files were read and how programs read; [`choose`](policy::choose) is the rule; [`ReadWatch`]
+//! Made once for each open, when the kernel must be told. [`ReadModes`] remembers how the mount's
+//! files were read and how programs read. [`choose`](policy::choose) is the rule; [`ReadWatch`]
 //! observes the reads of one open.
 //!
-//! Knows no bytes and no requests. Any thread; the one lock is held for a look-up.
+//! Knows neither bytes nor requests. Any thread; the only lock is held for a lookup.
 
 mod history;
 mod modes;

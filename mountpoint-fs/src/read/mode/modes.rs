@@ -1,4 +1,4 @@
-//! What a mount remembers of how files were read, and the choice at each open.
+//! A mount's record of reads, and the choice at each open.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use crate::config::limits::{
 use crate::operation::OpenOptions;
 use crate::sync::Mutex;
 
-/// Chooses between the page cache and direct replies, and learns from the reads that follow.
+/// Chooses between the page cache and direct replies, and learns from the reads.
 #[derive(Debug)]
 pub struct ReadModes {
     mode: ReadMode,
@@ -49,7 +49,7 @@ impl Rereads {
         self.again += u32::from(is_reread);
     }
 
-    /// Whether so many were read again that files which were never read will be read again, too.
+    /// Whether so many files are read again that new files probably will be, too.
     fn are_many(&self) -> bool {
         self.again >= REREADS_MIN && self.again * REREADS_SHARE >= self.opens
     }
@@ -69,8 +69,8 @@ impl ReadModes {
         }
     }
 
-    /// Whether an open is to be answered with direct replies, and a watch of its reads where they
-    /// decide how the next open is answered. `consumed` is what the mount has read so far.
+    /// Chooses whether an open has direct replies. Returns a watch of its reads if they matter for
+    /// later choices. `consumed` counts the bytes that the mount has read so far.
     pub fn open(
         &self,
         version: (&str, &str),
@@ -92,13 +92,13 @@ impl ReadModes {
         (is_direct, Some(watch))
     }
 
-    /// Whether an open is to be answered with direct replies, if the kernel may read a local file
-    /// instead of asking for the bytes. Such an open shows nothing of its program's reads.
+    /// Chooses whether an open has direct replies if the kernel could read a local file instead.
+    /// Its reads are not watched, because the kernel then sends none.
     pub fn open_local(&self) -> bool {
         self.mode == ReadMode::Direct
     }
 
-    /// The end of an open that `watch` looked at.
+    /// Records the end of an open that `watch` observed.
     pub fn close(&self, watch: &ReadWatch, consumed: u64) {
         let mut past = self.past.lock();
         let file = past.files.touch(watch.file);
@@ -106,13 +106,13 @@ impl ReadModes {
         file.read_at = Some(consumed);
     }
 
-    /// The kernel's read-ahead has been set to so many bytes.
+    /// Sets the kernel's read-ahead, in bytes.
     pub fn set_readahead(&self, bytes: u32) {
         self.readahead.store(bytes, Ordering::Relaxed);
     }
 
-    /// Learns from a read of a watched open how large the reads of its file and program are.
-    /// `fills_cache` tells that the read fills pages, and is not the application's own.
+    /// Learns the size of a file's and a program's reads from a read of a watched open.
+    /// `fills_cache` tells that the kernel reads for its page cache, not the application itself.
     pub fn observe(&self, watch: &ReadWatch, offset: u64, size: u32, fills_cache: bool) {
         let readahead = self.readahead.load(Ordering::Relaxed);
         if let Some(seen) = watch.observe(offset, size, fills_cache, readahead) {
@@ -122,7 +122,7 @@ impl ReadModes {
         }
     }
 
-    /// What is known of a file, which is counted as open from now on.
+    /// Records of a file and its program. Counts the file as open from now on.
     fn open_known(&self, file: FileId, program: ProgramId, consumed: u64) -> Known {
         let mut past = self.past.lock();
         let since = |then: Option<u64>| then.map(|then| consumed.saturating_sub(then));
@@ -150,13 +150,13 @@ fn file_id(version: (&str, &str)) -> FileId {
     FileId(hasher.finish())
 }
 
-/// Opens among which files that are read again are counted; older ones count half.
+/// Opens among which reads of known files are counted; older ones count half.
 const OPENS_COUNTED: u32 = 64;
 
-/// Least number of files read again that says anything.
+/// Files read again that are needed for a conclusion.
 const REREADS_MIN: u32 = 4;
 
-/// Least share of files read again: one in so many opens.
+/// Opens for each file read again, at most, that make many.
 const REREADS_SHARE: u32 = 4;
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
     const KIB: u32 = 1 << 10;
 
-    /// Opens of files of 1 GiB by this program, on a mount whose page cache may take 16 GiB.
+    /// Opens files of 1 GiB on a mount with a page cache of up to 16 GiB.
     struct Mount(ReadModes);
 
     impl Mount {
@@ -185,7 +185,7 @@ mod tests {
             (is_direct, watch.unwrap())
         }
 
-        /// Opens, reads once and closes. Returns whether replies were direct.
+        /// Opens a file, reads from it and closes it. Returns whether replies were direct.
         fn read(&self, key: &str, size: u32, consumed: u64) -> bool {
             let (is_direct, watch) = self.open(key, consumed);
             for read in 0..20_u32 {

@@ -1,48 +1,48 @@
 //! The rule that chooses between the page cache and direct replies.
 //!
-//! Measured on two cores (doc/BENCHMARKING.md): direct replies cost a third less CPU than replies
-//! through the page cache when an application reads 256 KiB or more at once, as much at 64 to 128
-//! KiB, and several times as much below 32 KiB, since each call is then a round trip. And what
-//! bypasses the page cache is fetched again when it is read again. So direct replies are for large
-//! files that cannot stay in memory anyway, read by programs that have shown that they read in
-//! large pieces. Unknown files and programs are cached.
+//! Measured on two cores (doc/BENCHMARKING.md): direct replies cost a third less CPU time than the
+//! page cache if an application reads 256 KiB or more at once, the same at 64 to 128 KiB, and
+//! several times as much below 32 KiB, because each call is then a round trip. And bytes that
+//! bypass the page cache are fetched again for each read. So direct replies are for large files
+//! that cannot stay in memory anyway, read by programs that have read in large pieces. Unknown
+//! files and programs use the page cache.
 
 use crate::config::ReadMode;
 use crate::config::limits::{DIRECT_FILE_MIN, DIRECT_MEMORY_SHARE};
 
-/// The size of an application's reads.
+/// Size of an application's reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadSize {
-    /// So large that a round trip for each is no matter.
+    /// Large enough that a round trip for each read does not matter.
     Large,
     /// So small that the page cache is faster.
     Small,
-    /// The file was mapped: its bytes are in the page cache in any case.
+    /// The file was mapped, so that its bytes are in the page cache anyway.
     Mapped,
 }
 
-/// What is known of a file that is opened.
+/// Records of a file that is being opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    /// How this file was read the last time.
+    /// Size of the reads of this file, at the last open.
     pub(super) file: Option<ReadSize>,
-    /// How the program that opens it read the last large file.
+    /// Size of the opening program's reads of its last large file.
     pub(super) program: Option<ReadSize>,
-    /// Opens of this file that have not ended.
+    /// Number of current opens of this file.
     pub(super) opens: u32,
-    /// Bytes that the mount has read since this file was last read.
+    /// Bytes that the mount has read since the last read of this file.
     pub(super) since_read: Option<u64>,
-    /// Many large files are read again while the page cache could still hold them.
+    /// Whether many large files are read again while the page cache could still hold them.
     pub(super) rereads: bool,
-    /// Bytes that the mount has read in all.
+    /// Bytes that the mount has read in total.
     pub(super) consumed: u64,
-    /// Memory that the page cache may come to take, in bytes.
+    /// Memory that the page cache may take, in bytes.
     pub(super) memory: u64,
 }
 
-/// Whether replies are to bypass the page cache.
+/// Whether replies bypass the page cache.
 ///
-/// `known` is asked only for files where it matters.
+/// `known` is called only if the records matter.
 pub(super) fn choose(
     mode: ReadMode,
     is_asked_for: bool,
@@ -70,8 +70,7 @@ fn is_direct_better(size: u64, known: &Known) -> bool {
     reads_large && (is_too_large || known.consumed >= known.memory)
 }
 
-/// Whether a file that was read `since` bytes of reads ago is one that the page cache could still
-/// hold.
+/// Whether the page cache could still hold a file, after the mount has read `since` further bytes.
 pub(super) fn is_reread(since: Option<u64>, memory: u64) -> bool {
     since.is_some_and(|bytes| bytes < memory / 2)
 }

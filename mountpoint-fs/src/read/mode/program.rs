@@ -1,13 +1,12 @@
-//! Which program a process runs.
+//! Identification of the program that a process runs.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::history::ProgramId;
 
-/// The program that a thread or process runs. Programs that cannot be told apart count as one:
-/// those in other name spaces of processes, as where a pod mounts for others, and those of other
-/// users.
+/// The program of a thread or process. Programs that are not visible count as one: those of other
+/// users, and those in other PID namespaces (a pod that mounts for others).
 pub(super) fn program_of(process: u32) -> ProgramId {
     let path = match process {
         0 => None,

@@ -1,6 +1,6 @@
-//! How large the reads of one open are: the first few of them show it.
+//! Size of the reads of one open, learned from the first few of them.
 //!
-//! Decides nothing and owns no lock. Any thread.
+//! Makes no choice and owns no lock. Any thread.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,9 +14,9 @@ pub struct ReadWatch {
     pub(super) file: FileId,
     pub(super) program: ProgramId,
     pub(super) is_direct: bool,
-    /// Reads seen so far.
+    /// Number of reads so far.
     reads: AtomicU32,
-    /// Small ones of them.
+    /// Number of small reads among them.
     small: AtomicU32,
 }
 
@@ -31,9 +31,10 @@ impl ReadWatch {
         }
     }
 
-    /// Looks at a read of the file. Returns how large its program's reads are, once that is known.
-    /// `fills_cache` tells that the read fills pages, and is not the application's own; `readahead`
-    /// is the kernel's, in bytes.
+    /// Observes a read of the file. Returns the size of its program's reads, once that is known.
+    ///
+    /// `fills_cache` tells that the kernel reads for its page cache, not the application itself;
+    /// `readahead` is the kernel's, in bytes.
     pub(super) fn observe(
         &self,
         offset: u64,
@@ -41,7 +42,7 @@ impl ReadWatch {
         fills_cache: bool,
         readahead: u32,
     ) -> Option<ReadSize> {
-        // The common case, after the first few: one load.
+        // After the first few reads only this load remains.
         if self.reads.load(Ordering::Relaxed) >= READS_WATCHED {
             return None;
         }
@@ -56,7 +57,7 @@ impl ReadWatch {
                 self.reads.store(READS_WATCHED, Ordering::Relaxed);
                 size_of_reader(offset, size, readahead)
             }
-            // O_DIRECT, set after the open.
+            // The application has set O_DIRECT after the open.
             (false, _) => None,
         }
     }
@@ -74,11 +75,11 @@ impl ReadWatch {
     }
 }
 
-/// The size of the application's reads, by the first READ through the page cache.
+/// The size of the application's reads, derived from the first READ for the page cache.
 ///
-/// At the beginning of a file Linux asks for two to four times what the application wants, or for
-/// all of its read-ahead if that wants more than a quarter of it (`get_init_ra_size` in
-/// mm/readahead.c). Anywhere else it asks for what the application wants.
+/// At the beginning of a file Linux reads two to four times the application's size, or its whole
+/// read-ahead if the application reads more than a quarter of that (`get_init_ra_size` in
+/// mm/readahead.c). Anywhere else it reads the application's size.
 fn size_of_reader(offset: u64, size: u32, readahead: u32) -> Option<ReadSize> {
     if offset == 0 {
         return Some(if size >= readahead {
@@ -94,7 +95,7 @@ fn size_of_reader(offset: u64, size: u32, readahead: u32) -> Option<ReadSize> {
     }
 }
 
-/// Reads of a direct open that are looked at.
+/// Number of reads to observe in a direct open.
 const READS_WATCHED: u32 = 16;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! The blocks one reader holds, by their place in the object.
+//! Blocks that one reader holds, by their range in the object.
 //!
-//! A sorted list of ranges that never overlap, each with its block; knows neither bytes nor
-//! requests. An open file holds a window's worth of parts, some dozens, so a list beats a tree.
+//! A sorted list of disjoint ranges with their blocks. Knows neither bytes nor requests. An open
+//! file holds the parts of its windows, some dozens, so a list is faster than a tree.
 //!
 //! Invariant: ranges are sorted, not empty and disjoint.
 
 use std::ops::Range;
 
-/// Blocks by range. `T` is what stands for a block.
+/// Blocks by range. `T` represents a block.
 #[derive(Debug)]
 pub(in crate::read) struct BlockMap<T> {
     blocks: Vec<(Range<u64>, T)>,
@@ -20,12 +20,12 @@ impl<T> Default for BlockMap<T> {
 }
 
 impl<T> BlockMap<T> {
-    /// Whether there are none.
+    /// Whether the map has no block.
     pub(in crate::read) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Adds a block. Panics if one overlaps it.
+    /// Adds a block. Panics if it overlaps another.
     pub(in crate::read) fn insert(&mut self, range: Range<u64>, block: T) {
         assert!(range.start < range.end);
         let place = self.first_behind(range.start);
@@ -37,7 +37,7 @@ impl<T> BlockMap<T> {
         self.blocks.insert(place, (range, block));
     }
 
-    /// The blocks that share bytes with `range`, in order.
+    /// The blocks that overlap `range`, in order.
     pub(in crate::read) fn overlapping(
         &self,
         range: Range<u64>,
@@ -49,7 +49,7 @@ impl<T> BlockMap<T> {
             .map(|(held, block)| (held, block))
     }
 
-    /// Whether blocks hold all of `range`.
+    /// Whether blocks cover all of `range`.
     pub(in crate::read) fn holds(&self, range: Range<u64>) -> bool {
         let mut end = range.start;
         for (held, _) in self.overlapping(range.clone()) {
@@ -61,7 +61,7 @@ impl<T> BlockMap<T> {
         end >= range.end
     }
 
-    /// What of `range` no block holds, in order.
+    /// The parts of `range` that no block covers, in order.
     pub(in crate::read) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         without(
             range.clone(),
@@ -82,7 +82,7 @@ impl<T> BlockMap<T> {
         );
     }
 
-    /// Moves the blocks that lie wholly inside `range` and for which `is_unwanted` to `removed`.
+    /// Moves the blocks inside `range` for which `is_unwanted` returns `true` to `removed`.
     pub(in crate::read) fn remove_inside_if(
         &mut self,
         range: &Range<u64>,
@@ -99,7 +99,7 @@ impl<T> BlockMap<T> {
         removed.extend(unwanted.map(|(_, block)| block));
     }
 
-    /// Moves the blocks for which `is_unwanted` to `removed`.
+    /// Moves the blocks for which `is_unwanted` returns `true` to `removed`.
     pub(in crate::read) fn remove_if(
         &mut self,
         mut is_unwanted: impl FnMut(&Range<u64>, &T) -> bool,
@@ -117,7 +117,7 @@ impl<T> BlockMap<T> {
     }
 }
 
-/// `range` without `holes`, which are sorted by their start.
+/// The parts of `range` outside `holes`, which are sorted by their start.
 pub(in crate::read) fn without(
     range: Range<u64>,
     holes: impl Iterator<Item = Range<u64>>,

@@ -1,11 +1,11 @@
-//! Where reads of one open file have been.
+//! Where one open file was read.
 //!
-//! Pure. An *extent* is bytes that were read without a gap; a read that begins where one ends
-//! continues it. Reads that arrive out of order make extents of their own, which merge as soon as
-//! they touch, so the kernel's reordering needs no special case. An extent that is continued
-//! becomes a stream when the planner gives it a window.
+//! Pure. An *extent* is a range that was read without a gap; a read that begins at its end
+//! continues it. Reads out of order make extents of their own, which merge as soon as they touch,
+//! so the kernel's reordering needs no special case. An extent becomes a stream when the planner
+//! gives it a window.
 //!
-//! Invariant: at most `EXTENTS_MAX` extents; a read belongs to exactly one.
+//! Invariant: at most `EXTENTS_MAX` extents; each read belongs to exactly one.
 
 use std::ops::Range;
 
@@ -17,72 +17,72 @@ use crate::config::limits::{EXTENTS_MAX, READ_RANGE_MIN, STREAMS_MAX};
 #[derive(Debug, Default)]
 pub(in crate::read) struct AccessHistory {
     extents: Vec<Extent>,
-    /// Reads so far: the time of extents.
+    /// Number of reads so far: the clock of extents.
     reads: u64,
-    /// A read that looked as if the kernel had cut it was whole.
+    /// Whether a read that seemed cut by the kernel was whole.
     has_no_rests: bool,
 }
 
-/// Bytes that were read without a gap.
+/// A range that was read without a gap.
 #[derive(Debug)]
 pub(in crate::read) struct Extent {
     pub(in crate::read) range: Range<u64>,
-    /// Number of its first read, or of the one that came to it after a long while.
+    /// Number of its first read, or of the first one after a long pause.
     began: u64,
     /// Number of its latest read.
     pub(in crate::read) used: u64,
-    /// A read continued it soon after the one before.
+    /// Whether a read continued it soon after the one before.
     is_sequential: bool,
-    /// Some of its bytes were read again: having been read says no longer that they will not be.
+    /// Whether some of its bytes were read again, so that further reads of them are likely.
     is_reread: bool,
-    /// Everything before it was asked for.
+    /// End of the range that was requested, read-ahead included.
     pub(in crate::read) ahead_end: u64,
-    /// Its reader has moved on, and left out what is until `ahead_end`.
+    /// Whether its reader has skipped the bytes up to `ahead_end`.
     is_left: bool,
-    /// Where the rest of its latest read ends, if the kernel has cut that in two.
+    /// Expected end of the latest read, if the kernel has cut that in two.
     rest_end: Option<u64>,
-    /// How far to ask ahead, if it is a stream. Boxed, because most extents of a random reader
-    /// never are.
+    /// Read-ahead window of a stream. Boxed, because most extents of a random reader never have
+    /// one.
     pub(in crate::read) window: Option<Box<Window>>,
 }
 
-/// How well a read fits to what a planner has seen.
+/// Relation of a read to the streams of a planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::read) enum StreamFit {
-    /// It begins where a stream is.
+    /// The read begins at a stream's position.
     Continues,
-    /// It begins where a stream will come to, and has asked for the bytes.
+    /// The read begins within a stream's read-ahead.
     IsAhead,
 }
 
 impl AccessHistory {
-    /// Whether there was a read.
+    /// Whether the file was read.
     pub(in crate::read) fn has_begun(&self) -> bool {
         self.reads > 0
     }
 
-    /// Whether this is the first read of all.
+    /// Whether the latest read is the first of all.
     pub(in crate::read) fn is_first_read(&self) -> bool {
         self.reads == 1
     }
 
-    /// All of them.
+    /// All extents.
     pub(in crate::read) fn iter(&self) -> impl Iterator<Item = &Extent> {
         self.extents.iter()
     }
 
-    /// The extent at an index that [`AccessHistory::place`] returned last.
+    /// The extent at `index`, as [`AccessHistory::place`] has just returned it.
     pub(in crate::read) fn at(&self, index: usize) -> &Extent {
         &self.extents[index]
     }
 
-    /// The same, to be changed.
+    /// The extent at `index`, mutable.
     pub(in crate::read) fn at_mut(&mut self, index: usize) -> &mut Extent {
         &mut self.extents[index]
     }
 
-    /// What was asked for ahead of each extent and not read yet, but for those that their reader
-    /// has left long ago.
+    /// Ranges that were requested ahead of each extent and not read yet. Omits extents that their
+    /// reader has left long ago.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let is_given_up =
             |extent: &Extent| extent.is_left && self.reads - extent.used > READ_RANGE_AGE_MAX;
@@ -102,7 +102,7 @@ impl AccessHistory {
         extents.map(|extent| extent.range.end).chain(begins)
     }
 
-    /// How well a read that begins at `start` fits to a stream.
+    /// Relation of a read at `start` to the streams.
     pub(in crate::read) fn fit(&self, start: u64) -> Option<StreamFit> {
         let streams = self.extents.iter().filter(|extent| extent.window.is_some());
         let fits = streams.filter_map(|extent| {
@@ -118,8 +118,7 @@ impl AccessHistory {
         fits.min()
     }
 
-    /// The stream that the read before this one belonged to, unless this one is within what that
-    /// has asked for.
+    /// The stream of the previous read, unless `range` begins within its read-ahead.
     pub(in crate::read) fn stream_left_for(&self, range: &Range<u64>) -> Option<&Extent> {
         let mut streams = self.extents.iter().filter(|extent| extent.window.is_some());
         let before = streams.find(|extent| extent.used + 1 == self.reads)?;
@@ -127,7 +126,7 @@ impl AccessHistory {
         (!is_ahead).then_some(before)
     }
 
-    /// Extents that are read ahead.
+    /// Number of streams.
     pub(in crate::read) fn stream_count(&self) -> usize {
         self.extents
             .iter()
@@ -135,13 +134,12 @@ impl AccessHistory {
             .count()
     }
 
-    /// Forgets everything but that there were reads.
+    /// Forgets all extents, but not that the file was read.
     pub(in crate::read) fn forget(&mut self) {
         self.extents = Vec::new();
     }
 
-    /// The stream that the read before the latest belonged to, if it did, goes on with the extent
-    /// at `index`.
+    /// Moves the previous read's window, if it belonged to a stream, to the extent at `index`.
     pub(in crate::read) fn carry(&mut self, index: usize) {
         let reads = self.reads;
         let is_before = |extent: &&mut Extent| extent.window.is_some() && extent.used + 1 == reads;
@@ -154,9 +152,12 @@ impl AccessHistory {
         }
     }
 
-    /// The stream whose reader goes on with the extent at `index`, if it has left out some of what
-    /// that stream had asked for and has not read there since: the kernel asks for nothing that it
-    /// has. What was left out may still come, as long as reads may come out of order.
+    /// Moves a stream's window to the extent at `index`. Its reader must have skipped there within
+    /// its read-ahead.
+    ///
+    /// The kernel does not request pages that it has, so the stream's reader may not have read the
+    /// bytes between. They may still be read, as long as reads may arrive out of order. Returns
+    /// whether a window was moved.
     pub(in crate::read) fn move_on(&mut self, index: usize) -> bool {
         let Extent { range, began, .. } = &self.extents[index];
         let (start, began) = (range.start, *began);
@@ -179,7 +180,7 @@ impl AccessHistory {
         true
     }
 
-    /// Makes the extent a stream; if there are too many, the one that rested longest ends.
+    /// Gives the extent a window. Too many streams end the one that was idle for longest.
     pub(in crate::read) fn open(&mut self, index: usize, window: Window) {
         if self.stream_count() >= STREAMS_MAX {
             let streams = self
@@ -194,7 +195,7 @@ impl AccessHistory {
         self.extents[index].window = Some(Box::new(window));
     }
 
-    /// Where the territory of the next stream behind this one begins: what it has read already.
+    /// Start of the next stream behind this one, whose bytes have been read already.
     pub(in crate::read) fn next_stream_start(&self, index: usize) -> u64 {
         let end = self.extents[index].range.end;
         let others = self
@@ -208,7 +209,8 @@ impl AccessHistory {
             .unwrap_or(u64::MAX)
     }
 
-    /// The byte at `offset` is read again: what was read together with it is likely to be, too.
+    /// Marks the extents at `offset` as read again: their other bytes will probably be read again,
+    /// too.
     pub(in crate::read) fn is_reread(&mut self, offset: u64) {
         let extents = self.extents.iter_mut();
         for extent in extents.filter(|extent| extent.range.contains(&offset)) {
@@ -216,7 +218,7 @@ impl AccessHistory {
         }
     }
 
-    /// What was read of late, in stretches that are long enough to be left out.
+    /// Recently read ranges that are long enough to be omitted from read-ahead.
     pub(in crate::read) fn read_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let read_ranges = self
             .extents
@@ -226,18 +228,19 @@ impl AccessHistory {
         ranges.filter(|range| range.end - range.start >= READ_RANGE_MIN)
     }
 
-    /// What of `range`, ahead of the extent at `index`, no other extent has read in passing.
+    /// The parts of `range`, ahead of the extent at `index`, that no other extent has read
+    /// recently.
     pub(in crate::read) fn unread(&self, index: usize, range: Range<u64>) -> Vec<Range<u64>> {
         let end = self.extents[index].range.end;
         self.without(range, |read_range| end < read_range.start)
     }
 
-    /// What of `range` was not read a short while ago.
+    /// The parts of `range` that were not read recently.
     pub(in crate::read) fn without_read(&self, range: Range<u64>) -> Vec<Range<u64>> {
         self.without(range, |_| true)
     }
 
-    /// What of `range` is in none of the stretches, read of late, that `counts`.
+    /// The parts of `range` outside the recently read ranges for which `counts` returns `true`.
     fn without(&self, range: Range<u64>, counts: impl Fn(&Range<u64>) -> bool) -> Vec<Range<u64>> {
         let overlaps = |read: &Range<u64>| read.start < range.end && range.start < read.end;
         let read_ranges = self.read_ranges();
@@ -248,7 +251,7 @@ impl AccessHistory {
         without(range, read_ranges.into_iter())
     }
 
-    /// Whether some of `range` was read a short while ago.
+    /// Whether some of `range` was read recently.
     pub(in crate::read) fn has_read(&self, range: &Range<u64>) -> bool {
         self.extents.iter().any(|extent| {
             self.is_read_range(extent)
@@ -257,14 +260,14 @@ impl AccessHistory {
         })
     }
 
-    /// Whether what the extent has read is likely not to be read again by one that comes to it.
+    /// Whether the extent's bytes will probably not be read again by a stream that reaches them.
     fn is_read_range(&self, extent: &Extent) -> bool {
         !extent.is_reread
             && (extent.window.is_some() || self.reads - extent.used <= READ_RANGE_AGE_MAX)
     }
 
-    /// The latest read of the extent, which ends it, looks like the first part of one that goes on
-    /// until `end`. Whether the rest is worth asking for: not once one did not come.
+    /// Expects the rest of the extent's latest read, up to `end`. `false` after an expected rest
+    /// did not arrive: the application's reads are then whole.
     pub(in crate::read) fn expects_rest(&mut self, index: usize, end: u64) -> bool {
         let now = self.reads;
         let is_late =
@@ -284,13 +287,13 @@ impl AccessHistory {
         true
     }
 
-    /// Whether reads that look cut are whole.
+    /// Whether reads that seem cut are whole.
     pub(in crate::read) fn has_no_rests(&self) -> bool {
         self.has_no_rests
     }
 
-    /// Takes note of a read if it is the rest of the one before: that is one read, not two in
-    /// sequence. Returns the index of its extent.
+    /// Records a read that is the rest of the previous one: both count as one read. Returns the
+    /// index of its extent.
     pub(in crate::read) fn place_rest(&mut self, range: &Range<u64>) -> Option<usize> {
         let is_rest = |extent: &Extent| {
             extent.window.is_none()
@@ -306,8 +309,8 @@ impl AccessHistory {
         Some(self.merge(index))
     }
 
-    /// Takes note of a read. Returns the index of the extent it belongs to now, and whether it
-    /// continues that forwards, and often enough to be no accident.
+    /// Records a read. Returns the index of its extent, and whether it continues that extent as a
+    /// stream or often enough not to be chance.
     pub(in crate::read) fn place(&mut self, range: &Range<u64>) -> (usize, bool) {
         self.reads += 1;
         match self.find(range) {
@@ -348,8 +351,8 @@ impl AccessHistory {
         }
     }
 
-    /// The stream that has come to the extent at `index`, which is none: its reader left out what
-    /// had been read there before.
+    /// A stream that ends within the extent at `index`, which is no stream: its reader skipped the
+    /// bytes that had been read there before.
     fn stream_up_to(&self, index: usize) -> Option<usize> {
         let Extent { range, window, .. } = &self.extents[index];
         let is_up_to = |stream: &Extent| {
@@ -363,7 +366,7 @@ impl AccessHistory {
         found.filter(|_| window.is_none())
     }
 
-    /// The extent that `range` fits best.
+    /// The extent that fits `range` best.
     fn find(&self, range: &Range<u64>) -> Option<(usize, Placement)> {
         let fits = self
             .extents
@@ -391,7 +394,7 @@ impl AccessHistory {
             .map(|(_, index, fit)| (index, fit))
     }
 
-    /// A new extent for a read that continues none.
+    /// Adds an extent for a read that continues none.
     fn add_random_read(&mut self, range: &Range<u64>) -> usize {
         let extent = Extent {
             range: range.clone(),
@@ -418,7 +421,7 @@ impl AccessHistory {
         index
     }
 
-    /// Joins to the extent at `index` those that it has come to touch. Returns where it is now.
+    /// Merges an extent that touches the one at `index` into it. Returns the new index.
     fn merge(&mut self, index: usize) -> usize {
         let Range { start, end } = self.extents[index].range;
         let touched = self.extents.iter().position(|other| {
@@ -430,8 +433,8 @@ impl AccessHistory {
         touched.map_or(index, |touched| self.unite(index, touched))
     }
 
-    /// Joins the extent at `other`, which goes farther, to the one at `index`. Returns where that
-    /// is now.
+    /// Merges the extent at `other`, which ends later, into the one at `index`. Returns the new
+    /// index.
     fn unite(&mut self, index: usize, other: usize) -> usize {
         let place = other;
         let other = self.extents.swap_remove(place);
@@ -454,20 +457,20 @@ impl AccessHistory {
 
 #[derive(Clone, Copy)]
 enum Placement {
-    /// Begins where the extent ends, or overlaps its end.
+    /// Begins at the extent's end, or overlaps it.
     Continues,
-    /// Ends where the extent begins.
+    /// Ends at the extent's start.
     Precedes,
-    /// Lies inside.
+    /// Lies inside the extent.
     Repeats,
 }
 
-/// An extent that was not continued within so many reads is continued by accident.
+/// Reads after which the continuation of an extent counts as chance.
 const RECENT_READS: u64 = STREAMS_MAX as u64;
 
 /// Shortest run that is worth reading ahead: Linux itself begins with four pages.
 const RUN_MIN: u64 = 16 << 10;
 
-/// An extent that is no stream is left out of read-ahead for so many reads: as many as Linux may
+/// Number of reads during which read-ahead omits an extent that is no stream: as many as Linux may
 /// have in flight at once.
 const READ_RANGE_AGE_MAX: u64 = 64;

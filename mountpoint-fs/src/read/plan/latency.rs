@@ -1,11 +1,10 @@
-//! The least time that a GET of this mount took, by its size, and until its first byte: what the
-//! store and the network need when nothing queues.
+//! Minimum latencies of this mount's GETs, by size and until the first byte.
 //!
-//! Knows no request and no stream; told how long GETs took, it says the least of the last one to
-//! two periods. The least of many tells how far the store is, where an average would tell how busy
-//! this machine is. Lock-free; told on the client's threads, asked while a read is planned.
+//! The minimum is the time that the store and the network need without queues. It tells the
+//! distance to the store, where an average would tell how busy this machine is. Knows no request
+//! and no stream. Lock-free: the client's threads record, planners of reads ask.
 //!
-//! Invariant: what it says was measured at most two periods ago.
+//! Invariant: each value was measured at most two periods ago.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::windowed_min::WindowedMin;
 use crate::config::limits::PART_MIN;
 use crate::store_distance::StoreDistance;
 
-/// The least delays of late, by size.
+/// Recent minimum latencies, by size.
 #[derive(Debug, Default)]
 pub(in crate::read) struct MinLatencies {
     classes: [WindowedMin; CLASSES],
@@ -21,31 +20,30 @@ pub(in crate::read) struct MinLatencies {
 }
 
 impl MinLatencies {
-    /// A GET of `len` bytes took `delay`, until now.
+    /// Records a GET of `len` bytes that has just completed after `delay`.
     pub(in crate::read) fn record(&self, len: u64, delay: Duration, now: Duration) {
         self.classes[class(len)].record(nanos(delay), now);
     }
 
-    /// The least that a GET of about `len` bytes took in the two periods until now; `None` if there
-    /// was none.
+    /// Minimum latency of a GET of about `len` bytes within the last two periods.
     pub(in crate::read) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
         self.classes[class(len)]
             .least(now)
             .map(Duration::from_nanos)
     }
 
-    /// The first byte of a GET came after `delay`, now.
+    /// Records a GET with its first byte just received after `delay`.
     pub(in crate::read) fn record_first_byte(&self, delay: Duration, now: Duration) {
         self.first_byte.record(nanos(delay), now);
     }
 
-    /// The least until a first byte in the two periods until now, whatever the size of the GET:
-    /// what the way to the store and back takes.
+    /// Minimum latency of a first byte within the last two periods: the round trip to the store.
+    /// Does not depend on the size of the GET.
     pub(in crate::read) fn first_byte(&self, now: Duration) -> Option<Duration> {
         self.first_byte.least(now).map(Duration::from_nanos)
     }
 
-    /// How far the store is, as far as is known.
+    /// The distance to the store, if it is known.
     pub(in crate::read) fn distance(&self, now: Duration) -> Option<StoreDistance> {
         self.first_byte(now).map(StoreDistance::of)
     }
@@ -55,21 +53,20 @@ fn nanos(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Doublings of the smallest part.
+/// Class of a size: number of doublings of the smallest part.
 pub(in crate::read) fn class(len: u64) -> usize {
     let doublings = (len / PART_MIN).max(1).ilog2() as usize;
     doublings.min(CLASSES - 1)
 }
 
-/// From 128 KiB to 16 MiB and more.
+/// Classes from 128 KiB to 16 MiB and more.
 pub(in crate::read) const CLASSES: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each case: delays as `(second, milliseconds)`, and the least that is known at a second, in
-    /// milliseconds.
+    /// Each case: delays as `(second, milliseconds)`, and the minimum at `second` in milliseconds.
     #[track_caller]
     fn check(delays: &[(u64, u64)], second: u64, least: Option<u64>) {
         let known = MinLatencies::default();

@@ -1,9 +1,9 @@
-//! Which ranges to ask S3 for when a read comes in.
+//! Chooses the ranges to request from S3 for each read.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `AccessHistory` says
-//! where the file was read, `patterns` recognise what is no sequence and propose, `arbiter` picks a
-//! proposal, `Window` says how far ahead a stream asks, `MinLatencies` how far the store is, and
-//! `Planner` turns all of it into ranges.
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `AccessHistory` records
+//! where the file was read. `patterns` detect reads that are no plain sequence, and each proposes
+//! ranges; `arbiter` picks one proposal. `Window` sets how far ahead of its reader a stream may be,
+//! and `MinLatencies` measures the distance to the store. `Planner` combines them into ranges.
 
 mod access;
 mod block_map;

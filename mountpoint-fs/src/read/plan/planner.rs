@@ -1,12 +1,12 @@
-//! Which ranges to ask S3 for when a read comes in.
+//! Chooses the ranges to request for a read.
 //!
 //! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no
-//! extent is fetched exactly; the second in sequence opens a window, which the planner keeps filled
-//! with parts. The first read of a file, at its beginning, is taken for the first of many. For all
-//! else the detectors propose, and the arbiter picks.
+//! extent is fetched exactly. The second read in sequence opens a window, which the planner keeps
+//! filled with parts. A first read at the beginning of the file is taken for the first of a
+//! sequence. For all other reads the detectors propose and the arbiter picks.
 //!
-//! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing
-//! twice is ever asked for.
+//! Invariant: no plan requests a range beyond the object's end, one that a block covers, or one
+//! twice.
 
 use std::ops::Range;
 
@@ -20,29 +20,29 @@ use super::window::{Window, runs_ahead};
 use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
 use crate::store_distance::StoreDistance;
 
-/// The reads of one reader so far, and what they foretell.
+/// The history of one reader and its predictions.
 #[derive(Debug, Default)]
 pub(in crate::read) struct Planner {
     pub(in crate::read) history: AccessHistory,
     patterns: Patterns,
 }
 
-/// What to do for one read.
+/// The plan for one read.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::read) struct ReadPlan {
-    /// How the read relates to those before it.
+    /// Relation of the read to earlier ones.
     pub(in crate::read) kind: AccessKind,
-    /// Ranges the read waits for, one GET each.
+    /// Ranges that the read waits for, one GET each.
     pub(in crate::read) demand: Vec<Range<u64>>,
-    /// Ranges to ask for ahead of the reader, one GET each, most urgent first.
+    /// Ranges to read ahead, one GET each, most urgent first.
     pub(in crate::read) ahead: Vec<Range<u64>>,
-    /// Ranges to ask for because the file before was read there, one GET each, behind all others.
+    /// Ranges that the previous file's layout predicts, one GET each, after all others.
     pub(in crate::read) elsewhere: Vec<Range<u64>>,
-    /// Bytes that were read without a gap, this read included: blocks wholly inside are done with.
+    /// The range read without a gap, including this read: blocks wholly inside are finished.
     pub(in crate::read) done: Range<u64>,
-    /// Blocks that [`Planner::asked_ahead`] no longer names may go.
+    /// Whether blocks may be dropped that [`Planner::asked_ahead`] no longer returns.
     pub(in crate::read) is_time_to_retire: bool,
-    /// Whose read-ahead it is, for [`Planner::refuse`].
+    /// The owner of the read-ahead, for [`Planner::refuse`].
     asker: Asker,
 }
 
@@ -56,16 +56,16 @@ enum Asker {
     Backward,
 }
 
-/// How far a plan reaches, and in what steps.
+/// The range of a read-ahead, and the length of its parts.
 struct Reach {
     range: Range<u64>,
     part: u64,
-    /// Largest GET that may serve the read and the part behind it at once.
+    /// Longest GET that may serve the read together with the part behind it.
     join_max: u64,
 }
 
 impl Planner {
-    /// Takes note of a read and says what it calls for. `blocks` are those held or in flight.
+    /// Records a read and plans for it. `blocks` are those held or in flight.
     pub(in crate::read) fn plan<T>(
         &mut self,
         access: &Access,
@@ -102,7 +102,7 @@ impl Planner {
         plan
     }
 
-    /// How far ahead a proposal asks in sequence.
+    /// The range to read ahead for a sequential `proposal`.
     fn reach(
         &mut self,
         proposal: Option<Proposal>,
@@ -124,7 +124,7 @@ impl Planner {
         }
     }
 
-    /// Shows a read to the detectors. Returns the proposal that is followed.
+    /// Shows a read to the detectors. Returns the proposal to follow.
     fn decide(
         &mut self,
         extent: usize,
@@ -157,7 +157,7 @@ impl Planner {
         arbiter([beginning, stream].into_iter().chain(observation.proposals))
     }
 
-    /// Adds to a plan what the layout of the file before foretells.
+    /// Adds the ranges to a plan that the previous file's layout predicts.
     pub(in crate::read) fn ask_elsewhere<T>(
         &self,
         plan: &mut ReadPlan,
@@ -172,7 +172,7 @@ impl Planner {
         plan.elsewhere = apart(missing, asked, bounds.part_max);
     }
 
-    /// Adds to a plan what a stream is to ask for.
+    /// Adds a stream's read-ahead to a plan.
     fn ask_ahead<T>(
         &self,
         extent: usize,
@@ -188,7 +188,7 @@ impl Planner {
         join(&mut plan.demand, &mut plan.ahead, read_end, reach.join_max);
     }
 
-    /// Adds to a plan what a reader that goes backwards comes to, nearest first.
+    /// Adds the read-ahead of a reader that goes backwards, nearest first.
     fn ask_behind<T>(
         &self,
         range: Range<u64>,
@@ -204,7 +204,7 @@ impl Planner {
         plan.ahead.reverse();
     }
 
-    /// Adds to a plan the next runs of a stride.
+    /// Adds the next runs of a stride to a plan.
     fn ask_for_runs<T>(
         &self,
         runs: Vec<Range<u64>>,
@@ -217,11 +217,11 @@ impl Planner {
             .into_iter()
             .filter(|range| !self.history.has_read(range));
         let missing = unread.flat_map(|range| blocks.gaps(range));
-        // Runs longer than their distance overlap each other, and the read.
+        // Runs longer than their distance overlap each other and the read.
         plan.ahead = apart(missing, plan.demand.clone(), bounds.part_max);
     }
 
-    /// Lets a read that the kernel has perhaps cut fetch its rest too, which comes next.
+    /// Extends a read that the kernel has probably cut by its rest, which will be read next.
     fn expect_rest<T>(
         &mut self,
         extent: usize,
@@ -235,7 +235,7 @@ impl Planner {
         let rest = range.end..end;
         let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
         if !self.history.expects_rest(extent, rest.end) {
-            // Blocks that were kept for their rest may go.
+            // The blocks that were kept for the rests may be dropped.
             plan.is_time_to_retire = true;
         } else if let Some(last) = plan.demand.last_mut()
             && last.end == rest.start
@@ -246,7 +246,7 @@ impl Planner {
         }
     }
 
-    /// The plan for a read of this extent that asks for nothing ahead.
+    /// A plan for a read of this extent, without read-ahead.
     fn plan_for(&self, extent: usize, kind: AccessKind, demand: Vec<Range<u64>>) -> ReadPlan {
         ReadPlan {
             kind,
@@ -259,8 +259,8 @@ impl Planner {
         }
     }
 
-    /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again
-    /// from there.
+    /// Records that memory for read-ahead ended at `at`: the stream's window shrinks, and its next
+    /// plan continues there.
     pub(in crate::read) fn refuse(&mut self, plan: &ReadPlan, at: u64) {
         match plan.asker {
             Asker::Extent(extent) => {
@@ -275,35 +275,35 @@ impl Planner {
         }
     }
 
-    /// Whether there was a read.
+    /// Whether the file was read.
     pub(in crate::read) fn has_begun(&self) -> bool {
         self.history.has_begun()
     }
 
-    /// Streams that are read ahead.
+    /// Number of streams.
     pub(in crate::read) fn stream_count(&self) -> usize {
         self.history.stream_count()
     }
 
-    /// Where its streams are.
+    /// Positions of the streams.
     pub(in crate::read) fn stream_ends(&self) -> impl Iterator<Item = u64> {
         let streams = self.history.iter().filter(|extent| extent.window.is_some());
         streams.map(|extent| extent.range.end)
     }
 
-    /// Ranges that were asked for ahead of the reader and not read yet.
+    /// Ranges that were requested ahead and not read yet.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         self.history
             .asked_ahead()
             .chain(self.patterns.asked_ahead())
     }
 
-    /// Ranges that were read of late and are long enough to be left out.
+    /// Recently read ranges that are long enough to be omitted from read-ahead.
     pub(in crate::read) fn has_read(&self) -> impl Iterator<Item = Range<u64>> {
         self.history.read_ranges()
     }
 
-    /// The byte at `offset` is read again, by another reader.
+    /// Records that another reader reads the byte at `offset` again.
     pub(in crate::read) fn is_reread(&mut self, offset: u64) {
         self.history.is_reread(offset);
     }
@@ -313,19 +313,20 @@ impl Planner {
         self.history.goes_on_from()
     }
 
-    /// How well a read that begins at `start` fits to a stream.
+    /// Relation of a read at `start` to the streams.
     pub(in crate::read) fn fit(&self, start: u64) -> Option<StreamFit> {
         self.history.fit(start)
     }
 
-    /// Forgets everything but that there were reads.
+    /// Forgets all extents, but not that the file was read.
     pub(in crate::read) fn forget(&mut self) {
         self.history.forget();
         self.patterns.forget_jumps();
     }
 
-    /// The first read of the file, at its beginning: a small file is fetched whole; a large read is
-    /// the first of many; a small one may be all there is to come, but for a header.
+    /// Plans for a first read at the beginning of the file. A small file is fetched whole. A large
+    /// read counts as the first of a sequence; after a small one only a header is fetched, as no
+    /// other read may follow.
     fn begin(&mut self, extent: usize, access: &Access, bounds: &Bounds<'_>) -> Option<Reach> {
         let end = access.range.end;
         if bounds.size <= SMALL_FILE_MAX.min(bounds.part_max.max(FIRST_RANGE)) {
@@ -348,8 +349,8 @@ impl Planner {
         })
     }
 
-    /// What a stream is to ask for, now that it has come to the end of its extent. If it begins,
-    /// `wanted` says how far ahead, where that is known.
+    /// Plans a stream's read-ahead from the end of its extent. `wanted` is the initial window of a
+    /// new stream, if that is known.
     fn follow(
         &mut self,
         index: usize,
@@ -366,7 +367,7 @@ impl Planner {
         let window = extent.window.as_mut().expect("opened above");
         window.ramp_up(end - start, end, access, bounds);
         window.advance(end, access, bounds);
-        // After a miss blocks may be gone behind it too: they were given back, or another stream
+        // After a miss later blocks may be missing too: they were evicted, or another stream
         // consumed them.
         let from = if missed {
             end
@@ -390,7 +391,7 @@ impl Planner {
         })
     }
 
-    /// Makes the extent a stream if it is none.
+    /// Gives the extent a window if it has none.
     fn open(&mut self, index: usize, access: &Access, wanted: Option<u64>, bounds: &Bounds<'_>) {
         if self.history.at(index).window.is_some() || self.history.move_on(index) {
             return;
@@ -403,7 +404,7 @@ impl Planner {
     }
 }
 
-/// Whether the rest of the object takes less time than another way to the store and back.
+/// Whether the rest of the object takes less time than another round trip to the store.
 fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> bool {
     let distance = bounds.min_latencies.distance(access.now);
     access.waits
@@ -411,6 +412,6 @@ fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> boo
         && rest.end.saturating_sub(rest.start) <= SMALL_FILE_MAX.min(bounds.window_max)
 }
 
-/// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they
-/// come, but not every client shows them before the range is complete.
+/// Longest GET for a stream's read and the part behind it. Its bytes are usable as they arrive, but
+/// not every client shows them before the range is complete.
 const JOIN_MAX: u64 = 256 << 10;

@@ -1,31 +1,32 @@
-//! What the detectors of patterns propose for a read, and which proposal is taken.
+//! Proposals of the pattern detectors for a read, and the choice between them.
 //!
-//! Pure. Each detector sees every read and proposes by itself; [`arbiter`] is the only place that
-//! knows of all of them.
+//! Pure. Each detector sees every read and proposes independently; only [`arbiter`] knows all
+//! proposals.
 
 use std::ops::Range;
 
-/// What a read begins or goes on with, as one detector sees it.
+/// A detector's prediction of what a read begins or continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Proposal {
-    /// The first read of the file, at its beginning: fetch a small file whole, or its head.
+    /// The first read, at the beginning of the file: fetch a small file whole, or the head of a
+    /// large one.
     Beginning,
-    /// The read lies within a run of a stride: fetch nothing behind the end of the run.
+    /// The read lies within a run of a stride: fetch nothing behind the run.
     WithinRun,
-    /// The reader skips over short gaps: fetch as in sequence, so many bytes ahead at first.
+    /// The reader skips short gaps: fetch sequentially, at first this number of bytes ahead.
     Scan(u64),
-    /// The reader goes backwards: fetch this range, its end first, in parts of so many bytes.
+    /// The reader goes backwards: fetch this range from its end, in parts of this number of bytes.
     Backward(Range<u64>, u64),
     /// The read belongs to a stride: fetch these ranges, most urgent first.
     Stride(Vec<Range<u64>>),
-    /// The reader stays wherever it begins: fetch as in sequence, so many bytes ahead at first.
+    /// The reader begins a run: fetch sequentially, at first this number of bytes ahead.
     Run(u64),
-    /// The read continues the one before: fetch as in sequence.
+    /// The read continues the one before: fetch sequentially.
     Stream,
 }
 
 impl Proposal {
-    /// A detector with a lower rank knows more of what comes next.
+    /// Rank of the proposal; a lower rank is based on more knowledge.
     fn rank(&self) -> u8 {
         match self {
             Self::Beginning => 0,
@@ -39,7 +40,7 @@ impl Proposal {
     }
 }
 
-/// The proposal to follow; `None` if the read is to be fetched exactly.
+/// The proposal to follow; `None` if only the read itself is fetched.
 pub(super) fn arbiter(proposals: impl IntoIterator<Item = Option<Proposal>>) -> Option<Proposal> {
     let proposals = proposals.into_iter().flatten();
     proposals.min_by_key(Proposal::rank)

@@ -1,12 +1,12 @@
-//! The largest window that growing to has made the mount faster, of late.
+//! The largest window that recently made the mount faster when a stream grew to it.
 //!
-//! Lock-free. Invariant: what it says was proven at most two periods of [`WindowedMin`] ago.
+//! Lock-free. Invariant: the value was proven at most two periods of [`WindowedMin`] ago.
 
 use std::time::Duration;
 
 use super::windowed_min::WindowedMin;
 
-/// The largest window of a mount that growing to has paid of late.
+/// The largest recent window of a mount that made it faster.
 #[derive(Debug, Default)]
 pub(in crate::read) struct ProvenWindow(WindowedMin);
 
@@ -15,7 +15,7 @@ impl ProvenWindow {
         self.0.record(u64::MAX - size, now);
     }
 
-    /// In bytes; 0 if there was none.
+    /// The window in bytes; 0 if there is none.
     pub(super) fn largest(&self, now: Duration) -> u64 {
         self.0.least(now).map_or(0, |rest| u64::MAX - rest)
     }

@@ -1,4 +1,4 @@
-//! Ranges cut into parts, joined, and kept apart.
+//! Operations on ranges: cutting into parts, joining, removing overlaps.
 //!
 //! Pure: knows neither reads nor blocks.
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::block_map::without;
 use crate::config::limits::READ_SIZE_MAX;
 
-/// `ranges` without what overlaps another or is asked for already, cut at multiples of `part`.
+/// `ranges` without mutual overlaps and without the `asked` ranges, cut at multiples of `part`.
 pub(super) fn apart(
     ranges: impl Iterator<Item = Range<u64>>,
     mut asked: Vec<Range<u64>>,
@@ -25,7 +25,7 @@ pub(super) fn apart(
     rests
 }
 
-/// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with
+/// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part is joined to
 /// the one before.
 pub(super) fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
     let mut from = range.start;
@@ -43,7 +43,7 @@ pub(super) fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u6
     })
 }
 
-/// Lets the read's own GET run on over the next part if that is short: one request instead of two.
+/// Extends the read's own GET over the next part if both are short: one request instead of two.
 pub(super) fn join(
     demand: &mut [Range<u64>],
     ahead: &mut Vec<Range<u64>>,
@@ -59,8 +59,8 @@ pub(super) fn join(
     }
 }
 
-/// End of what a window asks for that is to reach `target` in multiples of `part`, but not beyond
-/// `limit`. A short last piece of the object is asked for with the one before.
+/// End of a request for a window that should reach `target`: a multiple of `part`, at most `limit`.
+/// A short last piece of the object is included.
 pub(super) fn end_of_window(target: u64, part: u64, limit: u64, size: u64) -> u64 {
     if target >= limit || (limit == size && limit - target < part / 4) {
         limit
@@ -69,9 +69,10 @@ pub(super) fn end_of_window(target: u64, part: u64, limit: u64, size: u64) -> u6
     }
 }
 
-/// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's
-/// buffer, so that what does not begin with a page loses less than a page of the largest read to a
-/// second one.
+/// The likely end of a read that the kernel has cut in two.
+///
+/// The kernel limits a read to a number of pages of the application's buffer. A buffer that does
+/// not begin at a page boundary then loses less than a page of the largest read to a second one.
 pub(super) fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
     let len = range.end - range.start;
     let is_cut =
@@ -80,5 +81,5 @@ pub(super) fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
     (is_cut && range.end < end).then_some(end)
 }
 
-/// Bytes of a page of the application's memory, the smallest that there are.
+/// Size of a page of the application's memory: the smallest of any machine.
 const PAGE: u64 = 4 << 10;

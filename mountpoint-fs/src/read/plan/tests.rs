@@ -1,4 +1,4 @@
-//! Which ranges are asked for: readers without bytes, alone and over a store in virtual time.
+//! Plans of reads: readers without bytes, alone and with a store in virtual time.
 
 #![expect(
     clippy::single_range_in_vec_init,
@@ -23,7 +23,7 @@ use crate::read::layout::{LayoutCache, LayoutPrefetch};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A reader without bytes: does what the planner says and counts.
+/// A reader without bytes that follows the planner and counts.
 pub(in crate::read) struct Model {
     pub(in crate::read) planner: Planner,
     pub(in crate::read) blocks: BlockMap<()>,
@@ -53,7 +53,7 @@ impl Model {
         }
     }
 
-    /// The file is closed, and another one of its size and kind is opened.
+    /// Closes the file and opens another one of its size and kind.
     pub(in crate::read) fn open_next(&mut self) {
         if let Some(read) = self.layout.finish() {
             self.layouts.keep(&self.key, self.size, read);
@@ -127,8 +127,7 @@ impl Model {
     }
 }
 
-/// Each read is `(offset, len)` in KiB, then what it demands and what it asks ahead, as `(from,
-/// to)` in KiB.
+/// A read, its demand and its read-ahead: `(offset, len)`, then `(from, to)`, all in KiB.
 type Step<'a> = ((u64, u64), &'a [(u64, u64)], &'a [(u64, u64)]);
 
 #[track_caller]
@@ -248,13 +247,13 @@ fn a_read_that_the_kernel_cuts_is_one_request() {
         }
     }
     assert_eq!(model.planner.stream_count(), 0);
-    // What goes on behind the rest is read in sequence as ever.
+    // Reads behind the rest are sequential.
     let mut model = Model::new(1 << 40);
     model.read(5 << 30, MIB - 16);
     model.read((5 << 30) + MIB - 16, 16);
     let plan = model.read((5 << 30) + MIB, MIB - 16);
     assert!(!plan.ahead.is_empty());
-    // The file's end is no page's.
+    // The end of the file is not at a page boundary.
     let mut model = Model::new(10 * MIB + 100);
     model.read(0, 10);
     let plan = model.read(9 * MIB + 96, MIB - 16);
@@ -273,12 +272,12 @@ fn cut_reads_at_a_constant_distance_are_asked_for_once() {
     ] {
         let mut model = Model::new(1 << 40);
         for run in 1..40 {
-            // As the kernel cuts a read into a buffer that begins within a page.
+            // The kernel cuts a read into a buffer that begins within a page.
             let (mut at, end) = (run * step, run * step + len);
             while at < end {
                 let first = if at == run * step { MIB - lost } else { MIB };
                 let piece = first.min(end - at);
-                // Panics if a block is asked for twice.
+                // Panics if a block is requested twice.
                 model.read(at, piece);
                 at += piece;
             }
@@ -335,15 +334,15 @@ fn runs_at_a_constant_distance_are_in_the_air_before_they_are_read() {
             }
             start += step_kib;
         }
-        // The first run, the one that begins the stride, three steps; and what the last ones asked
-        // for in vain.
+        // Waits: the first run, the first of the stride, three steps, and the waste of the last
+        // prefetch.
         assert!(
             waits <= 5 * run_kib / read_kib,
             "{step_kib}: {waits} waited"
         );
         let learning = 3 * 4 * MIB * u64::from(run_kib > read_kib);
         let wasted = model.fetched - asked;
-        // Backwards without a gap, as much as was read.
+        // Backward reads without a gap may waste as much as was read.
         let ahead_max = (STRIDE_RUNS_MAX as u64 * run_kib as u64 * KIB)
             .max(u64::from(step_kib == -128) * asked);
         assert!(
@@ -372,13 +371,13 @@ fn runs_longer_than_their_distance_are_asked_for_once() {
         };
         for step in 0..80 {
             let start = first.cast_signed() + step * step_kib;
-            // Panics if a block is asked for twice.
+            // Panics if a block is requested twice.
             model.read(start.cast_unsigned() * KIB, len_kib * KIB);
         }
         let most = (80 + STRIDE_RUNS_MAX as u64) * len_kib * KIB;
         assert!(model.fetched <= most, "{step_kib}: {}", model.fetched);
     }
-    // The fields of records, read one after the other, longer than what lies between them.
+    // Fields of records, read one after the other, longer than the gaps between them.
     let mut model = Model::new(64 * MIB);
     for record in (1..200).rev() {
         for field in [0, 24, 8] {
@@ -389,8 +388,7 @@ fn runs_longer_than_their_distance_are_asked_for_once() {
 
 #[test]
 fn columns_are_read_ahead_as_far_as_columns_go() {
-    // A Parquet file: 8 row groups of 12 columns, of which the second, the fifth and the sixth are
-    // read.
+    // A Parquet file with 8 row groups of 12 columns. The second, fifth and sixth column are read.
     let (size, chunk) = (256 * MIB, (8 * MIB) / 3);
     let mut model = Model::new(size);
     let mut asked = 0;
@@ -404,7 +402,7 @@ fn columns_are_read_ahead_as_far_as_columns_go() {
             }
         }
     }
-    // The first two streams teach; an eighth of the others.
+    // Waste: the first two streams, which teach, and an eighth of the others.
     let learning = 2 * 4 * MIB;
     let wasted = model.fetched - asked;
     println!("fetched/asked {:.2}", model.fetched as f64 / asked as f64);
@@ -422,13 +420,13 @@ fn a_long_stream_behind_short_ones_waits_a_few_times() {
     for offset in (0..100 * MIB).step_by(128 << 10) {
         waits += usize::from(!model.read(offset, 128 * KIB).demand.is_empty());
     }
-    // Two begin the stream, and one for each time that it goes twice as far as before.
+    // Waits: two reads begin the stream, and one whenever it is twice as long as before.
     assert!(waits <= 2 + 8, "{waits} waited");
     let fetched = model.fetched - before;
     assert!(fetched <= 108 * MIB, "{fetched}");
 }
 
-/// A model of a file on a store that is so far away.
+/// A model of a file on a store at this distance.
 pub(in crate::read) fn model_at(size: u64, distance: Duration) -> Model {
     let model = Model::new(size);
     model
@@ -458,7 +456,7 @@ fn heads_of_archive_members_are_read_through_where_the_store_is_far() {
             "{distance:?}: {} fetched",
             model.fetched
         );
-        // What was skipped is not kept.
+        // Skipped blocks are not kept.
         let held = model.blocks.overlapping(0..offset - 4 * MIB).count();
         assert!(held <= 16, "{held} blocks are held");
     }
@@ -467,7 +465,7 @@ fn heads_of_archive_members_are_read_through_where_the_store_is_far() {
 #[test]
 fn who_stays_wherever_it_begins_is_believed_the_next_time() {
     let mut model = Model::new(1 << 30);
-    // The end of the file, which says where things are, and is no stream that was left.
+    // The end of the file, which has the index and does not count as a stream that was left.
     model.read((1 << 30) - 64 * KIB, 32 * KIB);
     model.read((1 << 30) - 32 * KIB, 32 * KIB);
     for (nth, start) in [100, 700, 300, 500, 900, 200].into_iter().enumerate() {
@@ -479,7 +477,7 @@ fn who_stays_wherever_it_begins_is_believed_the_next_time() {
             model.read(start * MIB + step * 128 * KIB, 128 * KIB);
         }
     }
-    // Who does not stay once must show it anew.
+    // After a place without a second read, the reader must show two runs again.
     model.read(800 * MIB, 128 * KIB);
     assert_eq!(model.read(600 * MIB, 128 * KIB).ahead, []);
 }
@@ -496,7 +494,7 @@ fn small_reads_earn_a_large_window_where_the_store_is_far() {
     }
 }
 
-/// Reads each of `streams` equal parts of the file in turn, `len` bytes at a time.
+/// Reads `streams` equal parts of the file in turn, `len` bytes at a time.
 fn interleaved(size: u64, streams: u64, len: u64) -> Model {
     let mut model = Model::new(size);
     let length = size / streams;
@@ -549,7 +547,7 @@ fn streams_in_any_order_fetch_every_byte_once() {
             let end = (offset + len).min((n % streams + 1) * length);
             model.read_at(offset..end, random.random_bool(0.5), Duration::ZERO);
         }
-        // A chance stride may cost one read's bytes, a chance run backwards as many as it has.
+        // A chance stride may waste one read's bytes, a chance backward run as many as it has.
         let wasted = model.fetched - length * streams;
         assert!(
             wasted <= (8 * len).max(MIB),
@@ -597,16 +595,17 @@ fn refused_read_ahead_is_asked_for_again() {
     assert_eq!(plan.ahead, parts.collect::<Vec<_>>());
 }
 
-/// A store in virtual time: a GET's first byte comes after `delay`, then `per_get` bytes a second,
-/// and all GETs together share `in_all` bytes a second.
+/// A store in virtual time: the first byte of a GET after `delay`, then `per_get` bytes a second,
+/// and `in_all` bytes a second for all GETs together.
 struct Store {
     delay: f64,
     per_get: f64,
     in_all: f64,
 }
 
-/// Reads a file of `size` bytes to its end, 256 KiB at a time, as fast as the store delivers.
-/// Returns the seconds it took and the largest window.
+/// Reads a file of `size` bytes to its end, 256 KiB at a time.
+///
+/// The reader is as fast as the store. Returns the seconds and the largest window.
 fn drain(store: &Store, size: u64) -> (f64, u64) {
     let mut model = Model::new(size);
     let mut arrivals: BTreeMap<u64, f64> = BTreeMap::new();
@@ -652,7 +651,7 @@ fn drain(store: &Store, size: u64) -> (f64, u64) {
 
 #[test]
 fn a_distant_store_is_drained_at_its_rate() {
-    // 90 MB/s a connection, 20 ms away, 3 GB/s in all.
+    // Connections of 90 MB/s, a latency of 20 ms, 3 GB/s in total.
     let store = Store {
         delay: 0.02,
         per_get: 90e6,
@@ -660,8 +659,8 @@ fn a_distant_store_is_drained_at_its_rate() {
     };
     let (seconds, window_max) = drain(&store, 8 << 30);
     assert_eq!(window_max, 256 * MIB);
-    // 32 GETs of 8 MiB take 113 ms: 2.37 GB/s is what the largest window allows. The ramp costs
-    // less than 0.55 s.
+    // 32 GETs of 8 MiB take 113 ms: the largest window permits 2.37 GB/s. The ramp costs less than
+    // 0.55 s.
     assert!(
         seconds < (8_u64 << 30) as f64 / 2.37e9 + 0.55,
         "{seconds} s"

@@ -1,16 +1,16 @@
-//! The least of what was measured of late.
+//! Minimum of recent measurements.
 //!
-//! Lock-free. Invariant: what it says was measured at most two periods ago.
+//! Lock-free. Invariant: the value was measured at most two periods ago.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The least number of the last one to two periods.
+/// The minimum of the last one to two periods.
 #[derive(Debug)]
 pub(in crate::read) struct WindowedMin {
-    /// Which period `current` belongs to.
+    /// Number of the period that `current` belongs to.
     period: AtomicU64,
-    /// `NONE` before the first of a period.
+    /// `NONE` before the period's first measurement.
     current: AtomicU64,
     previous: AtomicU64,
 }
@@ -26,11 +26,11 @@ impl Default for WindowedMin {
 }
 
 impl WindowedMin {
-    /// This was measured now.
+    /// Records a measurement.
     pub(in crate::read) fn record(&self, value: u64, now: Duration) {
         let period = period_of(now);
         let before = self.period.load(Ordering::Relaxed);
-        // One of those who meet here turns the page; what another records meanwhile may count for
+        // One of several threads begins the new period; a concurrent measurement may count for
         // either period.
         if period > before
             && self
@@ -46,7 +46,7 @@ impl WindowedMin {
         self.current.fetch_min(value, Ordering::Relaxed);
     }
 
-    /// The least in the two periods until now; `None` if there was none.
+    /// The minimum within the last two periods, if anything was measured.
     pub(in crate::read) fn least(&self, now: Duration) -> Option<u64> {
         let current = self.current.load(Ordering::Relaxed);
         let least = match period_of(now).saturating_sub(self.period.load(Ordering::Relaxed)) {
@@ -62,8 +62,7 @@ fn period_of(now: Duration) -> u64 {
     now.as_secs() / PERIOD.as_secs()
 }
 
-/// Long enough to hold a moment in which little was in flight, short enough to follow a route that
-/// changed.
+/// Long enough to include a moment with little in flight. Short enough to follow a change of route.
 const PERIOD: Duration = Duration::from_secs(30);
 
 const NONE: u64 = u64::MAX;

@@ -1,8 +1,8 @@
-//! Small files fetched before they are opened, where a directory's files are opened in order.
+//! Prefetch of small files while a directory's files are opened in order.
 //!
-//! `Runs` decides which, `PrefetchBudget` how many bytes may be at stake; [`SiblingPrefetch`] does.
-//! Only for mounts that open files at the version they were last known to have: where each open
-//! asks for the newest version, a GET that was sent before it proves nothing.
+//! `Runs` chooses the files, `PrefetchBudget` bounds the unread bytes, and [`SiblingPrefetch`]
+//! fetches. Only for mounts that open files in the last known version: if each open requests the
+//! newest version, an earlier GET proves nothing.
 
 mod prefetch;
 mod runs;

@@ -1,11 +1,11 @@
-//! Fetches the files that are opened next.
+//! Fetches the files that will probably be opened next.
 //!
-//! What was fetched is a [`Reader`] that holds all bytes of one version, until the file is opened.
-//! Its memory is read-ahead's: it is never waited for, goes first when readers wait for memory, and
-//! after a while anyway.
+//! A prefetched file is a [`Reader`] that holds all bytes of one version until the file is opened.
+//! Its memory counts as read-ahead: the prefetch never waits for it, and gives it back when readers
+//! need memory, or after a while.
 //!
-//! Lock order: the runs', then a reader's own or the budget's. None is held while anything is sent,
-//! given back or asked of the namespace.
+//! Lock order: the lock of the runs, then a reader's or the budget's. No lock is held during
+//! requests, drops of readers or calls of the namespace.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::read::prefetch_budget::{PrefetchBudget, PrefetchLoan};
 use crate::read::{ReadContext, Reader};
 use crate::sync::Mutex;
 
-/// The files that were asked for and not opened yet.
+/// The prefetched files that were not opened yet.
 #[derive(Debug)]
 pub struct SiblingPrefetch {
     context: Arc<ReadContext>,
@@ -25,7 +25,7 @@ pub struct SiblingPrefetch {
     budget: Arc<Mutex<PrefetchBudget>>,
 }
 
-/// What became of the files that were fetched before they were opened.
+/// Bytes that were prefetched before an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiblingPrefetchStats {
     /// Bytes that were fetched and not read so far.
@@ -35,7 +35,7 @@ pub struct SiblingPrefetchStats {
 }
 
 impl SiblingPrefetch {
-    /// None yet.
+    /// A prefetch without any files.
     #[must_use]
     pub fn new(context: Arc<ReadContext>) -> Self {
         Self {
@@ -45,18 +45,20 @@ impl SiblingPrefetch {
         }
     }
 
-    /// The reader of a file that is being opened at the version `etag`, if its bytes were asked
-    /// for. Nothing is known of whether that version is the newest: whoever opens it does.
+    /// Takes the prefetched file `key` for an open of the version `etag`. The caller must know that
+    /// this version is the newest.
     #[must_use]
     pub fn take(&self, key: &Key, etag: &ETag) -> Option<Reader> {
         let (directory, name) = split(key);
         let reader = self.runs.lock().take(directory, name)?;
-        // Of another version: it is dropped here, with no lock held.
+        // A reader of another version is dropped here, under no lock.
         (reader.is_of(etag) && reader.is_prefetched()).then_some(reader)
     }
 
-    /// The file `key` of `size` bytes was opened. Fetches what comes next, if there is a pattern;
-    /// `behind` tells the files that come behind a name, at most so many.
+    /// Records an open of the file `key` of `size` bytes, and prefetches the next files.
+    ///
+    /// Prefetches only in a run. `behind` returns the files behind a name, at most the given
+    /// number.
     pub fn opened(&self, key: &Key, size: u64, behind: impl FnOnce(&str, usize) -> Vec<Sibling>) {
         let (directory, name) = split(key);
         let mut removed = Vec::new();
@@ -95,14 +97,13 @@ impl SiblingPrefetch {
         }
     }
 
-    /// Forgets files whose bytes were given back, because nobody opened them for a while or others
-    /// needed the memory.
+    /// Forgets files whose memory was given back, after a while or because readers needed it.
     pub fn give_back_idle(&self) {
         let mut removed = Vec::new();
         self.runs.lock().retain(Reader::is_prefetched, &mut removed);
     }
 
-    /// What is at stake, and what was lost.
+    /// Counts of the prefetched bytes.
     #[must_use]
     pub fn stats(&self) -> SiblingPrefetchStats {
         let budget = self.budget.lock();
@@ -126,7 +127,7 @@ impl SiblingPrefetch {
     }
 }
 
-/// The prefix of a key's directory, and the name in it.
+/// Splits a key into its directory's prefix and the name.
 fn split(key: &Key) -> (&str, &str) {
     let key = key.as_str();
     key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))

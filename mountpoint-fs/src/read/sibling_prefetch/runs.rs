@@ -1,13 +1,12 @@
-//! Which files are opened next.
+//! Predicts which files of a directory will be opened next.
 //!
-//! Pure: sees names, in the order of their directory, and says which to ask for. A *run* is a place
-//! in a directory where files are opened one behind the other, by one process or by several that
-//! share the work, so nearly in order. A file that is opened where no run is begins one. How far a
-//! run is asked ahead grows with what it has shown; where too many files are left out it is not
-//! asked ahead at all.
+//! Pure: sees the opened names and returns files to fetch. A *run* is a place in a directory where
+//! files are opened one after the other, by one process or by several that share the work, so
+//! nearly in order. An open outside all runs begins a new one. The prefetch of a run grows with the
+//! number of opened files, and stops if too many files are skipped.
 //!
-//! Invariant: the files of a run are in order of name, each once; at most [`RUN_MEMORY`] of them
-//! lie behind the newest that was opened, and a bounded number before it.
+//! Invariant: a run has its files in order of name, each once. At most [`RUN_MEMORY`] files lie
+//! behind the newest opened one, and a bounded number in front of it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,39 +15,39 @@ use mountpoint_client::types::{ETag, Key};
 
 use crate::config::limits::{SIBLING_RUNS_MAX, SIBLINGS_AHEAD_MAX, SIBLINGS_AHEAD_MOUNT_MAX};
 
-/// A file that a listing shows.
+/// A file in a listing.
 #[derive(Clone, Debug)]
 pub struct Sibling {
-    /// Its name in the directory.
+    /// The name in the directory.
     pub name: Arc<str>,
-    /// Its object.
+    /// The key of the object.
     pub key: Key,
-    /// Its version.
+    /// The version of the object.
     pub etag: ETag,
-    /// Size of it, in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Whether it may be asked for before it is opened: it is small, can be read, and the kernel
-    /// has no pages of it.
+    /// Whether the file may be prefetched: it is small and readable, and the kernel has no pages of
+    /// it.
     pub is_wanted: bool,
 }
 
-/// What stands for a file that was asked for is a `T`.
+/// The runs of a mount. `T` represents a prefetched file.
 #[derive(Debug)]
 pub(super) struct Runs<T> {
-    /// The one that was used last is the last.
+    /// Runs in order of use; the latest is the last.
     runs: Vec<Run<T>>,
-    /// Files that were asked for and not opened yet, of all runs.
+    /// Number of files in all runs that were prefetched and not opened yet.
     asked: usize,
 }
 
 #[derive(Debug)]
 struct Run<T> {
-    /// Prefix of its keys.
+    /// Prefix of the directory's keys.
     directory: Arc<str>,
     files: VecDeque<File<T>>,
-    /// Index of the last file, in order of name, that was opened.
+    /// Index of the last opened file, in order of name.
     newest: usize,
-    /// Whether no listing knows what is behind the last file.
+    /// Whether no listing knows further files.
     is_at_end: bool,
 }
 
@@ -61,19 +60,19 @@ struct File<T> {
 #[derive(Debug)]
 enum FileState<T> {
     Opened,
-    /// May be asked for.
+    /// The file may be prefetched.
     Wanted(Sibling),
-    /// Has to be opened without that.
+    /// The file must not be prefetched.
     Plain,
     Asked(T),
 }
 
-/// What a run lacks to be asked ahead.
+/// Files that a run needs for its prefetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lack {
-    /// The name behind which files are to be told.
+    /// The name behind which the files lie.
     pub(super) behind: Arc<str>,
-    /// How many.
+    /// The number of files.
     pub(super) count: usize,
 }
 
@@ -87,7 +86,7 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// What was asked for of the file `name` of `directory`, which is being opened.
+    /// Takes the prefetched file `name` of `directory`, which is being opened.
     pub(super) fn take(&mut self, directory: &str, name: &str) -> Option<T> {
         let found = self.runs.iter_mut().find_map(|run| {
             let index = run.index_of(directory, name)?;
@@ -97,9 +96,8 @@ impl<T> Runs<T> {
         found
     }
 
-    /// The file `name` of `directory` was opened. Returns whether that was in order, and for the
-    /// first time. What nobody will come to goes to
-    /// `removed`.
+    /// Records an open of the file `name` of `directory`. Returns whether it was in order and the
+    /// file's first. Moves prefetched files that will not be opened to `removed`.
     pub(super) fn opened(&mut self, directory: &str, name: &str, removed: &mut Vec<T>) -> bool {
         let before = removed.len();
         let nearest = self.runs.iter().enumerate().filter_map(|(place, run)| {
@@ -124,13 +122,12 @@ impl<T> Runs<T> {
         in_order
     }
 
-    /// What the run that was used last lacks.
+    /// Files that the latest run needs.
     pub(super) fn lack(&self) -> Option<Lack> {
         self.runs.last().and_then(Run::lack)
     }
 
-    /// Tells what is behind the last file of the run that was used last, as far as it is known and
-    /// was asked for; if that run is still the one.
+    /// Adds the `files` behind the last one of the latest run, if they still fit there.
     pub(super) fn extend(&mut self, directory: &str, lack: &Lack, files: Vec<Sibling>) {
         let Some(run) = self.runs.last_mut() else {
             return;
@@ -145,8 +142,8 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Has `ask` ask for the files that the run that was used last comes to next, until that is
-    /// enough or it says no.
+    /// Calls `ask` for the next files of the latest run, until they suffice or `ask` returns
+    /// `None`.
     pub(super) fn ask(&mut self, mut ask: impl FnMut(&Sibling) -> Option<T>) {
         let Some((run, others)) = self.runs.split_last_mut() else {
             return;
@@ -161,7 +158,7 @@ impl<T> Runs<T> {
             let FileState::Wanted(next) = &file.state else {
                 continue;
             };
-            // Another run has been there, or will be.
+            // Another run has opened or prefetched this file.
             let is_others = others
                 .iter()
                 .any(|other| other.has_dealt_with(directory, &file.name));
@@ -176,7 +173,7 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Forgets all that nobody uses any more.
+    /// Drops prefetched files for which `is_used` returns `false`.
     pub(super) fn retain(&mut self, is_used: impl Fn(&T) -> bool, removed: &mut Vec<T>) {
         for run in &mut self.runs {
             for file in &mut run.files {
@@ -228,8 +225,8 @@ impl<T> Run<T> {
         }
     }
 
-    /// How many files may be asked ahead: as many as were opened of those that are remembered,
-    /// unless every fourth of these was left out.
+    /// Number of files to prefetch: as many as the remembered opened ones. 0 after too few opens,
+    /// or if more than a quarter of the files were skipped.
     fn window(&self) -> usize {
         let seen = self.newest + 1;
         let opened = self.files.iter().take(seen).filter(|file| file.is_opened());
@@ -253,7 +250,7 @@ impl<T> Run<T> {
         }
         Some(Lack {
             behind: Arc::clone(&self.files.back()?.name),
-            // A few more, so that not every open asks for one.
+            // Twice as many, so that not every open needs more.
             count: (wanted - known) * 2,
         })
     }
@@ -286,7 +283,7 @@ impl<T> File<T> {
         matches!(self.state, FileState::Opened)
     }
 
-    /// What it was asked with; it is not asked for again.
+    /// Takes the prefetched file; it will not be prefetched again.
     fn take(&mut self) -> Option<T> {
         match std::mem::replace(&mut self.state, FileState::Plain) {
             FileState::Asked(asked) => Some(asked),
@@ -298,10 +295,10 @@ impl<T> File<T> {
     }
 }
 
-/// Files of a run that are remembered behind the newest.
+/// Files of a run to remember behind the newest opened one.
 const RUN_MEMORY: usize = 64;
-/// Files in front of the newest up to which an open belongs to a run: as many workers may share
-/// one.
+/// Files in front of the newest one within which an open belongs to a run: that many workers may
+/// share one.
 const RUN_STEP_MAX: usize = 16;
-/// Files that are opened in order before the next ones are asked for.
+/// Files opened in order before a prefetch begins.
 const RUN_MIN: usize = 4;

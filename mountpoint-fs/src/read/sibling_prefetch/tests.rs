@@ -1,4 +1,4 @@
-//! Orders in which files are opened, and which of them are asked for before.
+//! Orders in which files are opened, and the prefetch of each.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use rand::prelude::*;
 use super::runs::{Runs, Sibling};
 use crate::config::limits::{SIBLING_RUNS_MAX, SIBLINGS_AHEAD_MAX, SIBLINGS_AHEAD_MOUNT_MAX};
 
-/// Directories of `files` files each, of which nothing is fetched.
+/// Directories of `files` files each, without any bytes.
 struct Model {
     files: usize,
     runs: Runs<String>,
-    /// Opens of files that had been asked for.
+    /// Number of opens of prefetched files.
     hits: usize,
-    /// Files that were asked for, of all directories.
+    /// Prefetched files of all directories.
     asked: BTreeSet<String>,
     opened: BTreeSet<String>,
 }
@@ -89,7 +89,7 @@ fn workers_that_share_a_directory() {
     for workers in [2, 4, 16] {
         let mut random = StdRng::seed_from_u64(workers as u64);
         let mut model = Model::new(2000);
-        // Each has a file in its hands, and they open them in any order.
+        // Each worker has taken a file, and the workers open them in any order.
         let mut rest = 0..2000;
         let mut hands: Vec<usize> = rest.by_ref().take(workers).collect();
         while !hands.is_empty() {
@@ -121,7 +121,7 @@ fn workers_with_batches_of_their_own() {
     assert!(model.hits >= opened * 9 / 10, "{} of {opened}", model.hits);
 }
 
-/// What is asked for in vain by other orders.
+/// Waste of the prefetch in other orders.
 #[test]
 fn other_orders() {
     let opens = |numbers: Vec<usize>| {
@@ -138,10 +138,10 @@ fn other_orders() {
     assert_eq!(opens((0..4000).rev().collect()), 0);
     assert_eq!(opens((0..4000).step_by(2).collect()), 0);
     assert_eq!(opens((0..4000).step_by(3).collect()), 0);
-    // Every tenth is left out.
+    // Every tenth file is skipped.
     let most = (0..4000).filter(|number| number % 10 != 9).collect();
     assert_eq!(opens(most), 400);
-    // A pattern that ends costs what was ahead of it.
+    // A pattern that ends wastes its prefetch.
     assert_eq!(opens((0..10).collect()), 10);
     assert_eq!(opens((0..500).collect()), SIBLINGS_AHEAD_MAX);
     assert_eq!(opens(vec![7; 100]), 0, "one file again and again");

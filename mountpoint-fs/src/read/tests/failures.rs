@@ -1,4 +1,4 @@
-//! Reads that fail, objects that were replaced, and sizes that are not as they were said to be.
+//! Reads that fail, objects that were replaced, and sizes that differ from the listed ones.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn failed_read_ahead_is_tried_once_more_by_who_needs_it() {
     let waiting = Task::start(&reader, 256 * KIB, 256 * KIB);
     bucket.finish(0);
     assert!(first.finish().is_ok());
-    // One part fails while a read waits for it, the next before anybody comes.
+    // One part fails while a read waits for it, the next before any read does.
     for offset in [256 * KIB, 512 * KIB] {
         bucket
             .client

@@ -1,21 +1,22 @@
-//! Second GETs, in virtual time: when they are sent, who is served, what they may cost.
+//! Hedges in virtual time: when a second GET is sent, which answer counts, and what it may cost.
 
 use super::*;
 use crate::config::limits::{HEDGE_BURST, HEDGE_SHARE};
 use crate::memory::Purpose;
 use crate::sync::Mutex;
 
-/// What the first byte of the GETs that teach takes, and the last.
+/// Latency of the first and the last byte of the GETs that teach.
 const FIRST_BYTE: Duration = Duration::from_millis(20);
 const LAST_BYTE: Duration = Duration::from_millis(60);
-/// Later than twice those.
+/// More than twice those latencies.
 const LATE: Duration = Duration::from_millis(60);
 const VERY_LATE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(5);
 
 impl Bucket {
-    /// A bucket that knows what GETs of `len` bytes take, and has earned `credit` second ones; with
-    /// a reader.
+    /// A bucket that knows the latency of GETs of `len` bytes, with a reader.
+    ///
+    /// The bucket has credit for `credit` hedges.
     fn learned(len: u64, credit: u32) -> (Self, Reader) {
         Self::learned_with(ReadConfig::default(), len, credit)
     }
@@ -46,7 +47,7 @@ impl Bucket {
         (bucket, reader)
     }
 
-    /// Time passes, and the task that looks for late GETs runs.
+    /// Advances the clock and runs the task that looks for late GETs.
     fn wait(&self, time: Duration) {
         for _ in 0..time.as_millis() / STEP.as_millis() {
             self.clock.advance(STEP);
@@ -58,7 +59,7 @@ impl Bucket {
         self.context.stats().hedges
     }
 
-    /// The second GETs that wait at the store.
+    /// The hedges in flight.
     fn second(&self) -> Vec<PendingGet> {
         let mut gets = self.client.pending_gets();
         gets.retain(|get| matches!(get.priority, Priority::Hedge { .. }));
@@ -66,12 +67,12 @@ impl Bucket {
     }
 }
 
-/// Places that no read before has touched, in no order, never at the beginning.
+/// Offsets that no earlier read has touched, in no order, never the beginning.
 fn place(turn: u64) -> u64 {
     ((turn + 1) * 389 % 1021) * 2 * MIB
 }
 
-/// A place that was not used to learn.
+/// An offset that no GET that teaches has used.
 const FRESH: u64 = 1022 * 2 * MIB;
 
 #[test]
@@ -128,7 +129,7 @@ fn a_body_that_stands_still_is_continued_by_another_get() {
         FRESH + 70 * KIB..FRESH + 128 * KIB,
         "the rest"
     );
-    // Both go on; together they do not have all of it at first.
+    // Both GETs continue; at first they do not have the whole range together.
     assert!(bucket.client.deliver(first, 10 * KIB));
     assert!(bucket.client.deliver(second[0].id, 20 * KIB));
     assert_eq!(task.wakes(), 0);
@@ -212,7 +213,7 @@ fn the_fetch_fails_with_the_last_of_its_gets() {
         assert!(matches!(error, FsError::Stale(_)), "{error:?}");
         read_again(&bucket, &reader);
     }
-    // And if the other does bring it, nobody hears of the failure.
+    // If the other GET succeeds, the reader does not see the failure.
     let (bucket, reader) = Bucket::learned(128 * KIB, 1);
     let task = Task::start(&reader, FRESH, 128 * KIB);
     let first = bucket.get_at(FRESH).id;
@@ -222,7 +223,7 @@ fn the_fetch_fails_with_the_last_of_its_gets() {
     assert_bytes(&task.finish().unwrap(), FRESH..FRESH + 128 * KIB);
 }
 
-/// What failed is fetched anew.
+/// A failed range is fetched again.
 #[track_caller]
 fn read_again(bucket: &Bucket, reader: &Reader) {
     let task = Task::start(reader, FRESH, 128 * KIB);
@@ -232,8 +233,9 @@ fn read_again(bucket: &Bucket, reader: &Reader) {
 
 #[test]
 fn no_second_get_is_sent_in_vain() {
-    /// What is done before the GET is late, and whether a second one is sent when it is, and after
-    /// what ended it.
+    /// Checks that a late GET has no hedge after `begin`, and has one after `end`.
+    ///
+    /// If `config` forbids hedges, there is none.
     #[track_caller]
     fn check(what: &str, config: ReadConfig, begin: impl Fn(&Bucket), end: impl Fn(&Bucket)) {
         let (bucket, reader) = Bucket::learned_with(config, 128 * KIB, 1);
@@ -317,8 +319,7 @@ fn second_gets_stay_within_their_share() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the two GETs bring, in whatever pieces and order, each read gets its bytes once
-    /// they are there.
+    /// Each read has its bytes once they have arrived, whatever pieces the two GETs deliver.
     #[test]
     fn bytes_of_two_gets_are_one_range(pieces in prop::collection::vec((any::<bool>(), 1..12_u64), 1..12)) {
         let (bucket, reader) = Bucket::learned(32 * KIB, 1);

@@ -1,4 +1,4 @@
-//! What readers hold and give back: the budget, idle files, files that are closed.
+//! Memory of readers: the budget, idle files and closed files.
 
 use super::*;
 
@@ -104,7 +104,8 @@ fn idle_files_give_way_and_go_after_a_while() {
     idle.iter().for_each(|reader| read(reader, 0, 4 * KIB));
     assert!(bucket.context.stats().budget_used > 12 * MIB);
     bucket.clock.advance(Duration::from_secs(1));
-    // More than is free: the longest idle give way, and come back without harm.
+    // The reader needs more than is free: the files that were idle for longest give way, and can be
+    // read again.
     let active = bucket.open(32 * MIB);
     for step in 0..32 {
         read(&active, step * MIB, MIB);

@@ -1,4 +1,4 @@
-//! Readers over a simulated bucket: exact requests, bytes, waiting, memory and failures.
+//! Readers of a simulated bucket: exact requests, bytes, waits, memory and failures.
 
 mod failures;
 mod hedging;
@@ -35,7 +35,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const SEED: u64 = 7;
 
-/// A bucket and what readers of it share.
+/// A bucket and the context that its readers share.
 struct Bucket {
     client: Arc<SimClient>,
     context: Arc<ReadContext>,
@@ -83,7 +83,7 @@ impl Bucket {
         )
     }
 
-    /// A reader of a new object of `size` bytes of the pattern.
+    /// A reader of a new object with `size` bytes of the pattern.
     fn open(&self, size: u64) -> Reader {
         let object = self
             .client
@@ -91,7 +91,7 @@ impl Bucket {
         Reader::new(&self.context, object.key, object.etag, size)
     }
 
-    /// What waits at the store, as ranges in KiB and whether somebody waits for it.
+    /// The GETs in flight, as ranges in KiB, and whether a reader waits for each.
     fn pending(&self) -> Vec<(u64, u64, bool)> {
         let gets = self.client.pending_gets().into_iter();
         let is_foreground = |get: &PendingGet| get.priority == Priority::Foreground;
@@ -105,7 +105,7 @@ impl Bucket {
         .collect()
     }
 
-    /// Ends the GET that begins at `offset`.
+    /// Completes the GET that begins at `offset`.
     fn finish(&self, offset: u64) {
         let get = self.get_at(offset);
         assert!(self.client.finish(get.id));
@@ -130,7 +130,7 @@ fn assert_bytes(data: &ReadData, range: Range<u64>) {
     );
 }
 
-/// Reads from a store that answers at once, and compares.
+/// Reads from a store that answers at once, and compares the bytes.
 #[track_caller]
 fn read(reader: &Reader, offset: u64, len: u64) {
     let data = reader
@@ -157,7 +157,7 @@ impl Wake for Wakes {
 }
 
 impl<'a> Task<'a> {
-    /// A read that is polled once and has to wait.
+    /// A read that was polled once and has to wait.
     #[track_caller]
     fn start(reader: &'a Reader, offset: u64, len: u64) -> Self {
         let future = Box::pin(reader.read(offset, u32::try_from(len).unwrap()));

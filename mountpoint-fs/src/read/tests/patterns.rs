@@ -1,5 +1,4 @@
-//! Readers that change what they do: holes in what they read in sequence, scattered points, ends of
-//! files.
+//! Readers that change their pattern: holes in sequential reads, scattered reads, ends of files.
 
 use std::time::Duration;
 
@@ -13,9 +12,10 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const FAR: Duration = Duration::from_millis(20);
 
-/// Reads the whole file in sequence, but for pages that the kernel has; from a store that takes 20
-/// ms for each round of GETs. Returns how many rounds the reader waited for, and the most streams
-/// there were.
+/// Reads a file in sequence, except for `holes` that the kernel has cached.
+///
+/// The store takes 20 ms for each round of GETs. Returns the rounds that the reader waited for, and
+/// the most streams at a time.
 fn read_over(model: &mut Model, size: u64, holes: &[u64]) -> (usize, usize) {
     let (mut offset, mut rounds, mut streams) = (0, 0, 0);
     let mut now = Duration::from_secs(1);
@@ -31,7 +31,7 @@ fn read_over(model: &mut Model, size: u64, holes: &[u64]) -> (usize, usize) {
             }
             let plan = model.read_at(offset..end, waits, now);
             if waits {
-                // All that is in flight by now arrives at once.
+                // All GETs in flight arrive at once.
                 let last = plan.ahead.last().or_else(|| plan.demand.last());
                 here = last.map_or(here, |get| get.end).max(here).max(end);
             }
@@ -69,8 +69,7 @@ fn a_stream_over_pages_that_the_kernel_has_is_one_stream() {
         );
         assert!(streams <= 2, "{count} holes: {streams} streams");
         assert!(model.fetched - before <= size, "{count} holes");
-        // What was left out is not kept for ever, but behind the last time that something was asked
-        // for ahead.
+        // Skipped blocks are kept only until the next read-ahead.
         let held = model.blocks.overlapping(0..size - 384 * MIB).count();
         assert!(held <= 4, "{count} holes: {held} blocks are held");
     }
@@ -82,7 +81,7 @@ fn blocks_of_pages_that_the_kernel_has_are_not_kept_for_ever() {
     let bucket = Bucket::new(Time::Immediate);
     let reader = bucket.open(size);
     let mut offset = 0;
-    // Nobody asks for what is between two stretches.
+    // No GET covers the gap between two sequential ranges.
     for end in [3 * MIB, 7 * MIB, 10 * MIB, size] {
         while offset < end {
             read(&reader, offset, (end - offset).min(64 * KIB));
@@ -99,7 +98,7 @@ fn the_short_end_of_a_file_is_one_request() {
     for (distance, gets_max) in [(FAR, 2), (Duration::from_micros(300), 9)] {
         let size = 256 * MIB;
         let mut model = model_at(size, distance);
-        // As `tail -c 1M` and the kernel's own read-ahead ask.
+        // The reads of `tail -c 1M`, with the kernel's read-ahead.
         let mut offset = size - MIB;
         let (mut gets, mut waits) = (0, 0);
         for len in [8, 32, 56, 112, 224, 448, 144] {
@@ -132,7 +131,7 @@ fn rows_behind_pages_of_an_index_are_asked_for_at_once() {
     let mut model = model_at(1 << 30, FAR);
     let (mut waits, mut asked) = (0, 0);
     for query in 0..30 {
-        // A page of the index, then rows that the kernel reads ahead for its part.
+        // A page of the index, then rows with the kernel's own read-ahead.
         let index = random.random_range(1..1 << 15) * 4 * KIB;
         let rows = random.random_range(1 << 7..1 << 10) * MIB;
         let mut reads = vec![(index, 4 * KIB)];
@@ -147,12 +146,13 @@ fn rows_behind_pages_of_an_index_are_asked_for_at_once() {
             asked += len;
         }
     }
-    // Two for each query, the page and the first of its rows.
+    // Waits: two for each query, for the page and for the first of its rows.
     assert!(waits <= 24 * 2 + 4, "{waits} waited");
     assert!(model.fetched <= asked * 2, "{} of {asked}", model.fetched);
 }
 
-/// Files of one size, at each of which a file is read for 4 KiB, and how many reads of each waited.
+/// Reads files of one size at the given places, 4 KiB each. Returns how many reads of each file
+/// waited.
 fn read_files(model: &mut Model, files: &[Vec<u64>]) -> Vec<usize> {
     let mut waits = Vec::new();
     for places in files {
@@ -163,7 +163,7 @@ fn read_files(model: &mut Model, files: &[Vec<u64>]) -> Vec<usize> {
     waits
 }
 
-/// Places in KiB that no reader goes to by a rule.
+/// Random places, in KiB.
 fn layout(random: &mut StdRng, count: usize) -> Vec<u64> {
     let places = (0..count).map(|_| random.random_range(50..1000) * 4);
     std::iter::once(0).chain(places).collect()
@@ -175,11 +175,12 @@ fn files_of_one_layout_are_read_where_the_one_before_was() {
     let files = vec![layout; 5];
     let mut model = model_at(4 * MIB, FAR);
     let waits = read_files(&mut model, &files);
-    // The second goes by steps that double, from the fourth on all is there after the first read.
+    // The second file's prefetch doubles; from the fourth on all is prefetched after the first
+    // read.
     assert_eq!((waits[0], &waits[3..]), (21, &[1, 1][..]), "{waits:?}");
     assert!(waits[1] <= 3, "{waits:?}");
     assert_eq!(model.fetched, 5 * (128 + 20 * 4) * KIB);
-    // A store that is near is asked for nothing ahead.
+    // A near store needs no prefetch.
     let mut model = model_at(4 * MIB, Duration::from_micros(300));
     assert_eq!(read_files(&mut model, &files), [21; 5]);
 }
@@ -187,7 +188,7 @@ fn files_of_one_layout_are_read_where_the_one_before_was() {
 #[test]
 fn files_that_only_look_alike_cost_little() {
     let mut random = StdRng::seed_from_u64(13);
-    // Each goes elsewhere behind the first two places.
+    // The files differ after the first two places.
     let files: Vec<_> = (0..40)
         .map(|_| [&[0, 3000, 700][..], &layout(&mut random, 10)[1..]].concat())
         .collect();
@@ -196,7 +197,7 @@ fn files_that_only_look_alike_cost_little() {
     assert!(waits.iter().all(|waits| *waits >= 11), "{waits:?}");
     let asked = 40 * (128 + 12 * 4) * KIB;
     assert!(model.fetched <= asked + asked / 50, "{}", model.fetched);
-    // Points anywhere in files of one size are what they were.
+    // Random reads in files of one size cost as little.
     let files: Vec<_> = (0..40).map(|_| layout(&mut random, 50)).collect();
     let mut model = model_at(4 * MIB, FAR);
     read_files(&mut model, &files);
@@ -213,7 +214,7 @@ fn what_a_stream_brings_is_not_asked_for_by_itself_in_the_next_file() {
         for place in [0, 128, 256, 384, 512, 640] {
             let plan = model.read(place * KIB, 128 * KIB);
             count += plan.demand.len() + plan.ahead.len() + plan.elsewhere.len();
-            // Within what the stream has asked for.
+            // A place within the stream's read-ahead.
             let plan = model.read((place + 140) * KIB, 4 * KIB);
             count += plan.demand.len() + plan.ahead.len() + plan.elsewhere.len();
         }

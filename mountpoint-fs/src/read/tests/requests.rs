@@ -1,4 +1,4 @@
-//! Which ranges are asked for, and how often: each byte once, and little that is not read.
+//! Requested ranges: each byte once, and few bytes that are not read.
 
 use super::*;
 
@@ -153,7 +153,7 @@ fn concurrent_reads_in_any_order_waste_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Any reads of any object return its bytes, within the budget, and give everything back.
+    /// Any reads of any object return its bytes within the budget, and release all memory.
     #[test]
     fn any_reads_return_the_objects_bytes(
         size in 1u64..3_000_000,
@@ -184,7 +184,7 @@ proptest! {
         prop_assert_eq!(bucket.context.stats().budget_used, 0);
     }
 
-    /// Reads that hop about fetch what they ask for and little more.
+    /// Random reads fetch few bytes beyond their own.
     #[test]
     fn random_reads_are_not_amplified(
         offsets in proptest::collection::vec(0u64..(1 << 20), 20..100),
@@ -196,7 +196,7 @@ proptest! {
             reader.read((page + 1) * 65536, len).now_or_never().unwrap().unwrap();
         }
         let asked = offsets.len() as u64 * u64::from(len);
-        // A pair of neighbours among them looks like a stream for once.
+        // A pair of adjacent reads looks like a stream once.
         prop_assert!(bucket.bytes_requested() <= asked + 4 * MIB);
     }
 }

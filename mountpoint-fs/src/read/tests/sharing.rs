@@ -1,10 +1,10 @@
-//! Several open files of one version: what one has fetched serves the others.
+//! Several open files of one version share their fetched blocks.
 
 use super::*;
 use crate::config::limits::{READER_IDLE, SHARERS_MAX};
 
 impl Bucket {
-    /// Readers of one object that share what they fetch.
+    /// Readers of one object that share their blocks.
     fn open_shared(&self, size: u64, count: usize) -> Vec<Reader> {
         let key = format!("object-{size}");
         let object = self.client.put_pattern(&key, size, SEED);
@@ -12,7 +12,7 @@ impl Bucket {
         (0..count).map(|_| open()).collect()
     }
 
-    /// Nothing of what was open is left.
+    /// Asserts that no state of closed files is left.
     #[track_caller]
     fn assert_empty(&self) {
         let stats = self.context.stats();
@@ -21,7 +21,7 @@ impl Bucket {
     }
 }
 
-/// The kernel's page cache over some open files: it asks for pages that it has not.
+/// The kernel's page cache for some open files: it reads the pages that it lacks.
 struct Pages<'a> {
     readers: &'a [Reader],
     is_cached: Vec<bool>,
@@ -103,7 +103,7 @@ fn who_begins_later_fetches_what_is_gone_and_shares_the_rest() {
     for offset in (size - lead..size).step_by(256 << 10) {
         read(&late[0], offset, len);
     }
-    // What was read before it came, and what it had asked for then of what comes behind that.
+    // Fetched twice: the bytes read before the late reader came, and that reader's own read-ahead.
     let asked = bucket.bytes_requested();
     assert!((size..=size + lead + 4 * MIB).contains(&asked), "{asked}");
     drop((readers, late));
@@ -120,7 +120,7 @@ fn processes_behind_one_page_cache_are_one_stream() {
             readers: &readers,
             is_cached: vec![false; usize::try_from(size / PAGES).unwrap()],
         };
-        // The first to come to a page has it fetched; the others find it there.
+        // The first reader of a page fetches it; the others find it in the page cache.
         for step in 0..pages.is_cached.len() {
             let offset = step as u64 * PAGES;
             pages.read(turn(step), offset);
@@ -176,7 +176,7 @@ fn one_that_stops_holds_no_more_than_its_share_and_not_for_long() {
     }
     assert!(most > 4 * MIB, "something stays for it: {most}");
     assert!(most <= memory / 2, "{most}");
-    // It comes back: what is left is right, and what is not is fetched.
+    // The reader comes back: kept blocks are right, and dropped ones are fetched again.
     for offset in (4 * MIB..8 * MIB).step_by(256 << 10) {
         read(&readers[1], offset, len);
     }
@@ -269,7 +269,7 @@ fn versions_are_never_mixed() {
     let new = open(2);
     let second = new.read(0, 256 << 10).now_or_never().unwrap().unwrap();
     assert!(first.to_vec() == content(1) && second.to_vec() == content(2));
-    // The old one has what was asked for in time, and is told then.
+    // The old version's reader has the bytes that were requested in time, and an error after them.
     let outcomes = (1..32).map(|n| old.read(n * 256 * KIB, 256 << 10).now_or_never().unwrap());
     let stale = outcomes.filter(|read| matches!(read, Err(FsError::Stale(_))));
     assert!(stale.count() > 0);
@@ -328,8 +328,7 @@ fn ranks_that_take_turns_fetch_nothing_that_the_page_cache_has() {
         readers: &readers,
         is_cached: vec![false; usize::try_from(size / PAGES).unwrap()],
     };
-    // Each reads every eighth MiB, a quarter of it at a time; half of them are a turn ahead of the
-    // others.
+    // Each reads every eighth MiB in quarters; half of them are a turn ahead of the others.
     for step in 0..=8 {
         for quarter in 0..4 {
             for rank in 0..count {
@@ -347,16 +346,16 @@ fn ranks_that_take_turns_fetch_nothing_that_the_page_cache_has() {
     bucket.assert_empty();
 }
 
-/// What one of several readers does next.
+/// The next step of one of several readers.
 #[derive(Clone, Debug)]
 enum Move {
-    /// Reads on, through the page cache or not.
+    /// Reads sequentially, through the page cache or directly.
     On(u32, bool),
-    /// Reads somewhere.
+    /// Reads at an offset.
     To(u64, u32),
-    /// Ends, and another begins.
+    /// Ends, and another one begins.
     Again,
-    /// All rest for so many milliseconds.
+    /// All readers pause for this number of milliseconds.
     Rest(u64),
 }
 
@@ -374,8 +373,8 @@ fn moves() -> impl Strategy<Value = Vec<(usize, Move)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever several readers do, each has the object's bytes, within the budget, and all is
-    /// given back.
+    /// Whatever several readers do, each has the object's bytes within the budget, and all memory
+    /// is released.
     #[test]
     fn any_readers_have_the_objects_bytes(
         moves in moves(),

@@ -1,8 +1,8 @@
-//! What sharing saves, in virtual time: workloads that need more requests without a mechanism.
+//! Gains of shared reads in virtual time: workloads that need more requests without a mechanism.
 //!
-//! The figures are in doc/internals/shared-reads.md. A store of a given latency sends `CONNECTION`
-//! bytes per second on each connection and `LINK` on all. Processes read directly, or through a
-//! page cache in which a page that one of them asks for is locked for the others.
+//! The figures are in doc/internals/shared-reads.md. A store with a given latency sends
+//! `CONNECTION` bytes per second on each connection and `LINK` on all. Processes read directly, or
+//! through a page cache that locks a page for the others while one of them reads it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,7 +17,7 @@ const CHUNK: u64 = 256 * KIB;
 const CONNECTION: f64 = 100e6;
 const LINK: f64 = 1.25e9;
 
-/// What a process does next.
+/// The next step of a process.
 #[derive(Clone, Copy)]
 enum Action {
     Open,
@@ -36,7 +36,7 @@ struct Process {
     actions: VecDeque<Action>,
     reader: Option<Reader>,
     rests_until: Duration,
-    /// A read, and the page that it fills.
+    /// The read in progress, and the page that it fills.
     read: Option<(PendingRead, Option<u64>)>,
 }
 
@@ -54,9 +54,9 @@ struct Node {
     latency: Duration,
     processes: Vec<Process>,
     pages: Vec<Page>,
-    /// GETs in flight: when each delivers its next bytes, and how many are left.
+    /// GETs in flight: time of each one's next bytes, and number of bytes left.
     gets: HashMap<RequestId, (Duration, u64)>,
-    /// When the link has sent all bytes that were delivered.
+    /// Time when the link has sent all delivered bytes.
     link_free_at: Duration,
 }
 
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Runs all processes to their ends. Returns the GETs, and MiB that they asked for.
+    /// Runs all processes to their ends. Returns the GETs, and the MiB that they requested.
     fn run(mut self) -> (u64, u64) {
         loop {
             while (0..self.processes.len()).any(|process| self.step(process)) {}
@@ -100,7 +100,7 @@ impl Node {
         }
     }
 
-    /// A process takes one step, if it can.
+    /// Lets a process take one step, if it can.
     fn step(&mut self, process: usize) -> bool {
         let now = self.bucket.clock.now();
         let process = &mut self.processes[process];
@@ -150,7 +150,7 @@ impl Node {
         true
     }
 
-    /// Time passes until a process or the store goes on.
+    /// Advances the time until a process or the store can continue.
     fn wait(&mut self) {
         let now = self.bucket.clock.now();
         for get in self.bucket.client.pending_gets() {
@@ -194,14 +194,14 @@ impl Process {
     }
 }
 
-/// Rests of a process between its reads, `mean_us` microseconds in the mean.
+/// Pauses of a process between its reads, `mean_us` microseconds on average.
 fn rests(process: u64, mean_us: u64) -> impl Iterator<Item = Action> {
     let mut random = StdRng::seed_from_u64(process);
     let rest = move || rand::Rng::random_range(&mut random, 0..mean_us * 2);
     std::iter::repeat_with(rest).map(|us| Action::Rest(Duration::from_micros(us)))
 }
 
-/// A process that begins after `begin_ms`, opens the object, reads, and closes it.
+/// A process that begins after `begin_ms`, opens the object, reads it and closes it.
 fn process(
     begin_ms: u64,
     reads: impl Iterator<Item = Action>,
@@ -247,7 +247,7 @@ fn a_stream_goes_on_when_the_process_that_began_it_ends() {
     assert!(gets <= 32 && mib <= 100, "{gets} GETs, {mib} MiB");
 }
 
-/// `pages-parts`: pages of others are not asked ahead.
+/// `pages-parts`: pages of other processes are not read ahead.
 #[test]
 fn the_part_of_another_process_is_not_asked_for_ahead() {
     let half = SIZE / PAGE / 2;

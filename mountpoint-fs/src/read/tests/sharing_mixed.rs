@@ -1,9 +1,9 @@
-//! Open files of one version that are read differently: in other places, in other ways, or with too
-//! little memory.
+//! Open files of one version that are read differently: at other offsets, in other ways, or with
+//! too little memory.
 
 use super::*;
 
-/// Readers of one object that share what they fetch.
+/// Readers of one object that share their blocks.
 fn open(bucket: &Bucket, size: u64, count: usize) -> Vec<Reader> {
     let object = bucket.client.put_pattern("shared", size, SEED);
     let reader = || Reader::shared(&bucket.context, &object.key, &object.etag, size);
@@ -15,7 +15,7 @@ fn who_waits_for_memory_has_it_when_those_before_have_read() {
     let bucket = Bucket::with_memory(Time::Manual, 4 * MIB);
     let other = bucket.open(64 * MIB);
     let readers = open(&bucket, 1 << 30, 8);
-    // All of the memory is taken when they begin.
+    // All of the memory is in use when they begin.
     let before: Vec<_> = (0..4)
         .map(|n| Task::start(&other, n * 4 * MIB + 64 * KIB, MIB))
         .collect();
@@ -43,7 +43,7 @@ fn read_pages(reader: &Reader, offset: u64, len: u64) {
     assert_bytes(&data, offset..offset + len);
 }
 
-/// A file that is opened twice at once has direct replies the first time only, in the mode `auto`.
+/// In the mode `auto`, only the first of two simultaneous opens has direct replies.
 #[test]
 fn one_with_direct_replies_and_one_that_fills_the_page_cache_share_what_they_fetch() {
     const LEN: u64 = 256 * KIB;

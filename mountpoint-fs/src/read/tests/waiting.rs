@@ -1,4 +1,4 @@
-//! When a read is answered: as soon as its own bytes are there, on whichever thread.
+//! Time of a read's answer: as soon as its own bytes have arrived, on any thread.
 
 use super::*;
 
@@ -56,8 +56,7 @@ fn dropped_reads_leave_no_waiter_and_lose_no_bytes() {
 
 #[test]
 fn threads_read_the_right_bytes() {
-    // All bytes at once; then 64 KiB at a time, so that reads are answered from blocks that are
-    // filling.
+    // All bytes at once; then 64 KiB at a time, so that blocks answer reads while they fill.
     for throughput in [None, Some(500_000_000)] {
         read_by_threads(throughput);
     }

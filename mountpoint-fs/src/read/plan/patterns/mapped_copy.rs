@@ -1,12 +1,11 @@
-//! Copies of long stretches out of a mapped file, and other reads that go backwards without a gap.
+//! Copies of long ranges out of a mapped file, and other backward reads without a gap.
 //!
-//! Pure. The C library touches both ends of a long stretch before it copies the bytes between them,
-//! forwards or backwards, as source and target lie in memory. So page faults read at the head and
-//! at the tail, and then go on from one of the two towards the other. What lies between is about to
-//! be read; what lies behind the tail is not.
+//! Pure. The C library touches both ends of a long range before it copies the bytes between them,
+//! forwards or backwards, depending on the addresses. So page faults read at the head and at the
+//! tail, and then continue from one of them towards the other. The bytes between will be read soon;
+//! those behind the tail will not.
 //!
-//! Invariant: what is asked for ends where the reader is, and begins behind the head, if there is
-//! one.
+//! Invariant: read-ahead ends at the reader and begins behind the head, if there is one.
 
 use std::mem;
 use std::ops::Range;
@@ -16,23 +15,23 @@ use crate::config::limits::{PART_MIN, WINDOW_INITIAL_MAX};
 /// The latest copy of one open file.
 #[derive(Debug, Default)]
 pub(super) struct MappedCopy {
-    /// The latest read, if it continued none; else empty.
+    /// The latest read if it continued none; otherwise empty.
     latest: Range<u64>,
-    /// The read before the tail, if it lies below; else empty.
+    /// The read before the tail if it lies below; otherwise empty.
     head: Range<u64>,
-    /// Bytes read at the tail, and backwards from there.
+    /// The range read backwards from the tail, tail included.
     run: Range<u64>,
-    /// Reads of the run.
+    /// Number of reads in the run.
     reads: usize,
-    /// Everything from here to the run was asked for.
+    /// Start of the range before the run that was requested.
     ahead_start: u64,
-    /// What was asked for ahead of the run before, and not read by it.
+    /// Read-ahead of the previous run that was not read.
     left: Range<u64>,
-    /// Whether the copy before was read from end to end.
+    /// Whether the previous copy was read from end to end.
     has_copied: bool,
 }
 
-/// What to ask for behind a reader that goes backwards, cut into parts of so many bytes.
+/// A range to fetch behind a reader that goes backwards, and the length of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Behind {
     pub(super) range: Range<u64>,
@@ -40,8 +39,8 @@ pub(super) struct Behind {
 }
 
 impl MappedCopy {
-    /// A read that continues none forwards. Returns what to ask for, at most `ahead_max` bytes from
-    /// the reader.
+    /// Shows a read that does not continue forwards. Returns the read-ahead, at most `ahead_max`
+    /// bytes from the reader.
     pub(super) fn jump(
         &mut self,
         range: &Range<u64>,
@@ -66,7 +65,7 @@ impl MappedCopy {
         self.ask(reach_max.min(ahead_max))
     }
 
-    /// A read that continues one before it. Whether it is the last one of a copy.
+    /// Shows a read that continues an earlier one. Returns whether it completes a copy.
     pub(super) fn go_on(&mut self, range: &Range<u64>) -> bool {
         self.latest = 0..0;
         let is_between = self.head.end <= range.start && range.start < self.run.start;
@@ -80,13 +79,13 @@ impl MappedCopy {
         is_last
     }
 
-    /// Where the copy ends that began at `start` and has come to `end`, forwards.
+    /// Expected end of a forward copy that began at `start` and has reached `end`.
     pub(super) fn end_of(&self, start: u64, end: u64) -> Option<u64> {
         let is_copied = start <= self.head.start && (self.head.end..self.run.start).contains(&end);
         (!self.head.is_empty() && is_copied).then_some(self.run.start)
     }
 
-    /// Whether the latest read is likely the tail of a copy, behind which nothing is read.
+    /// Whether the latest read is probably the tail of a copy: no byte behind it will be read.
     pub(super) fn is_at_tail(&self) -> bool {
         self.is_likely() && self.reads == 1
     }
@@ -101,25 +100,25 @@ impl MappedCopy {
         self.reads >= reads_min
     }
 
-    /// What was asked for and not read yet.
+    /// Ranges that were requested ahead and not read yet.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let ahead = self.ahead_start..self.run.start;
         let asked = [ahead, self.left.clone()];
         asked.into_iter().filter(|range| !range.is_empty())
     }
 
-    /// Asks for nothing more, for want of memory.
+    /// Stops the read-ahead, because memory is short.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether it looks like the copy before, which was read from end to end.
+    /// Whether the reads look like the previous copy, which was read from end to end.
     fn is_likely(&self) -> bool {
         self.has_copied && !self.head.is_empty()
     }
 
     fn begin(&mut self, range: &Range<u64>) {
-        // The run before was left.
+        // The reader has left the previous run.
         self.has_copied &= !self.is_sure();
         let ahead = self.ahead_start..self.run.start;
         if !ahead.is_empty() {
@@ -153,16 +152,16 @@ impl MappedCopy {
     }
 }
 
-/// Reads that touch each other backwards and are no accident, as where reads come out of order.
+/// Adjacent backward reads that rule out chance, because reads may arrive out of order.
 const READS_MIN: usize = 4;
-/// The same for what looks like the copy before.
+/// Adjacent backward reads that suffice if they look like the previous copy.
 const READS_MIN_LIKELY: usize = 2;
 
-/// What is asked for in what looks like the copy before, as a multiple of what was read backwards:
-/// as for streams that go forwards. Else no more is ever wasted than was read.
+/// Read-ahead in what looks like the previous copy, as a multiple of the run: as for forward
+/// streams. Otherwise the read-ahead never exceeds the run.
 const RUNS_LIKELY: u64 = 8;
 
-/// Farthest that is asked for where the store is far: 40 ms of 12.5 Gbit/s.
+/// Longest read-ahead from a far store: 40 ms of 12.5 Gbit/s.
 const REACH_MAX: u64 = 64 << 20;
 
 /// Longest GET: its last bytes are read first, and one connection to S3 takes 23 ms for it.
@@ -179,7 +178,7 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
 
-    /// Where what each read asks for begins and ends, in KiB.
+    /// Read-ahead of the reads: start and end, in KiB.
     fn asked(copy: &mut MappedCopy, reads: &[(u64, u64)], is_remote: bool) -> Vec<Range<u64>> {
         let reads = reads.iter().filter_map(|&(from, to)| {
             let behind = copy.jump(&(from * KIB..to * KIB), is_remote, 256 * MIB)?;
@@ -188,7 +187,8 @@ mod tests {
         reads.collect()
     }
 
-    /// One copy of 8 MiB from here on, backwards, and what it asks for; the head at its beginning.
+    /// A backward copy of 8 MiB from `from` on, with a head at its beginning. Returns the
+    /// read-ahead.
     fn copied(copy: &mut MappedCopy, from: u64) -> Vec<Range<u64>> {
         let (head, tail) = (from + 512, from + 8192);
         let mut faults = vec![(from, head), (tail, tail + 512)];
@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(asked.last().unwrap().start, from + 512);
             assert!(asked.windows(2).all(|pair| pair[1].end == pair[0].start));
         }
-        // Known from the copy before: many times what was read.
+        // After a complete copy the read-ahead is many times the run.
         let asked = copied(&mut copy, 1 << 20);
         assert!(
             asked[0].end - asked[0].start >= 6 * (512 + 256),
@@ -242,7 +242,8 @@ mod tests {
         let mut copy = MappedCopy::default();
         let reads = [(9000, 9100), (8900, 9000), (8800, 8900), (8700, 8800)];
         assert_eq!(asked(&mut copy, &reads, false), [8300..8700]);
-        // Elsewhere, until the next run asks: reads may come out of order.
+        // After a jump the old read-ahead stays until the next run has its own: reads may arrive
+        // out of order.
         assert_eq!(asked(&mut copy, &[(100, 200)], false), []);
         let ahead: Vec<_> = copy.asked_ahead().collect();
         assert_eq!(ahead, [8300 * KIB..8700 * KIB]);

@@ -1,8 +1,8 @@
-//! Reads that are no plain sequence: constant strides, sparse scans, runs of like lengths, copies
-//! out of mappings.
+//! Detectors of reads that are no plain sequence: strides, sparse scans, short runs and mapped
+//! copies.
 //!
-//! Pure; the detectors know nothing of each other, nor of windows and blocks. [`Patterns`] shows
-//! each read to all of them and returns what each proposes.
+//! Pure. The detectors know nothing of each other, of windows or of blocks. [`Patterns`] shows each
+//! read to all of them and collects their proposals.
 
 mod mapped_copy;
 mod run_length;
@@ -23,41 +23,40 @@ use super::proposal::Proposal;
 #[derive(Debug)]
 pub(super) struct SeenRead<'a> {
     pub(super) range: &'a Range<u64>,
-    /// Where the bytes begin that were read without a gap up to this read.
+    /// Start of the range that was read without a gap up to this read.
     pub(super) run_start: u64,
-    /// How the read relates to those before it.
+    /// Relation of the read to earlier ones.
     pub(super) kind: AccessKind,
-    /// Whether no other read of the file is waiting for its bytes.
+    /// Whether no other read of the file waits for its bytes.
     pub(super) is_alone: bool,
-    /// Whether the time of a GET is known to be the network's.
+    /// Whether the latency of a GET is known to be that of the network.
     pub(super) is_remote: bool,
     /// Start and length of the stream that the reader left for this read.
     pub(super) left: Option<(u64, u64)>,
     /// Size of the object.
     pub(super) size: u64,
-    /// Most bytes to ask for ahead.
+    /// Largest number of bytes to read ahead.
     pub(super) ahead_max: u64,
 }
 
-/// What the detectors say of a read.
+/// The detectors' conclusions from a read.
 #[derive(Debug, Default)]
 pub(super) struct Observation {
     pub(super) proposals: [Option<Proposal>; 4],
-    /// Whether a detector gave up what it had asked for ahead.
+    /// Whether a detector gave up its read-ahead.
     pub(super) has_given_up: bool,
 }
 
 /// The detectors of one open file.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
-    /// Boxed, and there once a stream was left: most files are read from end to end.
+    /// Boxed and created when a stream is left: most files are read from end to end.
     run_lengths: Option<Box<RunLengthPredictor>>,
-    /// Boxed, and there from the second read on that continues nothing: most files are read from
-    /// end to end.
+    /// Boxed and created at the second jump: most files are read from end to end.
     jumps: Option<Box<JumpPatterns>>,
 }
 
-/// Detectors of patterns in reads that continue nothing.
+/// Detectors of patterns in reads that continue none.
 #[derive(Debug, Default)]
 struct JumpPatterns {
     stride: Stride,
@@ -130,9 +129,9 @@ impl Patterns {
         run.map(Proposal::Scan)
     }
 
-    /// What to ask for behind a reader that goes backwards, and whether the read belongs to a copy.
+    /// The proposal behind a reader that goes backwards, and whether the read belongs to a copy.
     fn observe_copy(&mut self, read: &SeenRead<'_>) -> (Option<Proposal>, bool) {
-        // A fault waits for its pages: who reads at several places at once copies nothing.
+        // A page fault waits for its pages: a reader at several places at once is no copy.
         if read.kind == AccessKind::First || !read.is_alone {
             return (None, false);
         }
@@ -142,7 +141,7 @@ impl Patterns {
         (proposal, copy.is_sure() || copy.is_at_tail())
     }
 
-    /// Learns from the stream that was left, unless that had come to the end of the object.
+    /// Learns from the stream that was left, unless it had reached the end of the object.
     fn observe_run(&mut self, read: &SeenRead<'_>) {
         if let Some((start, len)) = read.left.filter(|(start, len)| start + len < read.size) {
             self.run_lengths.get_or_insert_default().left(start, len);
@@ -176,19 +175,19 @@ impl Patterns {
         }
     }
 
-    /// Ends the stride. Returns whether something was asked for ahead of it.
+    /// Ends the stride. Returns whether it had read-ahead.
     pub(super) fn end_stride(&mut self) -> bool {
         let jumps = self.jumps.as_mut();
         let stride = jumps.map(|jumps| mem::take(&mut jumps.stride));
         stride.is_some_and(|stride| stride.has_ahead())
     }
 
-    /// Forgets the jumps; lengths of runs stay known.
+    /// Forgets the jumps, but not the lengths of runs.
     pub(super) fn forget_jumps(&mut self) {
         self.jumps = None;
     }
 
-    /// How far a stream that began at `start` and has come to `end` may be asked ahead.
+    /// Limit of the read-ahead of a stream that began at `start` and has reached `end`.
     pub(super) fn reach(&self, start: u64, end: u64) -> u64 {
         let copy = self.jumps.as_ref().map(|jumps| &jumps.copy);
         if let Some(end) = copy.and_then(|copy| copy.end_of(start, end)) {
@@ -198,7 +197,7 @@ impl Patterns {
         run_lengths.map_or(u64::MAX, |run_lengths| run_lengths.reach(start, end))
     }
 
-    /// Ranges that a stride or a copy has asked for and that were not read yet.
+    /// Ranges that were requested ahead for a stride or a copy and not read yet.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let jumps = self.jumps.iter();
         jumps.flat_map(|jumps| jumps.stride.asked_ahead().chain(jumps.copy.asked_ahead()))

@@ -1,34 +1,32 @@
-//! How long the streams of one open file are, where its reader leaves them before the end of the
-//! file.
+//! Lengths of streams that a reader leaves before the end of the file.
 //!
-//! Pure. A reader of columns, records or tensors reads some of a file in sequence, then goes
-//! elsewhere; what was asked for beyond that is wasted. Where the last streams were left, the next
-//! ones are first asked ahead as far as the shortest of them went, and an eighth more; who reads on
-//! beyond gets twice as far, and so on.
+//! Pure. A reader of columns, records or tensors reads some of a file in sequence and then jumps;
+//! read-ahead beyond the jump is wasted. The first read-ahead of a new stream is therefore limited
+//! to nine eighths of the shortest recent run, and doubles whenever the reader passes the limit.
 //!
-//! Who has read on at each of the last places reads on at the next, which then need not wait for
-//! its second read; and so does who read on whenever the two places before were what they are now:
-//! a database reads a page of an index, then a run of rows, and again.
+//! A reader that read on at each of the recent places is expected to read on at the next, without
+//! waiting for a second read. So is one that always read on after the same two outcomes: a database
+//! that reads an index page, then a run of rows, and so on.
 //!
-//! Invariant: nothing is known before two streams were left.
+//! Invariant: no prediction before two streams were left.
 
-/// The latest streams that were left.
+/// The streams that were left most recently.
 #[derive(Debug, Default)]
 pub(super) struct RunLengthPredictor {
-    /// Where they began and how long they were; the latest last.
+    /// Start and length of each stream; the latest is the last.
     left: Vec<(u64, u64)>,
-    /// A read began at a new place, and nothing has continued it yet.
+    /// Whether a read began at a new place and no read has continued it yet.
     is_open: bool,
-    /// New places in a row at which the reader stayed.
+    /// Number of new places in a row at which the reader read on.
     stays: u8,
-    /// Whether it stayed at the last two, as bits, the latest lowest.
+    /// Whether the reader read on at the last two places, as bits; the latest is the lowest.
     past: u8,
-    /// After each such past, how often in a row it stayed.
+    /// For each value of `past`: how many times in a row the reader then read on.
     stays_after: [u8; 4],
 }
 
 impl RunLengthPredictor {
-    /// The stream that began at `start` was left after `len` bytes.
+    /// Records that the stream from `start` was left after `len` bytes.
     pub(super) fn left(&mut self, start: u64, len: u64) {
         self.left.retain(|(left, _)| *left != start);
         if self.left.is_empty() {
@@ -40,7 +38,7 @@ impl RunLengthPredictor {
         self.left.push((start, len));
     }
 
-    /// The stream that began at `start` goes on: it was not left after all.
+    /// Records that the stream from `start` continues: it was not left after all.
     pub(super) fn resumed(&mut self, start: u64) {
         if std::mem::take(&mut self.is_open) {
             self.learn(true);
@@ -48,7 +46,7 @@ impl RunLengthPredictor {
         self.left.retain(|(left, _)| *left != start);
     }
 
-    /// A read began at a new place.
+    /// Records that a read began at a new place.
     pub(super) fn began(&mut self) {
         if self.is_open {
             self.learn(false);
@@ -56,7 +54,7 @@ impl RunLengthPredictor {
         self.is_open = true;
     }
 
-    /// The reader stayed at its last place, or it did not.
+    /// Records whether the reader read on at its last place.
     fn learn(&mut self, stayed: bool) {
         let count = |before: u8| if stayed { before.saturating_add(1) } else { 0 };
         self.stays = count(self.stays);
@@ -65,14 +63,13 @@ impl RunLengthPredictor {
         self.past = (self.past << 1 | u8::from(stayed)) & 3;
     }
 
-    /// Whether the reader stays wherever it begins, as far as can be known: its next place need not
-    /// show that first.
+    /// Whether the reader is expected to read on at its next place.
     pub(super) fn begins_runs(&self) -> bool {
         let after = self.stays_after[usize::from(self.past)];
         self.left.len() >= LEFT_MIN && self.stays.max(after) >= STAYS_MIN
     }
 
-    /// How far a stream that began at `start` and has come to `end` may be asked ahead.
+    /// Limit of the read-ahead of a stream that began at `start` and has reached `end`.
     pub(super) fn reach(&self, start: u64, end: u64) -> u64 {
         let shortest = self.left.iter().map(|(_, len)| *len).min();
         let Some(shortest) = shortest.filter(|_| self.left.len() >= LEFT_MIN) else {
@@ -86,11 +83,11 @@ impl RunLengthPredictor {
     }
 }
 
-/// Streams that are remembered: a reader of columns has some lengths, again and again.
+/// Number of streams to remember: a reader of columns repeats a few lengths.
 const LEFT_MAX: usize = 4;
-/// Streams whose lengths say something of the next one.
+/// Number of streams needed for a prediction.
 const LEFT_MIN: usize = 2;
-/// New places at which the reader must have stayed since the last at which it did not.
+/// New places in a row at which the reader must have read on.
 const STAYS_MIN: u8 = 2;
 
 #[cfg(test)]
@@ -118,8 +115,8 @@ mod tests {
 
     #[test]
     fn who_stays_in_turns_stays_when_its_turn_comes() {
-        // Each a row of places, `s` where it stays, and how many of the last eight it is believed
-        // at.
+        // A repeated row of places, `s` where the reader reads on, and the predictions of the last
+        // eight.
         for (places, begun) in [("-s", "-s-s-s-s"), ("--s", "-s--s--s"), ("s", "ssssssss")] {
             let mut lengths = RunLengthPredictor::default();
             let mut believed = String::new();
@@ -133,7 +130,7 @@ mod tests {
             }
             assert_eq!(&believed[16..], begun, "{places}");
         }
-        // By chance it is believed seldom, and not where it never stays.
+        // A reader that never reads on is never expected to.
         let mut lengths = RunLengthPredictor::default();
         lengths.left(0, 80);
         lengths.left(1000, 80);

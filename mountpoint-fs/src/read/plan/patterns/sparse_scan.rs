@@ -1,28 +1,26 @@
-//! Reads that go forwards over short gaps of no one length: who lists an archive reads the head of
-//! each member and skips its content.
+//! Forward reads over short gaps of varying length, such as a listing of an archive's members.
 //!
-//! Pure. Each such read costs the store's distance, and nothing says where the next will be. So
-//! after a number of them what lies between is worth fetching too, where the store is far and the
-//! gaps are short: the reader is taken for one that reads in sequence. Steps of one length are a
-//! [`Stride`](super::stride::Stride), which knows better.
+//! Pure. Each such read costs a round trip, and the next one cannot be predicted. If the store is
+//! far and the gaps are short, fetching the gaps is cheaper: after some such reads the reader is
+//! treated as sequential. Gaps of one length are a [`Stride`](super::stride::Stride), which
+//! predicts better.
 //!
-//! Invariant: nothing is sure before [`SCAN_READS_MIN`] reads in a row went forwards over short
-//! gaps.
+//! Invariant: no prediction before [`SCAN_READS_MIN`] reads in a row went forwards over short gaps.
 
 use std::ops::Range;
 
 /// The latest reads of one open file.
 #[derive(Debug, Default)]
 pub(super) struct SparseScan {
-    /// Where the latest read ended.
+    /// End of the latest read.
     end: u64,
-    /// Where the first that counts began.
+    /// Start of the first read that counts.
     from: u64,
     count: u8,
 }
 
 impl SparseScan {
-    /// A read that continues the latest one.
+    /// Shows a read that continues an earlier one.
     pub(super) fn go_on(&mut self, range: &Range<u64>) {
         if range.start <= self.end {
             self.end = self.end.max(range.end);
@@ -31,7 +29,7 @@ impl SparseScan {
         }
     }
 
-    /// A read that continues nothing.
+    /// Shows a read that continues none.
     pub(super) fn begin(&mut self, range: &Range<u64>) {
         let gap = range.start.checked_sub(self.end);
         let is_head = range.end - range.start < HEAD_MAX;
@@ -47,28 +45,27 @@ impl SparseScan {
         self.end = range.end;
     }
 
-    /// How far it has come by skipping, if it is worth reading what it skips.
+    /// Length of the scan so far, if fetching its gaps is worth it.
     pub(super) fn run(&self) -> Option<u64> {
         (self.count >= SCAN_READS_MIN).then(|| self.end - self.from)
     }
 }
 
-/// Reads of this length and longer are data, not heads, and asked for exactly whatever is between.
+/// Reads of this length and more are data, not heads: their gaps are not fetched.
 const HEAD_MAX: u64 = 64 << 10;
 
-/// Longest gap that is read through: 512 KiB take 5 ms of one connection to S3, a GET of their own
-/// 15 to 30.
+/// Longest gap to fetch: 512 KiB take 5 ms of one connection to S3, a separate GET 15 to 30.
 const GAP_MAX: u64 = 512 << 10;
 
-/// A longer gap counts against the short ones; beyond this the reader has gone elsewhere.
+/// A longer gap counts against the short ones; beyond this limit the reader has jumped.
 const LONG_GAP_MAX: u64 = 8 * GAP_MAX;
 const LONG_GAP_COSTS: u8 = 2;
 
-/// Skips in a row that are a scan; random reads make so many in a row once in a number of places to
-/// the sixth.
+/// Skips in a row that make a scan. Random reads make that many once in a number of places to the
+/// sixth power.
 const SCAN_READS_MIN: u8 = 6;
 
-/// What it may remember beyond those: one long gap does not make it forget.
+/// Upper bound of the count, so that one long gap does not end a scan.
 const COUNT_MAX: u8 = SCAN_READS_MIN + LONG_GAP_COSTS;
 
 #[cfg(test)]
@@ -77,7 +74,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// Reads as `(offset, len)` in KiB; whether they are a scan.
+    /// Shows reads, as `(offset, len)` in KiB, and checks whether they are a scan.
     #[track_caller]
     fn check(reads: &[(u64, u64)], is_sure: bool) {
         let mut scan = SparseScan::default();
@@ -87,7 +84,7 @@ mod tests {
         assert_eq!(scan.run().is_some(), is_sure, "{reads:?}");
     }
 
-    /// Heads of 12 KiB with such gaps between them.
+    /// Heads of 12 KiB with these gaps between them.
     fn heads(gaps: &[u64]) -> Vec<(u64, u64)> {
         let mut offset = 100_000;
         let mut reads = vec![(offset, 12)];

@@ -1,13 +1,11 @@
-//! Reads at a constant distance from each other: strided, skipping and backward ones.
+//! Reads at a constant distance: strided, skipping and backward ones.
 //!
-//! Pure. A run is bytes that were read without a gap, in one read or several. Runs of one length
-//! that begin at one distance, forwards or backwards, are a stride: after three such steps the next
-//! run is asked for ahead, and one more with each further step that comes true, so that no more is
-//! ever wasted than was won. Within a stride a run ends where the last one did: nothing behind its
-//! end is asked for.
+//! Pure. A run is a range that was read without a gap, by one read or several. Runs of one length
+//! at one distance, forwards or backwards, are a stride. After three equal steps the next run is
+//! read ahead, and one more with each further step, so that waste never exceeds gain. Within a
+//! stride no byte behind the expected end of the run is read ahead.
 //!
-//! Invariant: what is asked for ahead lies within the object and is no more than the bound that is
-//! passed in.
+//! Invariant: read-ahead lies within the object and within the given bound.
 
 use std::ops::Range;
 
@@ -17,19 +15,19 @@ use crate::config::limits::STRIDE_RUNS_MAX;
 #[derive(Debug, Default)]
 pub(super) struct Stride {
     run: Range<u64>,
-    /// From the beginning of one run to that of the next.
+    /// Distance between the beginnings of two runs.
     step: i64,
     /// Length of a run.
     len: u64,
-    /// Steps in a row that were the same.
+    /// Number of equal steps in a row.
     steps: usize,
-    /// Beginnings of the runs that were asked for ahead.
+    /// Beginnings of the runs that were read ahead.
     ahead: Vec<u64>,
 }
 
 impl Stride {
-    /// A read that continues the run it belongs to. Whether it goes further than the runs before
-    /// it.
+    /// Shows a read that continues a run. Ends the stride if the run is now longer than earlier
+    /// ones.
     pub(super) fn go_on(&mut self, range: &Range<u64>) {
         if range.start == self.run.end {
             self.run.end = range.end;
@@ -39,8 +37,8 @@ impl Stride {
         }
     }
 
-    /// A read that continues nothing begins a run. Returns what to ask for ahead, nearest first:
-    /// the rest of this run and the next ones, together no more than `ahead_max` bytes.
+    /// Shows a read that begins a run. Returns the ranges to read ahead, nearest first: the rest of
+    /// this run and the next runs, at most `ahead_max` bytes in total.
     pub(super) fn begin(
         &mut self,
         range: &Range<u64>,
@@ -102,13 +100,12 @@ impl Stride {
         asked
     }
 
-    /// Where the run that begins at `start` will end, if this is a stride.
+    /// Expected end of the run that begins at `start`, if there is a stride.
     pub(super) fn run_end(&self, start: u64) -> Option<u64> {
         (self.is_sure() && self.run.start == start).then(|| start + self.len)
     }
 
-    /// What was asked for ahead of reads that have not come: the rest of this run, and the next
-    /// ones.
+    /// Ranges that were requested ahead and not read yet: the rest of this run, and the next runs.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let run = self.run.end..self.run.start + self.len;
         let run = Some(run).filter(|run| self.is_sure() && run.start < run.end);
@@ -121,18 +118,18 @@ impl Stride {
         self.ahead = Vec::new();
     }
 
-    /// Whether the steps so far are no accident.
+    /// Whether there are enough equal steps to rule out chance.
     pub(super) fn is_sure(&self) -> bool {
         self.steps >= STEPS_MIN
     }
 
-    /// Whether anything is asked for ahead.
+    /// Whether runs are read ahead.
     pub(super) fn has_ahead(&self) -> bool {
         !self.ahead.is_empty()
     }
 }
 
-/// Equal steps that are a stride; random reads make three in a row once in a number of places
+/// Equal steps that make a stride. Random reads make three in a row once in a number of places
 /// squared.
 const STEPS_MIN: usize = 3;
 
@@ -146,7 +143,7 @@ mod tests {
 
     const SIZE: u64 = 10_000;
 
-    /// Runs of one read each; what each asks for ahead.
+    /// The read-ahead after each read, for runs of one read each.
     fn asked(reads: &[(u64, u64)]) -> Vec<Vec<Range<u64>>> {
         let mut stride = Stride::default();
         reads
@@ -220,7 +217,7 @@ mod tests {
         assert_eq!(ahead, [4050..4100, 5000..5100]);
         stride.go_on(&(4050..4100));
         assert_eq!(stride.run_end(4000), Some(4100));
-        // It reads on where the others ended: no stride any more.
+        // A run longer than the earlier ones ends the stride.
         stride.go_on(&(4100..4150));
         assert_eq!(stride.run_end(4000), None);
         assert_eq!(stride.asked_ahead().count(), 0);

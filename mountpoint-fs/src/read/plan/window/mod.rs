@@ -1,17 +1,12 @@
-//! How far ahead of its reader one stream asks.
+//! How far ahead of its reader one stream requests.
 //!
-//! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a
-//! size. Time is cut into epochs: one lasts until the reader has consumed one window, and long
-//! enough for a rate to mean something. At its end a window whose reader had to wait grows, as long
-//! as that pays: if the mount is no faster for it, the window shrinks to half of what it was, stays
-//! there if the mount is as fast with that, and rests for a number of epochs. So it settles near
-//! the bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the
-//! machine is the limit. A window that its reader takes many times as long for as a GET of it takes
-//! does not even try, and neither do those of several streams that hold many times what the mount
-//! reads while a request is on its way. What counts is the mount, all of its readers: one among
-//! many grows faster with any larger window, at the others' cost. So one among many can hardly show
-//! that growing pays; where the store is apart it follows what has paid on this mount of late
-//! ([`ProvenWindow`]), in steps of what it has read itself.
+//! Pure: the reader's moves go in, a size comes out. An epoch lasts until the reader has consumed
+//! one window, and long enough to measure a rate. After an epoch with a wait the window grows by
+//! trial, and again as long as the whole mount becomes faster; otherwise it halves and rests. So it
+//! reaches the bandwidth-delay product of a far store, and stays within the CPU's caches if this
+//! machine is the limit. A window that evidently covers the store's latency does not try. A stream
+//! among many can hardly measure a gain of the mount: at a remote store it follows the mount's
+//! [`ProvenWindow`].
 //!
 //! Invariant: `PART_MIN <= size <= max(size_max, PART_MIN)`.
 
@@ -26,7 +21,7 @@ use crate::config::limits::{
 use crate::read::plan::access::{Access, Bounds};
 use crate::store_distance::StoreDistance;
 
-/// The prefetch window of one stream, in bytes.
+/// The read-ahead window of one stream, in bytes.
 #[derive(Clone, Debug)]
 pub(in crate::read) struct Window {
     size: u64,
@@ -34,23 +29,23 @@ pub(in crate::read) struct Window {
     part_length: PartLength,
     epoch: Epoch,
     phase: Phase,
-    /// How long it rests when growing does not pay the next time, in epochs.
+    /// Epochs to rest after the next trial without a gain.
     rest_next: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Epoch {
     began: Duration,
-    /// What all readers of the mount had consumed then.
+    /// Bytes that all readers of the mount had consumed at the beginning.
     consumed: u64,
-    /// Where its own reader was.
+    /// Position of the stream's reader at the beginning.
     from: u64,
     end: u64,
     stalled: bool,
 }
 
 impl Epoch {
-    /// Begins now, with a reader at `from`, and lasts until it has come over `len` bytes.
+    /// Begins now, with a reader at `from`, and ends when that has consumed `len` bytes.
     fn new(from: u64, len: u64, access: &Access) -> Self {
         Self {
             began: access.now,
@@ -61,12 +56,12 @@ impl Epoch {
         }
     }
 
-    /// Bytes per second of all readers since it began.
+    /// Bytes per second of all readers since the beginning.
     fn rate(&self, access: &Access) -> f64 {
         access.consumed.saturating_sub(self.consumed) as f64 / self.seconds(access)
     }
 
-    /// Bytes per second of its own reader, which has come to `end`.
+    /// Bytes per second of the stream's reader, which has reached `end`.
     fn own_rate(&self, end: u64, access: &Access) -> f64 {
         end.saturating_sub(self.from) as f64 / self.seconds(access)
     }
@@ -79,21 +74,23 @@ impl Epoch {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// It does not change for so many epochs; after those it grows when its reader has to wait.
+    /// The window does not change for this number of epochs; then it grows if its reader has to
+    /// wait.
     Resting(u32),
-    /// It grew from `size`, with which the mount had this rate, and must be faster for it; the
-    /// epoch in which its reader consumes what the smaller window had asked for does not count.
+    /// The window grew from `size`, at which the mount had this rate. The mount must become faster.
+    ///
+    /// The settling epoch, in which the reader consumes the smaller window, does not count.
     Probing {
         rate: f64,
         size: u64,
         settling: bool,
     },
-    /// It shrank from `size`, and must be as fast as before after so many epochs.
+    /// The window shrank from `size`. After these epochs the mount must be as fast as before.
     Checking { epochs: u32, rate: f64, size: u64 },
 }
 
 impl Window {
-    /// Opens for a reader at `end` and asks for a power of two near `wanted` bytes.
+    /// Opens a window for a reader at `end`: a power of two near `wanted` bytes.
     pub(in crate::read) fn open(wanted: u64, end: u64, access: &Access, size_max: u64) -> Self {
         let size = wanted
             .clamp(PART_MIN, WINDOW_INITIAL_MAX)
@@ -110,13 +107,12 @@ impl Window {
         }
     }
 
-    /// Bytes to ask for ahead of the reader.
+    /// Bytes to read ahead.
     pub(in crate::read) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Size of the ranges it is cut into, in a mount with so many streams: a power of two, unless
-    /// `part_max` is not.
+    /// Length of the window's parts: a power of two, unless `part_max` is none and less.
     pub(in crate::read) fn part(&self, bounds: &Bounds<'_>) -> u64 {
         let parts = if are_several(bounds.streams) {
             PARTS_PER_WINDOW_OF_SEVERAL
@@ -133,8 +129,10 @@ impl Window {
         (1 << share.ilog2()).min(bounds.part_max)
     }
 
-    /// Its reader has come to `end` over `run` bytes: that much is as good as one read of all of
-    /// them, however small its reads are, where what it waits for is the way to the store.
+    /// Grows at once to the size for a single read of `run` bytes.
+    ///
+    /// The run is that of a reader that has reached `end`. So small reads ramp up as fast as a
+    /// large one if they wait for a remote store.
     pub(in crate::read) fn ramp_up(
         &mut self,
         run: u64,
@@ -159,7 +157,7 @@ impl Window {
         }
     }
 
-    /// The reader has come to `end` with this access.
+    /// Records that the reader has reached `end` with this access.
     pub(in crate::read) fn advance(&mut self, end: u64, access: &Access, bounds: &Bounds<'_>) {
         self.epoch.stalled |= access.waits;
         self.size_max = bounds.window_max.max(PART_MIN);
@@ -173,14 +171,14 @@ impl Window {
         self.size = self.size.min(self.size_max);
     }
 
-    /// Whether growing has paid so far: it takes large steps then.
+    /// Whether all trials so far had a gain, so that steps are large.
     fn is_ramping(&self) -> bool {
         self.rest_next == REST_MIN
     }
 
     fn epoch_min(&self, delay: Option<Duration>, streams: usize) -> Duration {
-        // Streams that begin together delay each other's first GETs; one alone sees the store's own
-        // delay.
+        // Streams that begin together delay each other's first GETs; a single one measures the
+        // store's own delay.
         let is_far = delay.map(StoreDistance::of) == Some(StoreDistance::Far);
         let is_distant = streams <= 1 && is_far;
         match self.phase {
@@ -190,7 +188,7 @@ impl Window {
         }
     }
 
-    /// Memory is short: half as far, and not farther for a while.
+    /// Halves the window, and lets it rest, because memory is short.
     pub(in crate::read) fn shrink(&mut self) {
         self.size = (self.size / 2).max(PART_MIN);
         self.phase = Phase::Resting(REST_MIN);
@@ -211,7 +209,7 @@ impl Window {
             streams: bounds.streams,
         };
         self.epoch.stalled &= !need.is_covered(self.size);
-        // The largest step that does not jump over what is enough.
+        // The largest step that does not overshoot a sufficient size.
         let is_small = need.is_near() || need.is_covered(self.size * 2);
         let step = if is_small { 2 } else { 4 };
         self.phase = self.next_phase(&need, step, access, bounds);
@@ -265,7 +263,7 @@ impl Window {
         }
     }
 
-    /// Grows by trial, or at once towards what was worth it elsewhere on this mount.
+    /// Grows by trial, or at once towards a size proven on this mount.
     fn grow_or_follow(
         &mut self,
         need: &Need,
@@ -286,8 +284,8 @@ impl Window {
         self.grow(step, need.rate)
     }
 
-    /// Two parts of the length that is worth a request, one being read and one in flight; four
-    /// where nobody else keeps the store busy and they are short.
+    /// Two parts of the length that is worth a request, one being read and one in flight. Four if
+    /// they are short and no other streams keep the store busy.
     fn size_min(&self, streams: usize) -> u64 {
         let least = self.part_length.least();
         if are_several(streams) {
@@ -298,7 +296,7 @@ impl Window {
         }
     }
 
-    /// It has grown from `size`, with which the mount had the rate `before`.
+    /// Judges the growth from `size`, at which the mount had the rate `before`.
     fn judge(
         &mut self,
         size: u64,
@@ -313,8 +311,8 @@ impl Window {
             self.rest_next = REST_MIN;
             return self.grow(step, rate);
         }
-        // Parts grow with the window, and a longer part takes longer: one step may pay little and
-        // the next much.
+        // Parts grow with the window, and a longer part takes longer: one step may gain little and
+        // the next one much.
         if rate >= before * GAIN_SOME && self.size <= size * 2 && self.size < self.size_max {
             self.size *= 2;
             return Phase::Probing {
@@ -335,7 +333,7 @@ impl Window {
         }
     }
 
-    /// Grows if its reader had to wait and it may.
+    /// Grows by `factor` if the reader had to wait and the bounds permit it.
     fn grow(&mut self, factor: u64, rate: f64) -> Phase {
         if !self.epoch.stalled || self.size >= self.size_max {
             return Phase::Resting(0);
@@ -356,15 +354,15 @@ impl Window {
     }
 }
 
-/// What the readers of the mount consume, and how far the store is: what windows need to cover.
+/// The demand that windows must cover: the readers' rates and the store's latencies.
 struct Need {
-    /// Bytes a second of all readers.
+    /// Bytes per second of all readers.
     rate: f64,
-    /// Bytes a second of the stream's own reader.
+    /// Bytes per second of the stream's own reader.
     own_rate: f64,
-    /// Least time of a GET of one part.
+    /// Minimum latency of a GET of one part.
     delay: Option<Duration>,
-    /// Least time until a first byte.
+    /// Minimum latency of a first byte.
     first_byte: Option<Duration>,
     streams: usize,
 }
@@ -397,8 +395,9 @@ impl Need {
     }
 }
 
-/// Whether a window holds so much of what its reader consumes that the store's distance cannot be
-/// what it waits for.
+/// Whether a window holds so much that its reader does not wait for the store's latency.
+///
+/// The bytes that the reader consumes within a few latencies of a part suffice.
 fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>, is_near: bool) -> bool {
     let delays = if is_near { NEAR_DELAYS_MAX } else { DELAYS_MAX };
     delay.is_some_and(|delay| {
@@ -406,9 +405,10 @@ fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>, is_near: bool) ->
     })
 }
 
-/// Whether windows of this size hold together so much of what the mount consumes that the store's
-/// distance cannot be what their readers wait for. What GETs of a part take is no measure then:
-/// many streams delay each other's.
+/// Whether windows of this size together hold so much that no reader waits for the store's latency.
+///
+/// The bytes that all readers consume within a few first-byte latencies suffice. The latency of a
+/// part is no measure for several streams, because they delay each other's GETs.
 fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -> bool {
     distance.is_some_and(|distance| {
         streams > 1
@@ -417,61 +417,60 @@ fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -
     })
 }
 
-/// Whether so many streams keep the store busy between them that none needs many GETs in flight by
-/// itself: fewer and longer ones cost less CPU. Measured on two cores with eight streams: 2.15 GB/s
-/// instead of 1.72.
+/// Whether the streams keep the store busy together, so that none needs many GETs in flight.
+///
+/// Fewer and longer GETs cost less CPU: on two cores with eight streams 2.15 GB/s instead of 1.72.
 pub(in crate::read) fn are_several(streams: usize) -> bool {
     streams >= STREAMS_SEVERAL
 }
 
-/// The first window, as a multiple of what was read.
+/// The first window, as a multiple of the bytes read.
 pub(in crate::read) fn runs_ahead(streams: usize) -> u64 {
-    // Halved into parts, that of several is to have as long ones as the window of one alone.
+    // Several streams halve their windows into parts: twice the window keeps parts as long as those
+    // of a single stream.
     if are_several(streams) { 16 } else { 8 }
 }
 
-/// Fewer streams than this are slower with half as many GETs in flight: one of 1.24 GB/s instead of
-/// 1.60.
+/// With fewer streams, half as many GETs in flight are slower: a single stream has 1.24 GB/s
+/// instead of 1.60.
 const STREAMS_SEVERAL: usize = 4;
 
-/// Distances, each the least until a GET's first byte, that the windows of several streams never
-/// need to cover more of: a GET of 8 MiB from S3 takes four to five times as long as one of 128
-/// KiB.
+/// First-byte latencies that the windows of several streams never need to exceed together: a GET of
+/// 8 MiB from S3 takes four to five times as long as one of 128 KiB.
 const DISTANCES_MAX: f64 = 6.0;
 
-/// What a GET of a part takes at least counts as so many distances where the store is apart, so
-/// that windows that cover one and a half such GETs are ample. One connection to S3 carries 90
-/// MB/s: 8 MiB take 93 ms behind a first byte of 13 to 25, far more than [`DISTANCES_MAX`] of the
-/// least of many.
+/// First-byte latencies that count for the minimum latency of a part at a remote store.
+///
+/// So windows of one and a half such GETs suffice. One connection to S3 carries 90 MB/s: 8 MiB take
+/// 93 ms behind a first byte of 13 to 25 ms, far more than [`DISTANCES_MAX`] times the minimum of
+/// many.
 const DISTANCES_PER_DELAY: u32 = 4;
 
-/// Least delays of a GET of its parts that a window never needs to cover more of. While the store
-/// is the limit, a window is consumed in about one of them; beyond four it is this machine that is
-/// slow, and a larger window would only leave its caches.
+/// Minimum latencies of a part that a window never needs to exceed. If the store is the limit, a
+/// window is consumed in about one of them. Beyond four this machine is slow, and a larger window
+/// would only leave its caches.
 const DELAYS_MAX: f64 = 4.0;
 
-/// The same for a near store: what a GET of a part takes there is the part's own length, so that
-/// windows that grow by it never end. One stream from MinIO on the same machine came to a window of
-/// 128 MiB that way.
+/// Limit as [`DELAYS_MAX`] for a near store. The latency of a part depends there on its length, so
+/// that windows would grow for ever: one stream from MinIO on the same machine reached 128 MiB.
 const NEAR_DELAYS_MAX: f64 = 2.0;
 
-/// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the
-/// mount is.
+/// Shortest epoch: a rate over less time measures the scheduling of threads, not the mount.
 const EPOCH_MIN: Duration = Duration::from_millis(100);
 
-/// Growing pays if it makes the mount a tenth faster.
+/// A growth has a gain if the mount becomes a tenth faster.
 const GAIN_MIN: f64 = 1.1;
 
-/// With this much, half a tenth, it gets a second chance.
+/// With this gain, half a tenth, the window has a second trial.
 const GAIN_SOME: f64 = 1.05;
 
-/// Epochs after which a window that shrank is judged.
+/// Epochs before a smaller window is judged.
 const CHECK_EPOCHS: u32 = 2;
 
-/// Epochs of rest after the first attempt that did not pay.
+/// Epochs of rest after the first trial without a gain.
 const REST_MIN: u32 = 8;
 
-/// Longest rest: a window follows a store that became faster within some ten seconds.
+/// Longest rest: a window follows a faster store within some ten seconds.
 const REST_MAX: u32 = 64;
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! How long the GETs of a stream should be at least.
+//! Minimum length of a stream's GETs.
 //!
-//! Pure. A request costs the store the same however long its answer is, and whoever pays for
-//! requests too; on a store that shares the machine or is short of CPU, many short ones take from
-//! the reader what they cost. So a part should last several times as long as the store needs before
-//! its first byte. Where that is next to nothing parts stay short, which leaves them in the caches
-//! of the CPU and needs less memory.
+//! Pure. A request costs the store CPU time, and mostly money, whatever its length. On a store on
+//! the same machine or one short of CPU, many short requests slow the reader down. So a part should
+//! take several times as long as the store needs for its first byte. If that time is very short,
+//! parts stay short: they fit into the CPU's caches and need less memory.
 //!
 //! Invariant: a power of two, `PART_MIN <= least <= PART_LONG_MAX`.
 
@@ -16,7 +15,7 @@ use crate::config::limits::{
 };
 use crate::store_distance::StoreDistance;
 
-/// What one stream has learned of it.
+/// The minimum length that one stream has learned.
 #[derive(Clone, Debug)]
 pub(in crate::read) struct PartLength {
     least: u64,
@@ -27,14 +26,14 @@ impl PartLength {
         Self { least: FIRST }
     }
 
-    /// Bytes that a part should have at least.
+    /// Minimum length of a part, in bytes.
     pub(in crate::read) fn least(&self) -> u64 {
         self.least
     }
 
-    /// A mount of so many `streams` reads `rate` bytes a second from a store whose first byte takes
-    /// `distance`. One measurement moves it by one doubling at most: a rate of a tenth of a second
-    /// is no more than a hint.
+    /// Learns from a measurement: a mount of `streams` streams reads `rate` bytes a second from a
+    /// store with a first byte after `distance`. Each call doubles or halves the length at most,
+    /// because a rate over a tenth of a second is only a hint.
     pub(in crate::read) fn learn(&mut self, rate: f64, distance: Option<Duration>, streams: usize) {
         let Some(distance) = distance else { return };
         let all = if StoreDistance::of(distance) < StoreDistance::Far {
@@ -54,13 +53,14 @@ impl PartLength {
     }
 }
 
-/// Where it begins: a quarter of the first window that it matters for.
+/// Initial length: a quarter of the first window that it matters for.
 const FIRST: u64 = WINDOW_INITIAL_MAX / PARTS_PER_WINDOW;
 
-/// Times a store's first byte that a part should last at the rate of the mount. One stream from
-/// MinIO on the same two cores, where a first byte takes 1.1 ms, came to 0.54 GB/s with parts of 1
-/// MiB and to 0.72 with 4 MiB, while MinIO took 1.7 and 1.0 CPU seconds per GB (medians of three);
-/// from a server that takes 0.3 ms, longer parts than 2 MiB brought nothing.
+/// Multiple of the store's first-byte latency that a part should take at the mount's rate.
+///
+/// Measured with one stream from MinIO on the same two cores, with a first byte after 1.1 ms: 0.54
+/// GB/s with parts of 1 MiB and 0.72 with 4 MiB, where MinIO took 1.7 and 1.0 CPU seconds per GB
+/// (medians of three). With a server that takes 0.3 ms, parts above 2 MiB brought nothing.
 const FIRST_BYTES: f64 = 8.0;
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What is least after a while of such measurements.
+    /// The length after twenty equal measurements.
     fn settled(rate: f64, distance_micros: u64, streams: usize) -> u64 {
         let mut length = PartLength::new();
         for _ in 0..20 {
@@ -81,18 +81,18 @@ mod tests {
     #[test]
     fn parts_are_as_long_as_requests_cost() {
         for (rate, micros, streams, least) in [
-            // Next to nothing before the first byte.
+            // A very short first-byte latency.
             (2.0e9, 5, 1, PART_MIN),
             (1.7e9, 280, 1, 2 * MIB),
-            // A store that is busy.
+            // A busy store.
             (0.7e9, 1100, 1, 4 * MIB),
             (0.7e9, 1100, 2, 4 * MIB),
             (0.7e9, 1100, 4, 2 * MIB),
             (0.7e9, 1100, 8, MIB),
-            // One that is far.
+            // A far store.
             (1.0e9, 20_000, 1, PART_LONG_MAX),
             (0.01e9, 20_000, 1, MIB),
-            // Many together keep to the memory of a few.
+            // Many streams together use no more memory than a few.
             (1.0e9, 20_000, 8, 4 * MIB),
             (1.0e9, 20_000, 32, MIB),
             (1.0e9, 20_000, 100_000, PART_MIN),
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(length.least(), 2 * FIRST);
         length.learn(0.0, Some(Duration::from_millis(20)), 1);
         assert_eq!(length.least(), FIRST);
-        // Between half of it and twice as much nothing changes.
+        // The length changes only below half of it and from its double on.
         for micros in [FIRST / 2 / 8, FIRST * 2 / 8 - 1] {
             length.learn(1.0e6, Some(Duration::from_micros(micros)), 1);
             assert_eq!(length.least(), FIRST, "{micros}");

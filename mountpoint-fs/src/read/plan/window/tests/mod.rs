@@ -7,7 +7,7 @@ use crate::read::plan::proven_window::ProvenWindow;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A read of a mount with this one reader.
+/// A read of a mount with only this reader.
 fn access(waits: bool, end: u64, now: Duration) -> Access {
     Access {
         range: end..end + 1,
@@ -18,7 +18,7 @@ fn access(waits: bool, end: u64, now: Duration) -> Access {
     }
 }
 
-/// Comes to `end` in a mount that knows no delays.
+/// Advances to `end` in a mount without known latencies.
 fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
     let bounds = Bounds {
         size: u64::MAX,
@@ -31,8 +31,9 @@ fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
     window.advance(end, access, &bounds);
 }
 
-/// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers
-/// more than `rate_max` bytes a second. Returns the window's size after each epoch, in MiB.
+/// Reads in steps of 128 KiB; returns the window's size after each epoch, in MiB.
+///
+/// The store needs `delay` for each window and delivers at most `rate_max` bytes a second.
 fn run(initial: u64, epochs: usize, delay: Duration, rate_max: f64, size_max: u64) -> Vec<u64> {
     let start = access(true, 0, Duration::ZERO);
     let mut window = Window::open(initial, 0, &start, size_max);
@@ -65,20 +66,19 @@ fn grows_up_to_its_bound_while_that_pays() {
 
 #[test]
 fn returns_to_where_growing_stopped_to_pay() {
-    // 1 GB/s at 10 ms: the product is 10 MB.
+    // 1 GB/s at 10 ms: the bandwidth-delay product is 10 MB.
     let sizes = run(256 * KIB, 200, Duration::from_millis(10), 1e9, 256 * MIB);
     assert!(sizes.iter().all(|&size| size <= 128), "{sizes:?}");
     let resting = sizes[16..].iter().filter(|&&size| size == 8 || size == 16);
     assert!(resting.count() > 150, "{sizes:?}");
-    // The machine is the limit: it stays at what windows start with.
+    // This machine is the limit: the window keeps its initial size.
     let sizes = run(4 * MIB, 200, Duration::from_micros(500), 1e9, 256 * MIB);
     assert!(sizes.iter().all(|&size| size <= 16), "{sizes:?}");
     let resting = sizes.iter().filter(|&&size| size == 4).count();
     assert!(resting > 180, "{sizes:?}");
 }
 
-/// Eight readers share a rate in proportion to their windows, as those of a machine at its limit
-/// do.
+/// Eight readers share a rate in proportion to their windows, as on a machine at its limit.
 #[test]
 fn readers_that_only_take_from_each_other_do_not_grow() {
     let open = || Window::open(4 * MIB, 0, &access(true, 0, Duration::ZERO), 256 * MIB);
@@ -119,19 +119,19 @@ fn a_window_that_lasts_for_many_delays_does_not_grow() {
             "{size_mib} MiB at {own_rate}"
         );
     }
-    // This machine: one stream of eight, and one alone.
+    // This machine: one stream of eight, and a single one.
     check(4, 0.15e9, 1.0, true);
     check(4, 2.5e9, 1.0, false);
     check(4, 1.5e9, 1.0, true);
-    // MinIO on it: a GET of a longer part takes longer, and that is no reason to ask for more.
+    // MinIO on this machine: a longer part takes longer, which is no reason for a larger window.
     check(8, 0.8e9, 2.6, true);
     check(16, 0.8e9, 4.8, true);
     check(32, 1.2e9, 13.0, true);
-    // Stores that deliver a window in one delay, or in two: S3 and S3 Express.
+    // Stores that deliver a window in one latency, or in two: S3 and S3 Express.
     check(4, 4.2e6 / 0.031, 31.0, false);
     check(256, 268e6 / 0.226, 113.0, false);
     check(32, 33.6e6 / 0.058, 58.0, false);
-    // Below the size that windows start with, distance does not matter.
+    // Below the initial size the distance does not matter.
     check(2, 1e3, 0.001, false);
     assert!(!is_ample(256 * MIB, 1.0, None, false));
 }
@@ -144,7 +144,7 @@ fn windows_of_many_streams_that_hold_many_distances_do_not_grow() {
         let are_ample = are_ample(size_mib * MIB, streams, rate, distance);
         assert_eq!(are_ample, expected, "{size_mib} MiB at {rate}");
     }
-    // This machine, quiet and busy; one stream alone judges by itself.
+    // This machine, idle and busy; a single stream judges by itself.
     check(4, 8, 1.5e9, 1.0, true);
     check(4, 8, 1.3e9, 4.0, true);
     check(4, 1, 0.1e9, 1.0, false);

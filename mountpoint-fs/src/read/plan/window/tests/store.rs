@@ -1,4 +1,4 @@
-//! Windows of several streams in a model of a store behind a network, in virtual time.
+//! Windows of several streams with a model of a store behind a network, in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -9,16 +9,15 @@ use crate::read::plan::proven_window::ProvenWindow;
 
 const MIB: u64 = 1 << 20;
 
-/// A store: each answer begins between `least` and, on average, `mean` after its request, and comes
-/// over a connection that carries `connection` bytes a second; all together over a network of
-/// `network` bytes a second.
+/// A store. An answer begins between `least` and, on average, `mean` after its request. A
+/// connection carries `connection` bytes a second, the network `network` for all of them.
 #[derive(Clone, Copy)]
 struct Store {
     least: f64,
     mean: f64,
     connection: f64,
     network: f64,
-    /// GETs in flight.
+    /// Number of GETs in flight.
     places: usize,
 }
 
@@ -44,7 +43,7 @@ struct Stream {
     position: u64,
     asked: u64,
     arrived: BTreeMap<u64, u64>,
-    /// The file ends here and the next one begins.
+    /// End of the file; the next one begins there.
     end: u64,
     file: u64,
 }
@@ -60,7 +59,7 @@ enum Event {
     },
 }
 
-/// The mount, and what is in flight.
+/// The mount and its GETs in flight.
 struct Model {
     store: Store,
     random: u64,
@@ -76,8 +75,8 @@ struct Model {
 }
 
 impl Model {
-    /// So many streams of files of about `file_len` bytes, the first of which are opened within
-    /// `spread` seconds.
+    /// A mount of `count` streams of files of about `file_len` bytes. The first files are opened
+    /// within `spread` seconds.
     fn new(store: Store, count: usize, file_len: u64, spread: f64) -> Self {
         let start = access(0, Duration::ZERO, 0, true);
         let stream = || Stream {
@@ -115,12 +114,12 @@ impl Model {
         self.random >> 11
     }
 
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     fn random(&mut self) -> f64 {
         self.random_number() as f64 / (1_u64 << 53) as f64
     }
 
-    /// Bytes a second that all streams read in the second half of so many seconds.
+    /// Runs for `seconds`. Returns the bytes a second that all streams read in the second half.
     fn run(&mut self, seconds: f64) -> f64 {
         let mut before = 0;
         while let Some(Reverse((now, number, event))) = self.events.pop() {
@@ -162,7 +161,7 @@ impl Model {
         self.ask(number, now);
     }
 
-    /// Its reader takes what is there at once, and always waits for the rest.
+    /// Lets a stream's reader take all arrived bytes and wait for the rest.
     fn read_on(&mut self, number: usize, now: Duration) {
         let count = self.streams.len();
         let stream = &mut self.streams[number];
@@ -251,8 +250,7 @@ fn bounds<'a>(streams: usize, delays: &'a MinLatencies, paid: &'a ProvenWindow) 
     }
 }
 
-/// One stream comes to what its window carries, several to as many times that, until the network is
-/// full.
+/// One stream reaches its window's rate, several the sum of theirs, until the network is full.
 #[test]
 fn streams_that_begin_together_fill_the_network() {
     for (name, store, streams, expected) in [
@@ -279,7 +277,7 @@ fn streams_that_begin_together_fill_the_network() {
     }
 }
 
-/// One among many cannot show that growing pays, and does as the others did.
+/// One stream among many cannot measure a gain, and uses the window proven by the others.
 #[test]
 fn files_that_are_opened_beside_others_fill_the_network_too() {
     for (streams, expected) in [(8, 4e9), (32, 10e9), (64, 11e9)] {
