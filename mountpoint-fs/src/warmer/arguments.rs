@@ -76,12 +76,12 @@ pub(super) struct WarmArguments {
     write_part_size: Option<u64>,
 }
 
-/// Objects of a bucket.
+/// A part of a bucket: all of it, a prefix, or a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceArg {
     /// The bucket.
     pub(super) bucket: BucketArg,
-    /// What follows behind the bucket: empty, a prefix that ends with `/`, or a key.
+    /// The text behind the bucket: empty, a prefix with `/` at its end, or a key.
     pub(super) path: String,
 }
 
@@ -92,10 +92,10 @@ impl WarmArguments {
         Self::try_parse_from(std::iter::once(name).chain(arguments))
     }
 
-    /// The bucket.
+    /// The bucket of all sources.
     ///
     /// # Errors
-    /// A text for the user, if there are several.
+    /// A text for the user, if there are several buckets.
     pub(super) fn bucket(&self) -> Result<&BucketArg, String> {
         let first = &self.sources[0].bucket;
         match self.sources.iter().find(|it| it.bucket.name != first.name) {
@@ -107,10 +107,10 @@ impl WarmArguments {
         }
     }
 
-    /// Prefixes and keys to fetch, without those in others.
+    /// Prefixes and keys to fetch, without those that another prefix covers.
     ///
     /// # Errors
-    /// A text for the user, if there are two prefixes for one source.
+    /// A text for the user, if the arguments contradict each other.
     pub(super) fn paths(&self) -> Result<Vec<String>, String> {
         let mut paths: Vec<String> = self.sources.iter().map(|it| it.path.clone()).collect();
         if let Some(flag) = self
@@ -149,7 +149,7 @@ impl WarmArguments {
         Ok(paths)
     }
 
-    /// The flags of the cache, as a mount has them.
+    /// The cache flags as a mount has them.
     pub(super) fn cache_flags(&self) -> CacheFlags {
         CacheFlags {
             cache: Some(self.cache.clone()),
@@ -159,7 +159,7 @@ impl WarmArguments {
     }
 }
 
-/// A bucket, and what follows behind it.
+/// Splits a source into its bucket and the text behind it.
 fn parse_source(text: &str) -> Result<SourceArg, String> {
     let bucket_of = |text: &str| text.parse::<BucketArg>().map_err(|error| error.to_string());
     if text.starts_with("arn:") {

@@ -1,7 +1,7 @@
-//! A bound of bytes in a second.
+//! Limit of the bytes requested per second.
 //!
-//! Pure: told the time, it says how long to wait. Bytes count when they are asked for, so that in
-//! any time no more are asked for than that time allows and one request.
+//! Pure: the time goes in, a wait comes out. Bytes count when they are requested. So the requests
+//! of any interval exceed its share by one request at most.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     bytes_per_second: u64,
-    /// When what was granted so far is used up.
+    /// Time when the granted bytes are used up.
     used_up_at: Duration,
 }
 
 impl TokenBucket {
-    /// A bound of so many bytes in a second.
+    /// A limit of `bytes_per_second`.
     pub(super) fn new(bytes_per_second: u64) -> Self {
         Self {
             bytes_per_second: bytes_per_second.max(1),
@@ -22,7 +22,7 @@ impl TokenBucket {
         }
     }
 
-    /// Grants `bytes` at the time `now`. Returns how long to wait before they are asked for.
+    /// Grants `bytes` at the time `now`. Returns the wait before their request.
     pub(super) fn grant(&mut self, bytes: u64, now: Duration) -> Duration {
         let start = self.used_up_at.max(now);
         let nanos = u128::from(bytes) * NANOS / u128::from(self.bytes_per_second);
@@ -31,7 +31,7 @@ impl TokenBucket {
         start - now
     }
 
-    /// Most bytes of one request: few enough that several are sent in a second.
+    /// Largest request, small enough for several in a second.
     pub(super) fn request_max(&self) -> u64 {
         self.bytes_per_second / REQUESTS_PER_SECOND
     }
@@ -39,8 +39,8 @@ impl TokenBucket {
 
 const NANOS: u128 = 1_000_000_000;
 
-/// Requests in a second at least, if the bound is what limits them: the network sees no long
-/// pauses, and the progress moves.
+/// Minimum requests per second at the limit: the network then has no long pauses, and the progress
+/// moves.
 const REQUESTS_PER_SECOND: u64 = 8;
 
 #[cfg(test)]

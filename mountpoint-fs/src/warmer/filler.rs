@@ -1,8 +1,8 @@
-//! Fetches what the cache lacks, several ranges at once, and waits for the disk.
+//! Fetches the ranges that the cache lacks, several at once, and stores them.
 //!
-//! A range is a GET with the version's ETag, in memory of the budget until the disk has it: a slow
-//! disk holds up GETs and loses nothing. An object that cannot be had is named and left out; a disk
-//! that is full or fails ends the run.
+//! Each range is one GET with the version's ETag, in memory of the budget until it is on the disk:
+//! a slow disk delays GETs and loses no bytes. An object that cannot be fetched is reported and
+//! skipped. A full or failing disk ends the run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,27 +35,27 @@ pub(super) struct Filler {
     pool: BlockPool,
     part_size: u64,
     bandwidth: Option<Mutex<TokenBucket>>,
-    /// Objects that are opened and GETs that are in flight.
+    /// Permits for opened objects and GETs in flight.
     requests: Arc<Semaphore>,
-    /// Why the run ends before its end, if it does.
+    /// Reason of an early end; `None` while the run continues.
     end: watch::Sender<Option<String>>,
 }
 
 /// The bounds of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FillLimits {
-    /// Memory for what was fetched and is not stored.
+    /// Memory for ranges that were fetched and are not stored yet.
     pub(super) memory_max: u64,
     /// Largest range of one GET.
     pub(super) part_size: u64,
-    /// Most bytes in a second.
+    /// Largest number of bytes per second.
     pub(super) bandwidth: Option<u64>,
 }
 
-/// Why an object is not in the cache.
+/// Reason why an object is not in the cache.
 #[derive(Debug)]
 enum Failure {
-    /// The object cannot be had, for this reason.
+    /// The object cannot be fetched, for this reason.
     Object(String),
     /// The store has failed, for this reason.
     Store(String),
@@ -63,7 +63,7 @@ enum Failure {
     Ended,
 }
 
-/// One range of an object that is to be fetched.
+/// One range of an object to fetch.
 struct Part {
     object: ObjectFill,
     request: GetRequest,
@@ -72,7 +72,7 @@ struct Part {
 }
 
 impl Filler {
-    /// A run over the bucket of `client`.
+    /// A run with the bucket of `client`.
     pub(super) fn new(
         client: Arc<dyn ObjectClient>,
         cache: Arc<CacheFill>,
@@ -90,7 +90,7 @@ impl Filler {
             clock,
             budget: Budget::new(limits.memory_max),
             pool: BlockPool::new(usize::try_from(limits.memory_max / 2).unwrap_or(usize::MAX)),
-            // Checksums are of whole units of this size.
+            // The cache has checksums of whole units of this size.
             part_size: (part_size / PART_MIN * PART_MIN).max(PART_MIN),
             bandwidth: bandwidth.map(Mutex::new),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
@@ -98,7 +98,7 @@ impl Filler {
         })
     }
 
-    /// Fetches all `targets`, until the end of the run.
+    /// Fetches all `targets`, unless the run ends early.
     pub(super) async fn fill(self: Arc<Self>, mut targets: mpsc::Receiver<Target>) {
         let mut objects = JoinSet::new();
         loop {
@@ -117,7 +117,7 @@ impl Filler {
         while objects.join_next().await.is_some() {}
     }
 
-    /// Ends the run as soon as what is in flight is stored. The first reason counts.
+    /// Ends the run when the ranges in flight are stored. Only the first reason is kept.
     pub(super) fn end(&self, reason: &str) {
         self.end.send_if_modified(|end| {
             let is_first = end.is_none();
@@ -128,12 +128,12 @@ impl Filler {
         });
     }
 
-    /// Why the run has ended before its end.
+    /// The reason of an early end.
     pub(super) fn ended_by(&self) -> Option<String> {
         self.end.borrow().clone()
     }
 
-    /// The output of `future`; `None` if the run ends before it.
+    /// The output of `future`; `None` if the run ends first.
     async fn unless_ended<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut end = self.end.subscribe();
         tokio::select! {
@@ -160,7 +160,7 @@ impl Filler {
         }
     }
 
-    /// Fetches what is missing of an object. Counts down the bytes that are `missing`.
+    /// Fetches the missing ranges of an object. Subtracts fetched bytes from `missing`.
     async fn try_fill(
         self: &Arc<Self>,
         key: &Key,
@@ -185,15 +185,15 @@ impl Filler {
         let requests = ranges.map(|range| request(key, etag, *size, range));
         self.fetch_all(&object, requests, permit, missing).await?;
         if !object.missing().is_empty() {
-            // It was evicted while it was fetched.
+            // The cache has evicted the object meanwhile.
             return Err(self.cannot_store(&FillError::NoRoom));
         }
         let finished = object.finish().await;
         finished.map_err(|error| self.cannot_store(&error))
     }
 
-    /// Fetches ranges of an object, several at once. After a failure no more are begun, and those
-    /// in flight are stored.
+    /// Fetches ranges of an object, several at once. After a failure no further range begins, and
+    /// those in flight are stored.
     async fn fetch_all(
         self: &Arc<Self>,
         object: &ObjectFill,
@@ -226,7 +226,7 @@ impl Filler {
         outcome
     }
 
-    /// Waits until a range may be fetched; `None` if the run ends before.
+    /// Waits until a range may be fetched; `None` if the run ends first.
     async fn part(
         &self,
         object: &ObjectFill,
@@ -270,7 +270,7 @@ impl Filler {
         let block = fill.block();
         let (sender, outcome) = oneshot::channel();
         let observer = Arc::new(Finished(Mutex::new(Some(sender))));
-        // Dropping the handle lets the GET finish.
+        // A dropped handle lets the GET finish.
         drop(self.client.get(request, fill, observer));
         let outcome = outcome.await;
         drop(permit);
@@ -317,12 +317,12 @@ fn request(key: &Key, etag: &ETag, size: u64, range: Range<u64>) -> GetRequest {
         range,
         if_match: Some(etag.clone()),
         object_size: Some(size),
-        // Within the client's limits of what nobody waits for.
+        // The client's limits of read-ahead apply, because no reader waits.
         priority: Priority::ReadAhead,
     }
 }
 
-/// The outcome of a part that has ended, whose bytes are not `missing` any more.
+/// The outcome of a finished part. Subtracts its bytes from `missing`.
 fn part_outcome(
     ended: Result<Result<u64, Failure>, JoinError>,
     missing: &mut u64,
@@ -332,7 +332,7 @@ fn part_outcome(
     Ok(())
 }
 
-/// `gap`, divided at multiples of `part_size`.
+/// Divides `gap` at multiples of `part_size`.
 fn parts_of(gap: &Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>> + use<> {
     let Range { mut start, end } = *gap;
     std::iter::from_fn(move || {
@@ -342,7 +342,7 @@ fn parts_of(gap: &Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>
     })
 }
 
-/// Tells the task that waits for a GET.
+/// Passes the outcome of a GET to the waiting task.
 struct Finished(Mutex<Option<oneshot::Sender<Result<GetOutput, ClientError>>>>);
 
 impl GetObserver for Finished {
@@ -350,16 +350,16 @@ impl GetObserver for Finished {
 
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
         let sender = self.0.lock().take();
-        // After the end of the run nobody waits.
+        // After the end of the run no task waits.
         drop(sender.map(|sender| sender.send(outcome)));
     }
 }
 
-/// Smallest part, and what parts are multiples of: what the cache has one checksum for.
+/// Smallest part, and the unit of parts: the cache has one checksum for this size.
 const PART_MIN: u64 = 64 << 10;
 
-/// Objects that are opened and GETs that are in flight at once: small objects at 20 ms each come at
-/// 12,000 in a second. The client sends as many of them as its connections carry.
+/// Maximum of opened objects and GETs in flight: small objects at 20 ms each arrive at 12,000 per
+/// second. The client sends as many as its connections carry.
 const REQUESTS_MAX: usize = 256;
 
 const NO_ROOM: &str = "the cache has no room for more: raise --max-cache-size, make room on its disk, or fetch less; \

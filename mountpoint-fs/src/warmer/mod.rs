@@ -1,8 +1,8 @@
-//! `mount-s3 warm BUCKET/PREFIX --cache DIR`: objects in the cache of a mount before it reads them.
+//! `mount-s3 warm BUCKET/PREFIX --cache DIR` fills a mount's cache before the mount reads.
 //!
-//! `sources` finds the objects, `filler` fetches what the cache lacks of them, `tally` counts, and
-//! `progress` shows that. Pure: `patterns`, `bandwidth`, `rate`. Knows neither the format of the
-//! cache nor how a listing is cut.
+//! `sources` finds the objects, `filler` fetches the ranges that the cache lacks, `tally` counts
+//! and `progress` displays the counts. Pure: `patterns`, `bandwidth`, `rate`. Knows neither the
+//! cache's format nor the division of listings.
 
 mod arguments;
 mod bandwidth;

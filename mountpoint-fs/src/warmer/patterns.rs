@@ -1,27 +1,28 @@
-//! Which keys are wanted, by patterns of `--include` and `--exclude`.
+//! Selection of keys by the patterns of `--include` and `--exclude`.
 //!
-//! Pure. A pattern without `/` is of each name of a key, one with `/` of the whole key below the
-//! prefix; what matches a directory matches all below it. `*` stays within a name, as in a shell.
+//! Pure. A pattern without `/` matches each name in a key, one with `/` the whole key below the
+//! prefix. A pattern that matches a directory matches all keys below it. `*` stays within a name,
+//! as in a shell.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// A pattern of one flag.
+/// The pattern of one flag.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern(Vec<Glob>);
 
 /// The patterns of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Patterns {
-    /// `None` if all keys are.
+    /// `None` if all keys are included.
     include: Option<GlobSet>,
     exclude: GlobSet,
 }
 
 impl Patterns {
-    /// Of the flags.
+    /// Combines the patterns of the flags.
     ///
     /// # Errors
-    /// A text for the user: all patterns together are too large.
+    /// A text for the user: the patterns together are too large.
     pub(super) fn new(include: &[Pattern], exclude: &[Pattern]) -> Result<Self, String> {
         let include = (!include.is_empty()).then(|| set_of(include));
         Ok(Self {
@@ -30,7 +31,7 @@ impl Patterns {
         })
     }
 
-    /// Whether the key that is `key` below its prefix is wanted.
+    /// Whether the patterns select `key`, which is relative to the prefix.
     pub(super) fn want(&self, key: &str) -> bool {
         let is_included = match &self.include {
             Some(include) => include.is_match(key),
@@ -49,7 +50,7 @@ fn set_of(patterns: &[Pattern]) -> Result<GlobSet, String> {
         .map_err(|error| format!("cannot use the patterns: {error}"))
 }
 
-/// Reads a pattern of a flag.
+/// Parses the pattern of a flag.
 pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
     let body = text.trim_start_matches('/').trim_end_matches('/');
     if body.is_empty() {
@@ -76,7 +77,7 @@ pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
 mod tests {
     use super::*;
 
-    /// The keys of `keys` that are wanted.
+    /// Checks which of `keys` the patterns select.
     #[track_caller]
     fn check(include: &[&str], exclude: &[&str], keys: &str, wanted: &str) {
         let parse = |texts: &[&str]| -> Vec<Pattern> {

@@ -1,4 +1,4 @@
-//! How far a run is: a bar on a terminal, a line from time to time elsewhere; and what fails.
+//! Display of a run's progress and of its failures: a bar on a terminal, otherwise some lines.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,21 +17,21 @@ use crate::sync::Mutex;
 pub(super) struct Progress {
     pub(super) tally: Tally,
     bar: ProgressBar,
-    /// A leaf.
+    /// State of the display. No other lock is taken under it.
     shown: Mutex<Shown>,
-    /// Serious failures since the last success.
+    /// Store failures since the last success.
     failures_in_row: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Shown {
     rate: Rate,
-    /// When the next line is due, where there is no terminal.
+    /// Time of the next line, if there is no terminal.
     next_line: Duration,
 }
 
 impl Progress {
-    /// Of a run that has begun.
+    /// Begins the display of a run.
     pub(super) fn begin() -> Self {
         let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
@@ -47,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// Shows how far it is at the time `now`.
+    /// Displays the progress at the time `now`.
     pub(super) fn show(&self, now: Duration) {
         let counts = self.tally.counts();
         let mut shown = self.shown.lock();
@@ -64,28 +64,28 @@ impl Progress {
         }
     }
 
-    /// A line for the user.
+    /// Prints a line for the user.
     pub(super) fn tell(&self, text: &str) {
         let text = format!("mount-s3 warm: {text}");
-        // A line that cannot be printed is not printed.
+        // A failure to print is ignored.
         self.bar.suspend(|| {
             writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
         });
     }
 
-    /// The object of `key` cannot be fetched, `bytes` of which are counted as found and missing.
+    /// Counts a failed object, of which `bytes` were counted as found and are missing.
     pub(super) fn failed(&self, key: &str, reason: &str, bytes: u64) {
         add(&self.tally.failed, 1);
         self.tally.found_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.tell(&format!("{key}: {reason}"));
     }
 
-    /// Something was fetched: the store works.
+    /// Records a success: the store works.
     pub(super) fn succeeded(&self) {
         self.failures_in_row.store(0, Ordering::Relaxed);
     }
 
-    /// The store has failed. Whether so often that there is no use in going on.
+    /// Records a failure of the store. Returns whether there were too many in a row to continue.
     pub(super) fn is_hopeless(&self) -> bool {
         self.failures_in_row.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_IN_ROW_MAX
     }
@@ -97,7 +97,7 @@ impl Drop for Progress {
     }
 }
 
-/// Counts in words.
+/// The counts as a text.
 fn line(counts: &Counts, rate: &Rate) -> String {
     let so_far = if counts.is_all_found { "" } else { " so far" };
     let there = counts.present_bytes + counts.fetched_bytes;
@@ -111,7 +111,7 @@ fn line(counts: &Counts, rate: &Rate) -> String {
     );
     let left = counts.found_bytes.saturating_sub(there);
     if let Some(time) = rate.time_for(left).filter(|_| left > 0) {
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         write!(line, ", {} left", HumanDuration(time)).ok();
     }
     if counts.failed > 0 {
@@ -120,10 +120,10 @@ fn line(counts: &Counts, rate: &Rate) -> String {
     line
 }
 
-/// How often a line is printed where there is no terminal.
+/// Interval between lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Each of them was tried again for as long as the client does: the store is gone.
+/// The client has repeated each of these requests: the store is unreachable.
 const FAILURES_IN_ROW_MAX: u64 = 64;
 
 #[cfg(test)]

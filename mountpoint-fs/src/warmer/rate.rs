@@ -1,6 +1,6 @@
-//! How fast bytes have come of late, and how long the others will take.
+//! Recent rate of the fetched bytes, and an estimate for the remaining ones.
 //!
-//! Pure: told the time with each number of bytes.
+//! Pure: the time goes in with each count.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 /// The rate of the last seconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rate {
-    /// Times with the bytes that had come, the oldest first.
+    /// Times with the bytes fetched by then, the oldest first.
     samples: VecDeque<(Duration, u64)>,
 }
 
 impl Rate {
-    /// Notes that `bytes` had come at the time `now`.
+    /// Records that `bytes` were fetched by the time `now`.
     pub(super) fn note(&mut self, bytes: u64, now: Duration) {
         self.samples.push_back((now, bytes));
         while self.samples.len() > 2 && self.samples[1].0 + SPAN <= now {
@@ -21,7 +21,7 @@ impl Rate {
         }
     }
 
-    /// Bytes in a second; 0 as long as it is not known.
+    /// Bytes per second; 0 if unknown.
     pub(super) fn per_second(&self) -> u64 {
         let (Some((from, before)), Some((to, after))) = (self.samples.front(), self.samples.back())
         else {
@@ -35,14 +35,14 @@ impl Rate {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Time for `bytes` more; `None` if they may never come.
+    /// Estimated time for `bytes` more; `None` at a rate of 0.
     pub(super) fn time_for(&self, bytes: u64) -> Option<Duration> {
         let rate = self.per_second();
         (rate > 0).then(|| Duration::from_secs(bytes.div_ceil(rate)))
     }
 }
 
-/// Time that the rate is of.
+/// Interval that the rate covers.
 const SPAN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

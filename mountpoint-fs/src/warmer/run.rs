@@ -1,4 +1,4 @@
-//! The run from its arguments to its exit code.
+//! The run of the command, from its arguments to its exit code.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -27,9 +27,9 @@ use crate::mount::{
     safe_line, store_id,
 };
 
-/// Runs `mount-s3 warm` with the arguments after that word.
+/// Runs `mount-s3 warm` with the arguments behind that word.
 ///
-/// The exit code is 0 if everything is in the cache, 1 if not, 2 for a wrong command line.
+/// The exit code is 0 if all objects are in the cache, 1 if not, 2 for a wrong command line.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match WarmArguments::of(arguments) {
@@ -63,10 +63,10 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Fills the cache, as far as that goes.
+/// Fills the cache.
 ///
 /// # Errors
-/// A text for the user: nothing was fetched.
+/// A text for the user, if nothing could be fetched.
 fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
     let stop = stop_flag()?;
     let paths = arguments.paths()?;
@@ -85,7 +85,8 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
         bandwidth: arguments.maximum_bandwidth.map(|mb| mb * 1_000_000),
     };
     let clock = Clock::monotonic();
-    // A mount with these flags has the same store; what is learned from here on changes nothing.
+    // A mount with these flags has the same store, so the id is taken before the client learns
+    // more.
     let store = store_id(&options);
     let cache = open_cache(arguments, &environment, store, limits.memory_max, &clock)?;
     let (runtime, client) = connect_to_bucket(arguments, options, &paths, &environment)?;
@@ -129,12 +130,12 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
         progress.tell(reason);
     }
     let summary = Summary::new(&progress.tally.counts(), ended_by, clock.now());
-    // A thread may wait for standard input or a disk.
+    // A thread may still wait for standard input or a disk.
     runtime.shutdown_background();
     Ok(summary)
 }
 
-/// A flag that a signal sets. The second signal ends the process at once.
+/// A flag that a signal sets. A second signal ends the process at once.
 fn stop_flag() -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -145,7 +146,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, String> {
     Ok(stop)
 }
 
-/// The cache of a mount with the same flags.
+/// Opens the cache that a mount with the same flags uses.
 fn open_cache(
     arguments: &WarmArguments,
     environment: &Environment,
@@ -162,7 +163,7 @@ fn open_cache(
     Ok(CacheFill::new(cache, config.bytes_max))
 }
 
-/// A client of the bucket, whose names come from the index if there is one, and its runtime.
+/// Starts a runtime and a client of the bucket. Names come from the index if there is one.
 fn connect_to_bucket(
     arguments: &WarmArguments,
     mut options: CrtClientOptions,
@@ -187,15 +188,14 @@ fn connect_to_bucket(
     match connected {
         Ok(Connected { client, .. }) => Ok((runtime, client)),
         Err(error) => {
-            // A name lookup may still run.
+            // A DNS lookup may still run.
             runtime.shutdown_background();
             Err(error.to_string())
         }
     }
 }
 
-/// Shows the progress of `filling` until its end, or for a moment after somebody wants it to
-/// `stop`.
+/// Shows the progress of `filling` until its end. After `stop` is set, waits only for a short time.
 fn watch(
     runtime: &Runtime,
     mut filling: tokio::task::JoinHandle<()>,
@@ -224,7 +224,7 @@ fn watch(
     }
 }
 
-/// Counts what was stored and is gone again; not for long, if the run was ended.
+/// Counts the stored objects that were evicted again; only for a short time if the run ended early.
 fn count_evicted(runtime: &Runtime, cache: &Arc<CacheFill>, filler: &Filler, progress: &Progress) {
     let time_max = match filler.ended_by() {
         Some(_) => STOP_MAX,
@@ -240,14 +240,14 @@ fn count_evicted(runtime: &Runtime, cache: &Arc<CacheFill>, filler: &Filler, pro
     }
 }
 
-/// How often the progress is shown and a signal looked for.
+/// Interval between two displays, and between two checks for a signal.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Time for what is in flight to be stored after a signal.
+/// Time to store the ranges in flight after a signal.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// Threads of requests, listings and timers; those of the client and the cache move the bytes.
+/// Threads of requests, listings and timers. The client's and the cache's threads move the bytes.
 const RUNTIME_THREADS: usize = 2;
 
-/// Objects that are found before they are fetched.
+/// Objects that may be found ahead of their fetch.
 const TARGETS_AHEAD: usize = 10_000;

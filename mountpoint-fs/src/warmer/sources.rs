@@ -1,4 +1,4 @@
-//! The objects that are wanted: of listings, or of a file with keys.
+//! Finds the selected objects, by listings or from a file of keys.
 //!
 //! With an index file, the client answers LIST and HEAD from it.
 
@@ -21,28 +21,28 @@ use super::tally::add;
 use crate::clock::Clock;
 use crate::namespace::{AllKeys, Version};
 
-/// Where names of objects come from.
+/// Source of object names.
 #[derive(Clone, Debug)]
 pub(super) enum Sources {
-    /// Prefixes, which end with `/` or are empty, and keys of objects or directories.
+    /// Prefixes, empty or with `/` at their end, and keys of objects or directories.
     Paths(Vec<String>),
-    /// The lines of a file, below a prefix.
+    /// The lines of a file, relative to a prefix.
     Lines {
-        /// The prefix; ends with `/` or is empty.
+        /// The prefix: empty or with `/` at its end.
         prefix: String,
         /// The file; `-` is standard input.
         file: PathBuf,
     },
 }
 
-/// A version of an object that is to be in the cache.
+/// A version of an object to store in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) key: Key,
     pub(super) version: Version,
 }
 
-/// Finds objects and passes them on.
+/// Finds objects and sends them to the filler.
 #[derive(Debug)]
 pub(super) struct Finder {
     pub(super) client: Arc<dyn ObjectClient>,
@@ -53,10 +53,10 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    /// Passes on all objects of `sources`, as long as somebody takes them.
+    /// Sends all objects of `sources`, until the receiver is closed.
     ///
     /// # Errors
-    /// A text for the user, when the others cannot be found.
+    /// A text for the user, if the other objects cannot be found.
     pub(super) async fn find(self, sources: Sources) -> Result<(), String> {
         match sources {
             Sources::Paths(paths) => {
@@ -102,7 +102,7 @@ impl Finder {
         Ok(())
     }
 
-    /// Passes on the object whose key is `path`. Returns whether there is one.
+    /// Sends the object with the key `path`. Returns whether it exists.
     async fn find_object(&self, path: &str) -> Result<bool, String> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let Some(key) = Key::parse(path) else {
@@ -115,7 +115,7 @@ impl Finder {
                 }
                 Ok(true)
             }
-            // A user who may not list a bucket is not told what it lacks.
+            // S3 answers 403 for a missing object if the user may not list the bucket.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Denied) => {
                 Ok(false)
             }
@@ -141,7 +141,7 @@ impl Finder {
         Ok(())
     }
 
-    /// The object that a line names, if there is one and it is wanted.
+    /// The object that a line names, if it exists and is selected.
     async fn find_line(
         &self,
         prefix: &str,
@@ -183,7 +183,7 @@ impl Finder {
         }
     }
 
-    /// Passes an object on. Returns whether somebody takes it.
+    /// Sends an object. Returns whether the receiver is open.
     async fn pass_on(&self, key: Key, version: Version) -> bool {
         add(&self.progress.tally.found, 1);
         add(&self.progress.tally.found_bytes, version.size);
@@ -191,7 +191,7 @@ impl Finder {
     }
 }
 
-/// The lines of a file, which a thread reads: a pipe may wait for its writer.
+/// The lines of a file, read by a thread, because a pipe may wait for its writer.
 fn lines_of(file: &Path) -> std::io::Result<mpsc::Receiver<std::io::Result<Vec<u8>>>> {
     let input: Box<dyn Read + Send> = if file == Path::new("-") {
         Box::new(std::io::stdin())
@@ -211,10 +211,10 @@ fn lines_of(file: &Path) -> std::io::Result<mpsc::Receiver<std::io::Result<Vec<u
     Ok(lines)
 }
 
-/// HEADs that are in flight at once: a HEAD takes 20 ms, so some thousands a second.
+/// HEADs in flight: a HEAD takes 20 ms, so some thousands per second.
 const HEADS_IN_FLIGHT: usize = 64;
 
-/// Lines that are read before they are asked for.
+/// Lines that may be read ahead of their HEAD.
 const LINES_AHEAD: usize = 1000;
 
 #[cfg(test)]
@@ -236,7 +236,7 @@ mod tests {
         "empty",
     ];
 
-    /// Objects that are found, with the number of failures.
+    /// Finds objects. Returns their keys and the number of failures.
     fn found(sources: Sources, include: &[&str]) -> Result<(String, u64), String> {
         let client = SimClient::new(SimOptions::default());
         for key in KEYS {

@@ -1,4 +1,4 @@
-//! What a run has found, has fetched and could not fetch, and the summary of that.
+//! Counts of the objects that a run finds and fetches, and the summary.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,25 +10,25 @@ use serde::Serialize;
 /// Counts of a run. Any thread.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Objects that were found and are wanted.
+    /// Objects that were found and selected.
     pub(super) found: AtomicU64,
-    /// Their bytes, but for those that cannot be had.
+    /// Bytes of the found objects, without those that cannot be fetched.
     pub(super) found_bytes: AtomicU64,
-    /// Whether all are found.
+    /// Whether all objects are found.
     pub(super) is_all_found: AtomicBool,
-    /// Objects that are in the cache as a whole.
+    /// Objects that are completely in the cache.
     pub(super) complete: AtomicU64,
     /// Objects that cannot be fetched.
     pub(super) failed: AtomicU64,
-    /// Bytes that were in the cache.
+    /// Bytes that were in the cache before.
     pub(super) present_bytes: AtomicU64,
     /// Bytes that were fetched and stored.
     pub(super) fetched_bytes: AtomicU64,
-    /// Objects that were in the cache and are gone again.
+    /// Objects that were in the cache and were evicted again.
     pub(super) evicted: AtomicU64,
 }
 
-/// Adds to a count.
+/// Adds to a counter.
 pub(super) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
@@ -47,7 +47,7 @@ pub(super) struct Counts {
 }
 
 impl Tally {
-    /// The counts now.
+    /// The current counts.
     pub(super) fn counts(&self) -> Counts {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
@@ -66,24 +66,24 @@ impl Tally {
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
-    /// Objects that were found and are wanted.
+    /// Objects that were found and selected.
     files: u64,
-    /// Objects that are in the cache as a whole.
+    /// Objects that are completely in the cache.
     complete: u64,
     /// Objects that could not be fetched.
     failed: u64,
-    /// Objects that were in the cache and are gone again.
+    /// Objects that were in the cache and were evicted again.
     evicted: u64,
     fetched_bytes: u64,
     present_bytes: u64,
-    /// How long it took.
+    /// Duration of the run.
     seconds: f64,
-    /// Why the run ended before its end, if it did.
+    /// Reason of an early end.
     ended_by: Option<String>,
 }
 
 impl Summary {
-    /// Of a run that ended with `counts`, before its end if there is a reason.
+    /// Summarizes a run with these `counts`; `ended_by` is the reason of an early end.
     pub(super) fn new(counts: &Counts, ended_by: Option<String>, took: Duration) -> Self {
         Self {
             files: counts.found,
@@ -97,19 +97,19 @@ impl Summary {
         }
     }
 
-    /// Whether everything that is wanted is in the cache.
+    /// Whether all selected objects are in the cache.
     pub(super) fn is_complete(&self) -> bool {
         let is_all = self.complete == self.files && self.failed == 0;
         is_all && self.ended_by.is_none()
     }
 
-    /// The line of JSON.
+    /// The summary as a line of JSON.
     pub(super) fn json(&self) -> String {
-        // A struct of numbers and a text can be written.
+        // A struct of numbers and a text can always be serialized.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The line for a person.
+    /// The summary as a line for a person.
     pub(super) fn text(&self, bucket: &str, cache: &str) -> String {
         let files = HumanCount(self.files);
         let mut text = if self.is_complete() {
@@ -125,7 +125,7 @@ impl Summary {
                 "{complete} of {files} files{so_far} of the bucket {bucket} are in the cache {cache}: "
             )
         };
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         write!(
             text,
             "{} fetched, {} were there, in {:.1} s",
