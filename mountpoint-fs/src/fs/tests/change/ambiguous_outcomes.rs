@@ -14,7 +14,7 @@ const ROOT: InodeNo = InodeNo::ROOT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     MakeDirectory,
-    /// A marker, which looks like any other one.
+    /// A marker, which is equal to every other marker.
     MakeMarker,
     SymbolicLink,
     Empty,

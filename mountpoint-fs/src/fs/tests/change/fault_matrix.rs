@@ -163,9 +163,9 @@ impl Change {
         }
     }
 
-    /// Whether a repeated change may fail so.
+    /// Whether a repeated change may fail with this `error`.
     ///
-    /// That is an error that tells that it was made, or that half of it was, and the remedy.
+    /// The error must report that the change was made, or that half of it was, and the remedy.
     fn may_be_told(self, error: &FsError, was_made: bool) -> bool {
         match self {
             Self::MakeDirectory | Self::SymbolicLink => {
@@ -253,7 +253,7 @@ fn check(change: Change, fault: &Fault, hit: u32, is_lasting: bool) -> bool {
             check_nothing_lost(change, &there, &case);
         }
     }
-    // Again, as a user would: the change was done, or it is done now.
+    // A user repeats the change: it was made before, or is made now.
     mount.clock.advance(std::time::Duration::from_secs(60));
     let known = inodes(&mount);
     let was_made = there == change.after();

@@ -1,4 +1,4 @@
-//! Changes of names: removing, making directories, and what becomes of them on failures.
+//! Changes of names: removals, new directories, and the outcome of failures.
 
 mod ambiguous_outcomes;
 mod fault_matrix;

@@ -25,9 +25,9 @@ enum Step {
     Attributes(usize),
     Open(usize),
     OpenDirectory(usize),
-    /// Reads so many further entries of an open directory.
+    /// Reads this number of further entries of an open directory.
     Read(usize, usize),
-    /// The next read of an open directory begins at its beginning.
+    /// Restarts an open directory at its beginning.
     Rewind(usize),
     Answer(usize),
     Fail(usize),
@@ -51,7 +51,7 @@ enum Outcome {
     Found(Result<Entry, FsError>),
     Attributes(Result<Attributes, FsError>),
     Opened(Result<Opened, FsError>),
-    /// Of the directory of this path, whose entries are read with their attributes or not.
+    /// A directory's path, and whether its entries are read with their attributes.
     OpenedDirectory(Result<HandleNo, FsError>, String, bool),
     Listed(Result<(), FsError>, Vec<DirectoryEntry>),
 }

@@ -75,7 +75,7 @@ impl Trouble {
         }
     }
 
-    /// Errors that the application may get. After a lost answer none, unless the bucket cannot be
+    /// Errors that the application may get. A lost answer causes none, unless the bucket cannot be
     /// asked.
     fn told(self) -> &'static [ErrorKind] {
         match self {
@@ -513,7 +513,7 @@ impl Model {
         self.others_stored(name);
         let is_unchanged = self.is_unchanged(handle);
         let open = &mut self.open[index];
-        // Not if the file was empty.
+        // Truncation of an empty file changes nothing.
         if outcome.is_ok() && !is_unchanged {
             assert!(!open.has_failed, "a failure is final");
             open.is_unchanged = false;

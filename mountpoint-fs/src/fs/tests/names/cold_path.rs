@@ -162,7 +162,7 @@ fn wrong_guesses_cost_a_request_once() {
     };
     // A listing below it, then its first bytes.
     assert_eq!(look(&mut bucket, "README"), (true, (2, 2)));
-    // From then on as if the mount knew nothing of the directory.
+    // Further lookups cost no more than in an unknown directory.
     assert_eq!(look(&mut bucket, "LICENSE"), (false, (1, 1)));
     assert_eq!(look(&mut bucket, "none.txt"), (false, (1, 2)));
 }

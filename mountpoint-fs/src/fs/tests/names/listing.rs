@@ -55,8 +55,9 @@ fn every_key_is_listed_once_whatever_fits_into_a_reply() {
     assert_eq!(mount.fs.inode_count(), 0);
 }
 
-/// Where a listing brings no attributes: `find -inum`, `ls -i`, git and tar compare the two
-/// numbers.
+/// Some programs compare the listed inode number with that of `stat`.
+///
+/// `find -inum`, `ls -i`, git and tar do so even if the listing returns no attributes.
 #[test]
 fn listed_numbers_are_those_of_the_files() {
     for posix_metadata in [false, true] {

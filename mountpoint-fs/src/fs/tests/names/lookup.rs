@@ -288,7 +288,7 @@ fn many_lookups_of_one_directory_become_a_listing_of_it() {
         .map(|key| Box::pin(mount.fs.lookup(ROOT, OsStr::new(key))))
         .collect();
     lookups.iter_mut().for_each(waits);
-    // All of them at once: a few single names, and the directory for the others.
+    // The few single names and the directory for all others are requested at once.
     let names = usize::try_from(BATCH_LOOKUPS).unwrap();
     assert_eq!(asked(&mount).len(), names + 1);
     assert_eq!(asked(&mount)[names].1, "");
@@ -525,7 +525,7 @@ fn archived_objects_are_seen_but_not_readable() {
     assert_eq!((restored.ino, restored.mode), (cold, 0o644));
 }
 
-/// A slow answer from before the replacement of an object arrives after a newer one.
+/// A slow answer from before an object's replacement arrives after a newer one.
 #[test]
 fn answers_that_overtake_each_other() {
     let mount = Mount::manual(&["a"]);
@@ -574,7 +574,7 @@ fn a_listing_makes_nothing_valid_that_it_contradicts() {
         let left = if is_same { FILE_TTL } else { Duration::ZERO };
         assert_eq!(listed.ttl, left);
         mount.clock.advance(Duration::from_millis(700));
-        // From the page, or by a request.
+        // The page answers, or a request.
         let mut again = look();
         assert_eq!((&mut again).now_or_never().is_some(), is_same);
         let mut attributes = Box::pin(mount.fs.attributes(found.ino));

@@ -1,5 +1,4 @@
-//! Walks in virtual time: how long they take where each request takes a while, and how many
-//! requests they send.
+//! Walks in virtual time: their duration with slow requests, and their number of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,22 +7,22 @@ use mountpoint_client::testing::sim::RequestId;
 
 use super::*;
 
-/// A mount of a bucket that is `latency` away.
+/// A mount of a bucket that answers after `latency`.
 struct Far {
     mount: Mount,
     latency: Duration,
-    /// When each request is answered.
+    /// Time of each request's answer.
     due: BTreeMap<RequestId, Duration>,
 }
 
-/// In which order a program opens the subdirectories of a directory.
+/// Order in which a program opens the subdirectories of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// As they are listed: `find`, `du`, `grep -r`, `os.walk`.
+    /// The order of the listing: `find`, `du`, `grep -r`, `os.walk`.
     Listed,
-    /// By a language's rules: `ls -R`.
+    /// The order of a locale: `ls -R`.
     Collated,
-    /// From the last to the first: searchers with a stack.
+    /// From the last to the first: search programs with a stack.
     Reversed,
 }
 
@@ -41,7 +40,7 @@ impl Far {
         }
     }
 
-    /// Answers what is due until `until`; returns whether a request was answered.
+    /// Answers the requests that are due until `until`. Returns whether there was one.
     fn answer(&mut self, until: Duration) -> bool {
         let now = self.mount.clock.now();
         for request in self.mount.bucket.pending_requests() {
@@ -60,7 +59,7 @@ impl Far {
         true
     }
 
-    /// The program is busy with something else.
+    /// Advances the time while the program does not use the mount.
     fn pause(&mut self, time: Duration) {
         let until = self.mount.clock.now() + time;
         while self.answer(until) {}
@@ -78,13 +77,13 @@ impl Far {
         }
     }
 
-    /// Opens, reads and closes a directory, and those below it. Returns how many there are.
+    /// Opens, reads and closes a directory and all below it. Returns the number of directories.
     fn walk(&mut self, directory: InodeNo, order: Order, pause: Duration) -> usize {
         let mut left = usize::MAX;
         self.walk_until(directory, order, pause, &mut left)
     }
 
-    /// The same, until so many are `left`.
+    /// Walks as [`Far::walk`], through at most `left` directories, and subtracts those from `left`.
     fn walk_until(
         &mut self,
         directory: InodeNo,
@@ -109,7 +108,7 @@ impl Far {
         1 + counts.sum::<usize>()
     }
 
-    /// The subdirectories of a directory.
+    /// Opens and reads a directory. Returns its subdirectories.
     fn list(&mut self, directory: InodeNo) -> Vec<(String, InodeNo)> {
         let fs = Arc::clone(&self.mount.fs);
         let handle = self.wait(fs.open_directory(directory)).unwrap();
@@ -134,7 +133,7 @@ impl Far {
         below
     }
 
-    /// LISTs so far.
+    /// Number of LISTs so far.
     fn lists(&self) -> usize {
         self.mount.bucket.log().count(Operation::ListObjectsV2)
     }
@@ -144,7 +143,7 @@ fn files(directory: &str, count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |number| format!("{directory}/f{number:04}"))
 }
 
-/// `count` directories of so many files, `each` of them in one.
+/// `count` directories with `files_each` files, in parents of `each` directories.
 fn tree(count: usize, each: usize, files_each: usize) -> Vec<String> {
     let directory = |number: usize| match each {
         0 => format!("t/d{number:03}"),
@@ -155,7 +154,7 @@ fn tree(count: usize, each: usize, files_each: usize) -> Vec<String> {
         .collect()
 }
 
-/// Directories in directories, three in each.
+/// Directories in directories, three in each, `depth` levels deep.
 fn ternary(depth: usize, files_each: usize) -> Vec<String> {
     let mut directories = vec!["t".to_owned()];
     let mut keys = Vec::new();
@@ -173,7 +172,7 @@ fn ternary(depth: usize, files_each: usize) -> Vec<String> {
     keys
 }
 
-/// Round trips that a walk may take, in each order, and LISTs for 100 directories.
+/// Round trips that a walk may take in each order, and LISTs for 100 directories.
 #[test]
 fn walks_take_few_round_trips() {
     let busy = Duration::from_micros(300);
@@ -185,7 +184,8 @@ fn walks_take_few_round_trips() {
         ("60 of 900", tree(60, 0, 900), [20, 20, 20], 120),
         ("40 of 1,100", tree(40, 0, 1_100), [50, 50, 50], 230),
         ("threes, six deep", ternary(6, 3), [40, 45, 80], 40),
-        // Keys of subdirectories come before those of files: few are shown in full.
+        // Keys of subdirectories sort before those of files: a LIST shows few directories
+        // completely.
         (
             "threes, four deep, large",
             ternary(4, 90),

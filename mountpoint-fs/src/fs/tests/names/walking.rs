@@ -1,4 +1,4 @@
-//! Walks of a tree, as `find`, `du` and `ls -lR` do them, in requests.
+//! Requests of tree walks like those of `find`, `du` and `ls -lR`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::config::limits::{FILE_TTL, WALK_AGE_MAX};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A mount whose names may be as old as `ttl`, if it is given.
+/// A mount with names that are valid for `ttl` seconds, if given.
 fn mount(ttl: Option<u64>, keys: impl IntoIterator<Item = String>) -> Mount {
     let names = ttl.map_or_else(NamesConfig::default, |seconds| NamesConfig {
         ttl: Duration::from_secs(seconds),
@@ -28,7 +28,7 @@ fn mount(ttl: Option<u64>, keys: impl IntoIterator<Item = String>) -> Mount {
     mount
 }
 
-/// Lists directories recursively, each as soon as its names are known, which takes `pause`.
+/// Lists directories recursively. Each takes `pause` after its names are known.
 struct Walk<'a> {
     mount: &'a Mount,
     pause: Duration,
@@ -61,13 +61,14 @@ impl Walk<'_> {
     }
 }
 
-/// The names of a walk from the root, and its LISTs. There are no other requests.
+/// Walks from the root. Returns the names and the number of LISTs; asserts that there are no other
+/// requests.
 #[track_caller]
 fn walked(mount: &Mount) -> (Vec<String>, usize) {
     walked_in(mount, Duration::from_micros(100))
 }
 
-/// The names and LISTs of a walk with a `pause` in each directory.
+/// Walks with a `pause` in each directory. Returns the names and the number of LISTs.
 #[track_caller]
 fn walked_in(mount: &Mount, pause: Duration) -> (Vec<String>, usize) {
     mount.requests();
@@ -102,7 +103,8 @@ fn all_of(keys: &[String]) -> Vec<String> {
     paths.into_iter().collect()
 }
 
-/// The root, `t`, and 1,500 keys in two pages that end within directories.
+/// LISTs of the small directories: the root, `t`, and 1,500 keys in two pages that end within
+/// directories.
 const TOGETHER: usize = 2 + 4;
 
 #[test]
@@ -143,7 +145,7 @@ fn small_directories_are_listed_together_where_names_may_be_old() {
         seen.sort();
         assert_eq!(seen, all_of(&keys));
         assert!(lists <= TOGETHER, "{lists}");
-        // A second walk: nothing is left of the first one, and everything is listed again.
+        // A second walk uses nothing of the first one and lists all directories again.
         mount.bucket.put_pattern("t/d50/new", 1, 0);
         let (seen, lists) = walked(&mount);
         assert!(seen.contains(&"t/d50/new".to_owned()));
@@ -151,7 +153,7 @@ fn small_directories_are_listed_together_where_names_may_be_old() {
     }
 }
 
-/// Where one page does not show a whole directory, few LISTs are wasted.
+/// Few LISTs are wasted on directories that are larger than one page.
 #[test]
 fn large_directories_are_listed_one_by_one() {
     let directories = 100;
@@ -169,7 +171,7 @@ fn large_directories_are_listed_one_by_one() {
     }
 }
 
-/// Trees of many shapes show equal names in every way of listing.
+/// Every way of listing shows equal names, in trees of many shapes.
 #[test]
 fn shapes() {
     let many = |head: &str, tail: &str, count: usize| -> Vec<String> {
@@ -185,7 +187,7 @@ fn shapes() {
             ],
             8,
         ),
-        // Names that other names begin with.
+        // Names that are prefixes of other names.
         (
             &[
                 many("a", "/x", 50),
@@ -195,9 +197,9 @@ fn shapes() {
             ],
             4,
         ),
-        // Directories of directories.
+        // Directories that contain only directories.
         (&[many("x/", "/a/b/c", 400), many("y/", "/a/b/c", 400)], 6),
-        // Markers, hidden keys, directories over files.
+        // Markers, hidden keys, and directories that shadow files.
         (
             &[vec![
                 "a/", "a/b", "a/b/c", "a/b/c/", "c//x", "c/y", "c/d/e", "e/", "e/f/", "g", "g/h",
@@ -210,7 +212,7 @@ fn shapes() {
     ];
     for (keys, lists_max) in shapes {
         let keys = keys.concat();
-        // So slow that nothing that was listed ahead is young enough.
+        // A walk too slow for the answers that were listed ahead.
         let (expected, _) = walked_in(&mount(None, keys.clone()), Duration::from_secs(2));
         for ttl in [None, Some(60)] {
             let (seen, with) = walked(&mount(ttl, keys.clone()));
@@ -220,7 +222,7 @@ fn shapes() {
     }
 }
 
-/// The largest age of a directory that was listed before it was opened.
+/// The largest age of an answer that was listed ahead.
 #[test]
 fn what_was_listed_ahead_is_shown_once_and_not_for_long() {
     for (ttl, age_max) in [
@@ -246,7 +248,7 @@ fn what_was_listed_ahead_is_shown_once_and_not_for_long() {
     }
 }
 
-/// The output of a future whose requests are all answered.
+/// Answers all requests of a future. Returns its output.
 fn answered<T>(mount: &Mount, mut future: impl Future<Output = T> + Unpin) -> T {
     loop {
         if let Some(outcome) = (&mut future).now_or_never() {

@@ -143,7 +143,7 @@ fn ranges_become_parts() {
     check(8 * MIB, &[Copied(0, 8 * MIB)], &multipart(1, 0));
     check(20 * MIB + 1, &[Copied(0, 64 * MIB)], &multipart(3, 0));
     check(8 * MIB, &[Copied(0, 1 << 40)], &multipart(1, 0));
-    // Not in two parts, which would be too small.
+    // Two parts would be too small.
     check(9 * MIB, &[Copied(0, 9 * MIB)], &multipart(1, 0));
     check(12 * MIB, &[Copied(1, 6 * MIB)], &multipart(1, 0));
     check(
@@ -157,7 +157,7 @@ fn ranges_become_parts() {
         &[Copied(0, 8 * MIB), Write(5 * MIB), Copied(0, 8 * MIB)],
         &multipart(2, 1),
     );
-    // Unsent bytes, enough for a part.
+    // The unsent bytes suffice for a part.
     check(
         12 * MIB,
         &[Copied(0, 8 * MIB), Write(9 * MIB), Refused(0, 8 * MIB)],

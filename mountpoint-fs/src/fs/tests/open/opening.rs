@@ -57,7 +57,7 @@ fn pages_that_were_written_to_in_vain_are_not_kept() {
     assert!(open().keep_cache);
 }
 
-/// Has every object.
+/// A cache that holds every object.
 struct Everything;
 
 impl LocalFiles for Everything {
@@ -66,7 +66,9 @@ impl LocalFiles for Everything {
     }
 }
 
-/// What could change a local file, or could not be read from one, is never read from it.
+/// A file that may change is never read from a local file.
+///
+/// Nor is one whose bytes must come from S3.
 #[test]
 fn opens_that_a_local_file_may_stand_for() {
     let write = WriteConfig {
@@ -324,7 +326,7 @@ fn stat_and_listing_vouch_for_no_open() {
     mount.requests();
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 1));
-    // Its bytes have come with it.
+    // The bytes came with the open's request.
     assert_eq!(
         now(mount.fs.read(opened.handle, 0, 100, true))
             .unwrap()
@@ -332,7 +334,7 @@ fn stat_and_listing_vouch_for_no_open() {
         12
     );
     assert_eq!(mount.requests(), (0, 0, 0));
-    // A lookup that a listing answered. The kernel has the pages of the first open.
+    // A listing answers this lookup. The kernel has the pages of the first open.
     assert_eq!(mount.walk("a"), ino);
     assert_eq!(mount.requests(), (0, 0, 0));
     now(mount.fs.open(ino, READ)).unwrap();

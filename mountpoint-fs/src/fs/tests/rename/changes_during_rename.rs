@@ -268,7 +268,7 @@ fn a_rename_waits_for_a_removal_below_it() {
     fs.release(file.handle);
 }
 
-/// A rename below which removals never cease ends nevertheless. At a signal, or after its time.
+/// A rename below which removals never end stops at a signal, or after its time limit.
 #[test]
 fn a_rename_waits_for_removals_until_a_signal_or_for_so_long() {
     let file = Synchronised::new(&["d/s/x", "d/s/y"], "d/s", true);

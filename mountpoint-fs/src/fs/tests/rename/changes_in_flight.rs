@@ -1,6 +1,6 @@
-//! Changes below a directory that are in flight when its rename begins.
+//! Changes in flight below a directory when its rename begins.
 //!
-//! At whatever stage, they are completed before the rename.
+//! The rename waits until they are complete.
 
 use super::*;
 use crate::operation::{AttributeChange, PosixAttributes, RenameMode, SetMode, Stop, TimeChange};

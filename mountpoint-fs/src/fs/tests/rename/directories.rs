@@ -200,7 +200,7 @@ fn a_rename_goes_on_only_with_what_was_there_when_it_began() {
     }
 }
 
-/// No object was moved, so the new directory belongs to another client.
+/// The new directory belongs to another client, because no object was moved.
 #[test]
 fn a_rename_that_was_refused_at_once_has_not_begun() {
     for kind in [

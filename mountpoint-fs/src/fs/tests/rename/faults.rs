@@ -164,7 +164,7 @@ fn ignoring(deletions: &[Operation], keys: &[&str]) -> Mount {
 const ONE: Operation = Operation::DeleteObject;
 const LIST: Operation = Operation::DeleteObjects;
 
-/// What another host writes after the last listing, when the first deletion is in flight.
+/// Another host writes after the last listing, while the first deletion is in flight.
 #[test]
 fn a_directory_rename_deletes_no_newer_version_on_a_server_that_ignores_versions() {
     for deletions in [&[][..], &[LIST], &[ONE], &[ONE, LIST]] {
@@ -180,7 +180,7 @@ fn a_directory_rename_deletes_no_newer_version_on_a_server_that_ignores_versions
     }
 }
 
-/// What another host writes before the trial of the server, to the object that is tried.
+/// Another host writes to the tried object before the trial of the server.
 #[test]
 fn the_trial_of_a_server_deletes_no_newer_version() {
     for deletions in [&[][..], &[ONE, LIST]] {
@@ -203,7 +203,7 @@ fn the_trial_of_a_server_deletes_no_newer_version() {
     }
 }
 
-/// Requests of two renames of three files. A server is tried once in a mount.
+/// Requests of two renames of three files: a mount tries a server once.
 #[test]
 fn a_server_is_tried_once_for_the_versions_of_deletions() {
     for (deletions, lists, ones) in [

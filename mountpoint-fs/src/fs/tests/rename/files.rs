@@ -223,7 +223,7 @@ fn a_copy_that_is_left_behind_is_aborted_by_the_next_mount() {
     mount.walk("a");
     rename(&mount, (ROOT, "a"), (ROOT, "b"), Replace).unwrap_err();
     assert_eq!(mount.bucket.keys(), ["a"]);
-    // Not while the process lives.
+    // The recovery does not touch uploads of a living process.
     assert_eq!((recover(&mount.bucket), uploads(&mount.bucket)), (0, 1));
     let Mount { bucket, fs, .. } = mount;
     drop(fs);

@@ -70,7 +70,7 @@ fn a_process_does_not_rename_what_another_writes() {
         (ME, later),
         (ME, unseen),
         (unseen, ME),
-        // They may be two.
+        // Unknown openers may be two processes.
         (unseen, unseen),
     ] {
         let mount = writable(&[]);
@@ -97,7 +97,7 @@ fn what_is_written_behind_such_a_rename_is_refused() {
     assert_eq!(content(&mount, "b").unwrap(), BYTES);
 }
 
-/// What nothing was written to is zeros, as after a close.
+/// Bytes that were never written are zeros, as after a close.
 #[test]
 fn a_length_that_was_set_is_kept() {
     let mount = writable(&[]);
@@ -160,7 +160,7 @@ fn a_target_that_is_being_written_stays() {
     assert_eq!(mount.bucket.keys(), ["a", "b"]);
 }
 
-/// Wherever it fails: the old name has the whole file, or the process was told that it has not.
+/// After each failure the old name has the whole file, or the process gets an error.
 #[test]
 fn each_request_may_fail_and_nothing_is_lost() {
     for nth in 1.. {
@@ -203,7 +203,7 @@ fn a_crash_before_the_copy_leaves_the_whole_file() {
     assert_eq!(content(&next, "a").unwrap(), BYTES);
 }
 
-/// The store that was begun continues: the close waits for it.
+/// A signal does not end the store in progress: the close waits for it.
 #[test]
 fn a_signal_while_it_is_stored_ends_the_rename() {
     let mount = manual(&[], all_changes());

@@ -29,7 +29,7 @@ fn what_was_made_here_is_there_when_its_directory_is_forgotten() {
         negative_ttl: Duration::from_secs(60),
         ..NamesConfig::default()
     };
-    // More than the lookup of their directory shows.
+    // The directory has more keys than its lookup shows.
     let keys: Vec<String> = (0..150).map(|number| format!("d/a{number:03}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let mount = Mount::with_names(names, &keys);
@@ -71,7 +71,7 @@ fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
     };
     let directory = found(ROOT, "d").unwrap();
     let file = found(directory, "a").unwrap();
-    // Listed through a descriptor that keeps the page, and not the inode.
+    // The listing's descriptor keeps the page, but not the inode.
     let handle = now(mount.fs.open_directory(directory)).unwrap();
     let mut sink = Sink::new(9);
     let mut read = Box::pin(mount.fs.read_directory(handle, 0, false, &mut sink));
@@ -174,7 +174,7 @@ fn names_in_any_order_are_known_as_well() {
         number = number * 377 % 100_003;
         mount.make(ROOT, &format!("{number:06}"), 20);
     }
-    // Each second some LISTs of a name's neighbours, later one of the whole directory.
+    // Each second has some LISTs around a name, later one of the whole directory.
     let (lists, puts, others) = mount.lists_and_puts();
     assert!(lists < 100, "{lists}");
     assert_eq!((puts, others), (501, 1));
@@ -260,7 +260,7 @@ fn a_name_that_was_just_absent_is_not_asked_for_again() {
     }
 }
 
-/// A plain lookup asks S3, whatever is known and whatever files are created there.
+/// A plain lookup asks S3, even in a directory where files are being created.
 #[test]
 fn who_only_looks_asks() {
     let mount = mount(&[]);
@@ -337,7 +337,7 @@ fn a_new_file_without_bytes_is_what_another_host_has_made() {
         let stale = mount.fs.take_stale_names().unwrap();
         let told = stale.try_recv().expect("the kernel is told");
         assert_eq!((told.directory, &*told.name), (ROOT, "f"));
-        // By the kernel's inode number, and by the name.
+        // The file is opened by its inode number, then by its name.
         let read = now(mount.fs.open(file, READ));
         assert!(matches!(read, Err(FsError::Stale(_))), "{read:?}");
         let found = making().unwrap().attributes;
@@ -472,7 +472,7 @@ fn can_be_switched_off() {
     }
 }
 
-/// With `--posix-metadata` as well, although no listing shows metadata.
+/// Creations with `--posix-metadata` take one request each, although no listing shows metadata.
 #[test]
 fn files_with_posix_metadata_take_a_request_each() {
     let write = WriteConfig {
@@ -632,7 +632,7 @@ fn nothing_is_made_in_the_place_of_an_object_without_an_etag() {
             assert!(matches!(looked, Err(FsError::NotFound)), "{looked:?}");
             ROOT
         }),
-        // By the lookup of its directory.
+        // The lookup of the directory shows the object.
         (&nested, |mount| mount.walk("d")),
         (&nested, |mount| {
             let directory = mount.walk("d");

@@ -1,4 +1,4 @@
-//! Copies of an object onto itself that change its headers, for all their callers.
+//! Copies of an object onto itself that change its headers, by all operations that need them.
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
@@ -10,7 +10,7 @@ use crate::operation::{AttributeChange, SetMode, TimeChange};
 const ROOT: InodeNo = InodeNo::ROOT;
 const MIB: usize = 1 << 20;
 
-/// The operation that copies an object onto itself.
+/// An operation that copies an object onto itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Touch,

@@ -125,7 +125,7 @@ fn a_new_file_is_stored_with_its_mode_in_the_request_that_stores_it() {
 
 #[test]
 fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
-    // Bytes written before the change and after it, and its copies of the object onto itself.
+    // Lengths written before the change and after it, and the copies of the object onto itself.
     for (before, behind, copies) in [
         (0, 0, 0),
         (10, 0, 0),

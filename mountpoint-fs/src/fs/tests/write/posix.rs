@@ -177,7 +177,7 @@ fn changes_are_stored_and_leave_the_rest() {
     assert_eq!(mount.lookup(ROOT, "g").unwrap().attributes.uid, 3);
 }
 
-/// A known file probably is one still. Its object is requested while the listing is in flight.
+/// A known file is probably still a file: its object is requested together with the listing.
 #[test]
 fn a_known_file_is_looked_up_in_one_step() {
     let mount = Mount::with_write(

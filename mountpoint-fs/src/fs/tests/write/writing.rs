@@ -20,7 +20,7 @@ fn a_file_that_is_being_written_has_its_name_and_size() {
     assert_eq!(mount.requests(), (0, 0, 0), "S3 has not heard of it");
     for plus in [false, true] {
         let listing = now(mount.fs.open_directory(directory)).unwrap();
-        // Also entry by entry, and once more from the beginning.
+        // Also one entry at a time, and once more from the beginning.
         for batch in [1, 100] {
             let entries = mount.list(listing, batch, plus);
             assert_eq!(shown(&entries), ["a", "z", "new"]);
@@ -242,7 +242,7 @@ fn an_empty_file_is_stored_by_the_close_that_may_be_the_last() {
 #[test]
 fn a_reader_does_not_hinder_the_writer_of_an_empty_file() {
     let mount = Mount::immediate(&[]);
-    // The mount can see that it is still open: it is being written.
+    // The mount sees an open descriptor: the file is being written.
     let (ino, handle) = create(&mount, ROOT, "moved");
     now(mount.fs.flush(handle, &MOVES)).unwrap();
     let refused = now(mount.fs.open(ino, READ));
@@ -252,7 +252,7 @@ fn a_reader_does_not_hinder_the_writer_of_an_empty_file() {
     mount.fs.release(handle);
     assert_eq!(content(&mount, "moved"), "hello");
 
-    // The mount cannot see that: a reader has the empty file, and follows the writes.
+    // The mount sees no descriptor: a reader opens the empty file and follows the writes.
     for reads_first in [false, true] {
         let name = format!("unseen-{reads_first}");
         let (ino, handle) = create(&mount, ROOT, &name);

@@ -20,7 +20,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A process on this mount opens a file, as `open(2)` does. Looks it up, and creates a missing
+    /// A process on this mount opens a file, as `open(2)` does: looks it up and creates a missing
     /// one.
     Open(usize, usize, How),
     Write(usize, Len),
@@ -30,7 +30,7 @@ enum Step {
     Close(usize, Closer, OtherDescriptors),
     Release(usize),
     Read(usize, usize),
-    /// Opens for reading, and stays open.
+    /// Opens a file for reading, and keeps it open.
     Hold(usize, usize),
     ReadHeld(usize),
     Drop(usize),
@@ -39,7 +39,7 @@ enum Step {
     Touch(usize, usize),
     Truncate(usize, usize, usize),
     Unlink(usize, usize),
-    /// Renames names that are looked up before, or that the kernel still has.
+    /// Renames a file; the flag tells whether the names are looked up before.
     Rename(usize, usize, usize, bool),
     Theirs(usize, Len),
     TheirDelete(usize),

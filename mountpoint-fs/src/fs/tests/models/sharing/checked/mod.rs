@@ -41,9 +41,9 @@ struct Open {
     is_dirty: bool,
     was_written: bool,
     has_failed: bool,
-    /// The file was opened or begun to append.
+    /// Whether the file was opened for appending, or has begun to append.
     is_behind: bool,
-    /// Its object got another tag for equal content. A copy of an object in parts gets one.
+    /// Whether its object got another ETag for equal content. A copy in parts does.
     was_retagged: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Model {
     pages: BTreeMap<(usize, InodeNo), Vec<u8>>,
     lookups: BTreeMap<(usize, InodeNo), u64>,
     has_fault: bool,
-    /// An upload may be left. Its abort failed, or the answer to its creation was lost.
+    /// Whether an upload may be left, because its abort failed or its creation's answer was lost.
     may_leave: bool,
     written: u8,
     opened: u32,
