@@ -8,7 +8,8 @@ TOOLS := $(CURDIR)/.tools
 PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
-APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
+APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rpm rsync
+APT_PACKAGING := binutils gzip rpm
 # Programs that the tests have write into a mount.
 APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
 WHEELS := pyarrow==25.0.1 safetensors==0.8.0
@@ -33,6 +34,7 @@ MOTO := moto[server]==5.1.16
 S3PROXY := org.gaul:s3proxy:2.6.0:jar:jar-with-dependencies
 S3MOCK := com.adobe.testing:s3mock:4.7.0:jar:exec
 CARGO_DENY_VERSION := 0.20.2
+CARGO_CYCLONEDX_VERSION := 0.5.9
 
 .PHONY: help
 help: ## List the targets
@@ -73,9 +75,36 @@ install: build ## Install mount-s3 into /usr/local/bin
 
 PACKAGES := target/packages
 
+.PHONY: packaging-packages
+packaging-packages: packages
+	$(call apt_install,$(APT_PACKAGING))
+
 .PHONY: deb
-deb: build ## Build the Debian package into target/packages
+deb: build packaging-packages ## Build the Debian package into target/packages
 	mountpoint-fs/packaging/deb.sh target/$(PROFILE_DIR)/mount-s3 $(PACKAGES)
+
+.PHONY: rpm
+rpm: build packaging-packages ## Build the RPM package into target/packages
+	mountpoint-fs/packaging/rpm.sh target/$(PROFILE_DIR)/mount-s3 $(PACKAGES)
+
+.PHONY: tarball
+tarball: build packaging-packages ## Pack binary, manual and completions into target/packages
+	mountpoint-fs/packaging/tarball.sh target/$(PROFILE_DIR)/mount-s3 $(PACKAGES)
+
+.PHONY: sbom
+sbom: packages ## List the crates that are linked in as CycloneDX JSON, into target/packages
+	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install --locked cargo-cyclonedx@$(CARGO_CYCLONEDX_VERSION)
+	mountpoint-fs/packaging/sbom.sh $(PACKAGES)
+
+# Sources and the folder they lie in are the same for everybody inside the binary.
+release: export RUSTFLAGS := --remap-path-prefix=$(CURDIR)=. --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo
+release: export CFLAGS := -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo
+.PHONY: release
+release: ## Build every package, the list of crates and SHA256SUMS into an empty target/packages
+	@[ -z "$$(git status --porcelain)" ] || { echo "commit first: a release is built from what is committed" >&2; exit 1; }
+	rm -rf $(PACKAGES)
+	$(MAKE) deb rpm tarball sbom PROFILE=release
+	cd $(PACKAGES) && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 .PHONY: container
 container: ## Build a container image with docker or podman (CONTAINER=podman)

@@ -456,17 +456,24 @@ fn results_are_those_that_documents_show() {
 
 /// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each
 /// other.
-const LAYERS: [&[&str]; 10] = [
-    &["doctor", "indexer", "cache_command", "warmer"],
+const LAYERS: [&[&str]; 11] = [
+    &[
+        "doctor",
+        "indexer",
+        "cache_command",
+        "staged_command",
+        "warmer",
+    ],
     &["mount"],
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
+    &["staging"],
     &["read", "write"],
     &["mutate"],
     &["memory", "journal", "index", "cache"],
-    &["operation"],
-    &["config", "clock", "executor", "sync"],
+    &["disk_threads", "operation"],
+    &["config", "clock", "executor", "private_folder", "sync"],
 ];
 
 fn sources(module: &str) -> Vec<PathBuf> {

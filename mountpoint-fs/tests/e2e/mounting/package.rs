@@ -1,5 +1,4 @@
-//! The Debian package. Built from this very binary, installed into a root of its own, and run
-//! there.
+//! The packages. Built from this very binary, installed into roots of their own, and run there.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -11,12 +10,12 @@ use crate::harness::{Mounted, is_mounted, put, run, script_in_namespace, server}
 
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
 
-/// Builds the package, without the compression, which takes most of the time.
-fn build(folder: &Path) -> String {
-    let output = Command::new(format!("{PACKAGING}/deb.sh"))
+/// Builds a package with `script`, under the weakest `compression`, which takes most of the time.
+fn build(script: &str, compression: &str, folder: &Path) -> String {
+    let output = Command::new(format!("{PACKAGING}/{script}"))
         .arg(env!("CARGO_BIN_EXE_mount-s3"))
         .arg(folder)
-        .env("COMPRESSION", "none")
+        .env("COMPRESSION", compression)
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -69,7 +68,7 @@ fn the_package_installs_and_mounts() {
     let server = server();
     put(&server, "file", "x");
     let folder = tempfile::tempdir().unwrap();
-    let package = build(folder.path());
+    let package = build("deb.sh", "none", folder.path());
     let root = folder.path().join("root");
     install(&root, &package);
 
@@ -109,6 +108,69 @@ fn the_package_installs_and_mounts() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.starts_with("mount-s3 "), "{stdout}");
     assert!(stdout.ends_with('x'), "{stdout}");
+}
+
+#[test]
+fn the_rpm_installs_what_the_binary_needs_and_is_the_same_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let package = build("rpm.sh", "w1.gzdio", folder.path());
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let installed = Command::new("rpm")
+        .arg(format!("--root={}", root.display()))
+        .args(["--install", "--nodeps", "--noscripts", &package])
+        .output()
+        .unwrap();
+    assert!(installed.status.success(), "{installed:?}");
+    let output = run(
+        root.join("usr/bin/mount-s3").to_str().unwrap(),
+        &["--version"],
+    );
+    assert!(output.stdout.starts_with(b"mount-s3 "), "{output:?}");
+    for file in [
+        "usr/sbin/mount.mount-s3",
+        "usr/lib/systemd/system/mount-s3@.service",
+        "usr/share/man/man1/mount-s3.1.gz",
+        "usr/share/zsh/site-functions/_mount-s3",
+    ] {
+        assert!(root.join(file).symlink_metadata().is_ok(), "{file}");
+    }
+    let needs = run("rpm", &["--query", "--requires", "--package", &package]);
+    let needs = String::from_utf8_lossy(&needs.stdout).into_owned();
+    assert!(needs.contains("glibc >= 2."), "{needs}");
+    assert!(needs.contains("fuse3"), "{needs}");
+
+    let first = std::fs::read(&package).unwrap();
+    let again = build("rpm.sh", "w1.gzdio", &folder.path().join("again"));
+    assert!(
+        first == std::fs::read(again).unwrap(),
+        "the packages differ"
+    );
+}
+
+#[test]
+fn the_tarball_runs_where_it_is_unpacked_and_is_the_same_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let tarball = build("tarball.sh", "1", folder.path());
+    let path = folder.path().to_str().unwrap();
+    let unpacked = run(
+        "tar",
+        &["--extract", "--file", &tarball, "--directory", path],
+    );
+    assert!(unpacked.status.success(), "{unpacked:?}");
+    let root = tarball.strip_suffix(".tar.gz").unwrap();
+    let output = run(&format!("{root}/bin/mount-s3"), &["--version"]);
+    assert!(output.stdout.starts_with(b"mount-s3 "), "{output:?}");
+    let install = std::fs::read_to_string(format!("{root}/INSTALL")).unwrap();
+    assert!(install.contains("GNU C library 2."), "{install}");
+    assert!(Path::new(&format!("{root}/LICENSE")).exists());
+
+    let first = std::fs::read(&tarball).unwrap();
+    let again = build("tarball.sh", "1", &folder.path().join("again"));
+    assert!(
+        first == std::fs::read(again).unwrap(),
+        "the tarballs differ"
+    );
 }
 
 #[test]
