@@ -21,8 +21,9 @@ use super::identity::{CachedVersion, StoreId};
 use super::open_entries::OpenEntries;
 use super::statistics::{CacheStats, add};
 use super::storage::Storage;
-use super::work::{DiskReaders, Filler};
+use super::work::Filler;
 use crate::clock::Clock;
+use crate::disk_threads::DiskThreads;
 use crate::operation::{LocalFiles, Slices};
 use crate::sync::Mutex;
 
@@ -31,10 +32,10 @@ pub struct Cache {
     store: StoreId,
     disk: Arc<Disk>,
     entries: OpenEntries,
-    readers: DiskReaders,
+    readers: DiskThreads,
     filler: Filler,
     /// Compares whole entries with their checksums, one after the other.
-    comparer: DiskReaders,
+    comparer: DiskThreads,
     clear_at_exit: bool,
     /// Entries whose index is being read, the oldest first. A leaf.
     loading: Mutex<VecDeque<(Duration, Weak<Entry>)>>,
@@ -78,8 +79,8 @@ impl Cache {
             fill_bytes_max,
             clear_at_exit,
         } = parts;
-        let readers = DiskReaders::start(READ_THREADS, &clock)?;
-        let comparer = DiskReaders::start(1, &clock)?;
+        let readers = DiskThreads::start("cache-read", READ_THREADS, &clock)?;
+        let comparer = DiskThreads::start("cache-compare", 1, &clock)?;
         Ok(Arc::new(Self {
             store,
             disk: Disk::new(storage, room, clock, boot),

@@ -8,9 +8,6 @@
 //!
 //! Every call may wait for a slow disk.
 
-mod error;
-mod folder;
-
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::fd::BorrowedFd;
@@ -20,9 +17,8 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::error::DirectoryError;
-pub(super) use self::folder::open_file;
-use self::folder::{Entry, Folder};
+pub(super) use crate::private_folder::open_file;
+use crate::private_folder::{DirectoryError, DirectoryUse, Folder, FolderEntry};
 
 /// An open cache directory of this user.
 #[derive(Debug)]
@@ -45,13 +41,16 @@ impl CacheDirectory {
         is_inside: &dyn Fn(&Path) -> bool,
     ) -> Result<Self, DirectoryError> {
         let directory = std::path::absolute(directory).map_err(|error| {
-            DirectoryError::unusable(directory, "cannot find the cache directory", error)
+            DirectoryError::unusable(USE, directory, "cannot find the cache directory", error)
         })?;
         // The parent counts as well, because the directory may have to be made.
         if directory.ancestors().any(is_inside) {
-            return Err(DirectoryError::Inside(directory));
+            return Err(DirectoryError::Inside {
+                of: USE,
+                path: directory,
+            });
         }
-        let base = Folder::open_base(&directory, true)?;
+        let base = Folder::open_base(USE, &directory, true)?;
         let mut attempt = 1;
         loop {
             let opened = Self::open_in(&base, key);
@@ -95,13 +94,13 @@ impl CacheDirectory {
     /// # Errors
     /// With a text for the user. No cache is no error.
     pub(crate) fn open_all(directory: &Path) -> Result<Vec<Self>, DirectoryError> {
-        let base = Folder::open_base(directory, false)?;
+        let base = Folder::open_base(USE, directory, false)?;
         let mut found = Vec::new();
         let Some(ours) = base.enter(FOLDER)? else {
             return Ok(found);
         };
         let mut parents = Vec::new();
-        for Entry { name, is_folder } in ours.entries()? {
+        for FolderEntry { name, is_folder } in ours.entries()? {
             if is_folder && is_hash(&name) {
                 parents.extend(ours.enter(&name)?);
             }
@@ -187,12 +186,16 @@ fn hash_of(key: &str) -> String {
 fn lock(folder: &Folder) -> Result<File, DirectoryError> {
     let path = || folder.path().join(LOCK);
     let file = folder.open_file(LOCK).map_err(|error| {
-        DirectoryError::unusable(&path(), "cannot open the lock of the cache", error)
+        DirectoryError::unusable(USE, &path(), "cannot open the lock of the cache", error)
     })?;
     match file.try_lock_shared() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(DirectoryError::Locked(path())),
-        Err(TryLockError::Error(error)) => Err(DirectoryError::Unlockable(path(), error)),
+        Err(TryLockError::Error(error)) => Err(DirectoryError::Unlockable {
+            of: USE,
+            path: path(),
+            error,
+        }),
     }
 }
 
@@ -210,6 +213,12 @@ const ATTEMPTS: u32 = 20;
 
 /// How long to wait for that process: it removes folders that are empty.
 const REMOVAL_WAIT: Duration = Duration::from_millis(50);
+
+/// The use of the directory.
+const USE: DirectoryUse = DirectoryUse {
+    name: "cache",
+    flag: "--cache",
+};
 
 /// The folder of all caches in the user's directory.
 const FOLDER: &str = "mount-s3-cache";

@@ -1,7 +1,5 @@
-//! The threads of the cache: every operation that touches the disk runs on one of them.
+//! The thread that fills the cache.
 
 mod filler;
-mod readers;
 
 pub(super) use filler::Filler;
-pub(super) use readers::DiskReaders;

@@ -1,7 +1,7 @@
-//! Threads that read the disk for those who wait.
+//! Threads that wait for the local disk, so that no thread that serves requests has to.
 //!
 //! Jobs run in the order in which they came. A disk may take long or hang:
-//! [`DiskReaders::is_stuck`] says so, and then nothing more is asked of it. Threads that hang are
+//! [`DiskThreads::is_stuck`] says so, and then nothing more is asked of it. Threads that hang are
 //! left behind at the end.
 
 use std::fmt;
@@ -11,13 +11,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use crate::clock::Clock;
+use crate::executor;
 use crate::sync::Mutex;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A few threads with one queue. The queue is bounded by the memory that its reads have reserved.
-pub(in crate::cache) struct DiskReaders {
+/// A few threads with one queue. The queue is bounded by the memory that its jobs have reserved.
+pub(crate) struct DiskThreads {
     jobs: Sender<Job>,
     clock: Clock,
     /// For each thread when its job began, in milliseconds of the clock and at least 1; 0 while it
@@ -25,9 +28,9 @@ pub(in crate::cache) struct DiskReaders {
     began_ms: Arc<[AtomicU64]>,
 }
 
-impl DiskReaders {
-    /// Starts `count` threads.
-    pub(in crate::cache) fn start(count: usize, clock: &Clock) -> std::io::Result<Self> {
+impl DiskThreads {
+    /// Starts `count` threads, which are called `name` and a number.
+    pub(crate) fn start(name: &str, count: usize, clock: &Clock) -> std::io::Result<Self> {
         let (jobs, queue) = channel::<Job>();
         let queue = Arc::new(Mutex::new(queue));
         let began_ms: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
@@ -35,7 +38,7 @@ impl DiskReaders {
             let (queue, began_ms) = (Arc::clone(&queue), Arc::clone(&began_ms));
             let clock = clock.clone();
             thread::Builder::new()
-                .name(format!("cache-read-{number}"))
+                .name(format!("{name}-{number}"))
                 .spawn(move || run(&queue, &began_ms[number], &clock))?;
         }
         Ok(Self {
@@ -46,13 +49,28 @@ impl DiskReaders {
     }
 
     /// Runs `job` soon.
-    pub(in crate::cache) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         // Every thread would have to have panicked for this to fail; then the job's own end tells.
         self.jobs.send(Box::new(job)).ok();
     }
 
+    /// Runs `job` soon, and returns its result. A job whose caller stops waiting runs all the same.
+    /// `None` if the job has panicked.
+    pub(crate) async fn answer<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, answer) = oneshot::channel();
+        self.run(move || {
+            let result = job();
+            // The caller may be gone.
+            executor::delivering(|| done.send(result).ok());
+        });
+        answer.await.ok()
+    }
+
     /// Whether the disk has not answered for a while.
-    pub(in crate::cache) fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         let began = self
             .began_ms
             .iter()
@@ -76,9 +94,9 @@ fn run(queue: &Mutex<Receiver<Job>>, began_ms: &AtomicU64, clock: &Clock) {
     }
 }
 
-impl fmt::Debug for DiskReaders {
+impl fmt::Debug for DiskThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DiskReaders({})", self.began_ms.len())
+        write!(f, "DiskThreads({})", self.began_ms.len())
     }
 }
 

@@ -1,4 +1,10 @@
-//! A folder that was checked and is open, so that its name may come to mean another one.
+//! A folder of this user alone on a local disk: checked, and open, so that its name may come to
+//! mean another one.
+//!
+//! Knows no format. Every folder is opened relative to the one above and through no symbolic link.
+//! Every call may wait for a slow disk.
+
+mod error;
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -7,33 +13,38 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
-use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, geteuid, unlinkat};
 
-use super::error::DirectoryError;
+pub(crate) use self::error::{DirectoryError, DirectoryUse};
 
 /// An open folder.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
+    of: DirectoryUse,
     path: PathBuf,
     fd: OwnedFd,
 }
 
 /// A name in a folder.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) is_folder: bool,
+pub(crate) struct FolderEntry {
+    pub(crate) name: String,
+    pub(crate) is_folder: bool,
 }
 
 impl Folder {
     /// Opens the directory that the user named, or makes it if `may_make`.
     ///
     /// Others may write to it, as to `/tmp` or to a volume of a container: only the folders below
-    /// hold the cache, and an exchanged one is found by its owner. But its owner must be this user
+    /// hold anything, and an exchanged one is found by its owner. But its owner must be this user
     /// or root.
-    pub(super) fn open_base(path: &Path, may_make: bool) -> Result<Self, DirectoryError> {
+    pub(crate) fn open_base(
+        of: DirectoryUse,
+        path: &Path,
+        may_make: bool,
+    ) -> Result<Self, DirectoryError> {
         // Without a slash at the end, which would follow a link.
         let path: PathBuf = path.components().collect();
         let found = match std::fs::symlink_metadata(&path) {
@@ -43,61 +54,66 @@ impl Folder {
             }
             found => found,
         };
-        let found = found.map_err(|error| DirectoryError::unusable(&path, NO_FOLDER, error))?;
+        let found = found.map_err(|error| DirectoryError::unusable(of, &path, NO_FOLDER, error))?;
         if found.file_type().is_symlink() {
-            return Err(link(path));
+            return Err(link(of, path));
         }
         if !found.is_dir() {
-            return Err(DirectoryError::NotADirectory(path));
+            return Err(DirectoryError::NotADirectory { of, path });
         }
         let fd = open(&path, FOLDER_FLAGS, Mode::empty())
-            .map_err(|error| DirectoryError::unusable(&path, NO_FOLDER, error.into()))?;
+            .map_err(|error| DirectoryError::unusable(of, &path, NO_FOLDER, error.into()))?;
         let (owner, user) = (found.uid(), geteuid().as_raw());
         if owner != user && owner != 0 {
-            return Err(DirectoryError::OthersOwn { path, owner, user });
+            return Err(DirectoryError::OthersOwn {
+                of,
+                path,
+                owner,
+                user,
+            });
         }
-        Ok(Self { path, fd })
+        Ok(Self { of, path, fd })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Opens the folder `name` in it, which must be ours alone. Makes it where it is missing.
-    pub(super) fn enter_or_make(&self, name: &str) -> Result<Self, DirectoryError> {
+    pub(crate) fn enter_or_make(&self, name: &str) -> Result<Self, DirectoryError> {
         if let Some(folder) = self.enter(name)? {
             return Ok(folder);
         }
         match mkdirat(&self.fd, name, Mode::S_IRWXU).map_err(io::Error::from) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 let path = self.path.join(name);
-                return Err(DirectoryError::unusable(&path, NOT_MADE, error));
+                return Err(DirectoryError::unusable(self.of, &path, NOT_MADE, error));
             }
             // Another mount may have made it meanwhile.
             _ => {}
         }
         self.enter(name)?.ok_or_else(|| {
             let error = io::Error::from(io::ErrorKind::NotFound);
-            DirectoryError::unusable(&self.path.join(name), NO_FOLDER, error)
+            DirectoryError::unusable(self.of, &self.path.join(name), NO_FOLDER, error)
         })
     }
 
     /// Opens the folder `name` in it, which must be ours alone; `None` if there is none.
-    pub(super) fn enter(&self, name: &str) -> Result<Option<Self>, DirectoryError> {
-        let path = self.path.join(name);
-        let failed = |error: io::Error| DirectoryError::unusable(&path, NO_FOLDER, error);
+    pub(crate) fn enter(&self, name: &str) -> Result<Option<Self>, DirectoryError> {
+        let (of, path) = (self.of, self.path.join(name));
+        let failed = |error: io::Error| DirectoryError::unusable(of, &path, NO_FOLDER, error);
         let found = fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(io::Error::from);
         match found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
             Ok(found) => match kind(&found) {
                 SFlag::S_IFDIR => {}
-                SFlag::S_IFLNK => return Err(link(path)),
-                _ => return Err(DirectoryError::NotADirectory(path)),
+                SFlag::S_IFLNK => return Err(link(of, path)),
+                _ => return Err(DirectoryError::NotADirectory { of, path }),
             },
         }
         let fd = openat(&self.fd, name, FOLDER_FLAGS, Mode::empty());
@@ -106,39 +122,74 @@ impl Folder {
         let opened = fstat(&fd).map_err(|error| failed(error.into()))?;
         let (owner, user) = (opened.st_uid, geteuid().as_raw());
         if owner != user {
-            return Err(DirectoryError::OthersOwn { path, owner, user });
+            return Err(DirectoryError::OthersOwn {
+                of,
+                path,
+                owner,
+                user,
+            });
         }
         let mode = opened.st_mode & 0o7777;
         if mode & OTHERS_WRITE != 0 {
-            return Err(DirectoryError::OthersWrite { path, mode });
+            return Err(DirectoryError::OthersWrite { of, path, mode });
         }
-        Ok(Some(Self { path, fd }))
+        Ok(Some(Self { of, path, fd }))
     }
 
     /// Checks that files can be made in it.
-    pub(super) fn check_writable(&self) -> Result<(), DirectoryError> {
+    pub(crate) fn check_writable(&self) -> Result<(), DirectoryError> {
         let flags = AccessFlags::W_OK | AccessFlags::X_OK;
-        faccessat(&self.fd, ".", flags, AtFlags::AT_EACCESS)
-            .map_err(|error| DirectoryError::unusable(&self.path, NOT_WRITABLE, error.into()))
+        faccessat(&self.fd, ".", flags, AtFlags::AT_EACCESS).map_err(|error| {
+            DirectoryError::unusable(self.of, &self.path, NOT_WRITABLE, error.into())
+        })
     }
 
     /// Opens a file of ours for reading and writing, and makes it where it is missing.
-    pub(super) fn open_file(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
         open_file(self.as_fd(), name)
     }
 
+    /// Makes a file of ours, which must not be there, and opens it for reading and writing.
+    pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        let file = openat(&self.fd, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        Ok(File::from(file))
+    }
+
+    /// Opens a file of ours for reading; `None` if there is none.
+    pub(crate) fn find_file(&self, name: &str) -> io::Result<Option<File>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        match openat(&self.fd, name, flags, Mode::empty()).map_err(io::Error::from) {
+            Ok(file) => Ok(Some(File::from(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves a file to another folder, where it replaces one of the name.
+    pub(crate) fn move_file(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
+        Ok(renameat(&self.fd, name, &to.fd, new_name)?)
+    }
+
+    /// Returns when the disk has the names in it.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(fsync(&self.fd)?)
+    }
+
     /// The names in it, bounded; those that are no text are left out.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>, DirectoryError> {
+    pub(crate) fn entries(&self) -> Result<Vec<FolderEntry>, DirectoryError> {
         let failed = |error: nix::Error| {
-            DirectoryError::unusable(&self.path, "cannot list the cache", error.into())
+            DirectoryError::unusable(self.of, &self.path, "cannot list it", error.into())
         };
         let mut dir = Dir::openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty()).map_err(failed)?;
         let mut entries = Vec::new();
         for entry in dir.iter().take(ENTRIES_MAX) {
             let entry = entry.map_err(failed)?;
-            if let Ok(name) = entry.file_name().to_str() {
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
                 let found = fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW);
-                entries.push(Entry {
+                entries.push(FolderEntry {
                     name: name.to_owned(),
                     is_folder: found.is_ok_and(|found| kind(&found) == SFlag::S_IFDIR),
                 });
@@ -148,7 +199,7 @@ impl Folder {
     }
 
     /// Removes an empty folder. One with files in it stays.
-    pub(super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.fd, name, UnlinkatFlags::RemoveDir).map_err(io::Error::from) {
             Err(error) if !is_left(&error) => Err(error),
             _ => Ok(()),
@@ -156,7 +207,7 @@ impl Folder {
     }
 
     /// Removes a file, if it is there.
-    pub(super) fn remove_file(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -165,7 +216,7 @@ impl Folder {
 }
 
 /// Opens a file of ours for reading and writing, and makes it where it is missing.
-pub(in crate::cache) fn open_file(folder: BorrowedFd<'_>, name: &str) -> io::Result<File> {
+pub(crate) fn open_file(folder: BorrowedFd<'_>, name: &str) -> io::Result<File> {
     let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file = openat(
         folder,
@@ -182,10 +233,10 @@ pub(in crate::cache) fn open_file(folder: BorrowedFd<'_>, name: &str) -> io::Res
 }
 
 /// The refusal of a symbolic link.
-fn link(path: PathBuf) -> DirectoryError {
+fn link(of: DirectoryUse, path: PathBuf) -> DirectoryError {
     let target = std::fs::canonicalize(&path).or_else(|_| std::fs::read_link(&path));
     let target = target.unwrap_or_default();
-    DirectoryError::SymbolicLink { path, target }
+    DirectoryError::SymbolicLink { of, path, target }
 }
 
 /// Whether the failure to remove a folder leaves nothing to do.
@@ -209,6 +260,6 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Names of a folder that are looked at; a folder of ours has a few.
 const ENTRIES_MAX: usize = 10_000;
 
-const NO_FOLDER: &str = "cannot open the cache directory";
-const NOT_MADE: &str = "cannot make the cache directory";
-const NOT_WRITABLE: &str = "the cache directory cannot be written";
+const NO_FOLDER: &str = "cannot open the directory";
+const NOT_MADE: &str = "cannot make the directory";
+const NOT_WRITABLE: &str = "the directory cannot be written";
