@@ -11,7 +11,7 @@ use super::content_type;
 use super::memory::buffers::{MemorySource, WriteMemory};
 use super::memory::pending::PendingWrite;
 use super::memory::pressure::MemoryPressure;
-use super::send::context::SendContext;
+use super::send::context::{PendingWork, SendContext};
 use super::send::features::ServerFeatures;
 use super::send::multipart::Upload;
 use super::send::part_sizes::PartPlan;
@@ -123,6 +123,30 @@ impl WriteContext {
         self.send.tally.empty().await;
     }
 
+    /// Counts background work, for which [`Self::drained`] waits until the guard is dropped.
+    #[must_use]
+    pub fn begin_work(&self) -> PendingWork {
+        self.send.begin()
+    }
+
+    /// Largest file that can be stored, in bytes.
+    #[must_use]
+    pub fn file_size_max(&self) -> u64 {
+        self.plan.total()
+    }
+
+    /// Whether the server copies parts of objects; `None` before the first copy.
+    #[must_use]
+    pub fn copies_parts(&self) -> Option<bool> {
+        self.send.features.copies_parts()
+    }
+
+    /// The client of the mount.
+    #[must_use]
+    pub fn client(&self) -> &Arc<dyn ObjectClient> {
+        &self.send.client
+    }
+
     /// Fails all writers that wait for memory, now and later: each holds the lock of its file while
     /// it waits. For the end of the mount.
     pub fn end_waiting(&self) {
@@ -189,7 +213,8 @@ impl WriteContext {
     }
 
     /// The headers of a new object at `key`.
-    pub(super) fn headers(&self, key: &Key) -> ObjectHeaders {
+    #[must_use]
+    pub fn headers(&self, key: &Key) -> ObjectHeaders {
         let content_type = self
             .send
             .config

@@ -25,6 +25,7 @@ pub use context::WriteContext;
 pub use file::writer::Writer;
 pub use memory::buffers::MemorySource;
 pub use memory::pending::PendingWrite;
+pub use send::context::PendingWork;
 pub use send::copied_range::CopiedRange;
 pub use send::put::Adopts;
-pub use types::{Beginning, Stored, WriteObserver};
+pub use types::{Beginning, Replaced, Stored, WriteObserver};

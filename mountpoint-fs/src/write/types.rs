@@ -40,6 +40,25 @@ pub enum Beginning {
     /// The object stays and is too small to be copied into an upload: `Writer::preload` brings its
     /// bytes.
     Extend(Stored),
+    /// The whole content is brought, from its beginning to its end, and parts are never appended to
+    /// the object. With `has_copies` the server copies ranges of it.
+    Whole {
+        /// The object in its place.
+        replaced: Replaced,
+        /// Whether copies follow: then no part has a checksum.
+        has_copies: bool,
+    },
+}
+
+/// The object in the place of a content that is brought as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// None. An object that another client makes meanwhile is not replaced.
+    Nothing,
+    /// Probably none: S3 was not asked.
+    NothingUnasked,
+    /// This version. Another one is not replaced.
+    Version(ETag),
 }
 
 /// Learns the outcome of a file. Called with no lock held but the file's own.

@@ -16,7 +16,7 @@ use crate::write::checksum::RunningChecksum;
 use crate::write::send::append::AppendUpload;
 use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::put::Adopts;
-use crate::write::types::{Beginning, Stored, UploadMode};
+use crate::write::types::{Beginning, Replaced, Stored, UploadMode};
 
 /// The state of a written file.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(in crate::write) struct FileState {
     pub(in crate::write) replaces: Replaces,
     /// The objects of other hosts that may stand for the file; `None` if the file is not new.
     pub(in crate::write) adopts: Option<Adopts>,
+    /// Whether copies on the server are a part of the content: its upload has no checksums.
+    pub(in crate::write) has_copies: bool,
     /// The metadata may hold a time, which the next write makes void.
     pub(in crate::write) is_timed: bool,
     /// Orders files by their last write.
@@ -58,6 +60,27 @@ pub(in crate::write) enum Replaces {
 }
 
 impl Replaces {
+    /// The object that a file with this beginning replaces.
+    fn by(beginning: &Beginning) -> Self {
+        match beginning {
+            Beginning::New
+            | Beginning::NewUnasked
+            | Beginning::Whole {
+                replaced: Replaced::Nothing | Replaced::NothingUnasked,
+                ..
+            } => Self::Nothing,
+            Beginning::Replace(old) => Self::Any(old.clone()),
+            Beginning::Whole {
+                replaced: Replaced::Version(version),
+                ..
+            } => Self::Version(version.clone()),
+            Beginning::Grow(stored, ..)
+            | Beginning::Append(stored)
+            | Beginning::Extend(stored)
+            | Beginning::Fill(stored) => Self::Version(stored.etag.clone()),
+        }
+    }
+
     /// The condition of the request that makes the object.
     pub(in crate::write) fn condition(&self) -> PutCondition {
         match self {
@@ -79,27 +102,30 @@ impl Replaces {
 impl FileState {
     /// The state of a file at `key`, opened at `now`.
     pub(in crate::write) fn new(beginning: Beginning, key: &Key, now: Duration) -> Self {
-        let is_new = matches!(beginning, Beginning::New | Beginning::NewUnasked);
+        let replaces = Replaces::by(&beginning);
+        let is_new = matches!(replaces, Replaces::Nothing);
+        let has_copies = matches!(
+            beginning,
+            Beginning::Whole {
+                has_copies: true,
+                ..
+            }
+        );
         let takes_gaps = is_new || matches!(beginning, Beginning::Replace(_) | Beginning::Fill(_));
-        let (sink, replaced, stored) = match beginning {
-            Beginning::New | Beginning::NewUnasked => (Sink::Undecided, None, None),
-            Beginning::Replace(old) => (Sink::Undecided, Some(old), None),
+        let (sink, stored) = match beginning {
+            Beginning::New
+            | Beginning::NewUnasked
+            | Beginning::Whole { .. }
+            | Beginning::Replace(_) => (Sink::Undecided, None),
             Beginning::Grow(stored, algorithm, whole) => {
                 let upload = AppendUpload::at(stored.clone(), algorithm, whole);
-                (Sink::Append { upload, parts: 0 }, None, Some(stored))
+                (Sink::Append { upload, parts: 0 }, Some(stored))
             }
             Beginning::Append(stored) => {
                 let base = CopiedRange::whole(key, stored.clone());
-                (Sink::Copied(base), None, Some(stored))
+                (Sink::Copied(base), Some(stored))
             }
-            Beginning::Extend(stored) | Beginning::Fill(stored) => {
-                (Sink::Undecided, None, Some(stored))
-            }
-        };
-        let replaces = match (replaced, &stored) {
-            (Some(old), _) => Replaces::Any(old),
-            (None, Some(stored)) => Replaces::Version(stored.etag.clone()),
-            (None, None) => Replaces::Nothing,
+            Beginning::Extend(stored) | Beginning::Fill(stored) => (Sink::Undecided, Some(stored)),
         };
         let end = match (&sink, &stored) {
             // `Writer::preload` brings the bytes of a short object.
@@ -113,6 +139,7 @@ impl FileState {
             stage: stored.map_or(Stage::Open, Stage::Stored),
             replaces,
             adopts: is_new.then_some(Adopts::Nothing),
+            has_copies,
             is_timed: false,
             written_at: 0,
             written_when: now,

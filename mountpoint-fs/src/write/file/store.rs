@@ -119,6 +119,7 @@ impl Writer {
         state: &'a mut FileState,
         copies: bool,
     ) -> &'a mut Multipart {
+        let copies = copies || state.has_copies;
         match &state.sink {
             Sink::Undecided => state.sink = Sink::Multipart(self.begin_upload(None, copies)),
             Sink::Copied(base) => {

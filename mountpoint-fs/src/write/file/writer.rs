@@ -30,7 +30,7 @@ use crate::write::failure::Failure;
 use crate::write::memory::pressure::Reclaim;
 use crate::write::send::multipart::Upload;
 use crate::write::send::put::Adopts;
-use crate::write::types::{Beginning, UploadMode, WriteObserver};
+use crate::write::types::{Beginning, Replaced, UploadMode, WriteObserver};
 
 /// An open file.
 pub struct Writer {
@@ -61,10 +61,18 @@ impl Writer {
         progress: Arc<Progress>,
         observer: Arc<dyn WriteObserver>,
     ) -> Arc<Self> {
-        let is_unasked = matches!(beginning, Beginning::NewUnasked);
+        let is_unasked = matches!(
+            beginning,
+            Beginning::NewUnasked
+                | Beginning::Whole {
+                    replaced: Replaced::NothingUnasked,
+                    ..
+                }
+        );
         let mode = match &beginning {
             Beginning::Grow(..) => UploadMode::Append,
             Beginning::Extend(_) | Beginning::Fill(_) => context.mode_behind(),
+            Beginning::Whole { .. } => UploadMode::Upload,
             _ => context.mode_of_new(),
         };
         let state = FileState::new(beginning, &key, context.clock.now());

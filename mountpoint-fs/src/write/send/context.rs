@@ -39,9 +39,9 @@ pub(in crate::write) struct SendContext {
 
 impl SendContext {
     /// Counts background work, until the guard is dropped.
-    pub(in crate::write) fn begin(&self) -> Pending {
+    pub(in crate::write) fn begin(&self) -> PendingWork {
         self.tally.0.lock().count += 1;
-        Pending(Arc::clone(&self.tally))
+        PendingWork(Arc::clone(&self.tally))
     }
 }
 
@@ -78,11 +78,11 @@ impl Tally {
     }
 }
 
-/// One background task.
+/// One background task: the end of the mount waits for it.
 #[derive(Debug)]
-pub(in crate::write) struct Pending(Arc<Tally>);
+pub struct PendingWork(Arc<Tally>);
 
-impl Drop for Pending {
+impl Drop for PendingWork {
     fn drop(&mut self) {
         let wakers = {
             let mut count = self.0.0.lock();
