@@ -1,0 +1,57 @@
+//! What staged writes need of a disk: one folder of files, and what is durable when.
+//!
+//! Nothing is durable before a sync says so: bytes of a file until [`DiskFile::sync_data`], names
+//! until [`Disk::sync`]. A power loss keeps any part of what was not synced, in any order. After a
+//! failed sync nobody knows what the disk has; the caller gives the file up.
+//!
+//! Every operation blocks for as long as the disk takes: no thread that serves requests calls one.
+
+mod local;
+#[cfg(test)]
+pub(crate) mod simulated;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+pub use self::local::{DiskError, LocalDisk};
+
+/// One folder of a disk, which one process has for itself.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// The names of all files, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Makes a file and opens it; an error if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Opens a file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Renames a file. Another file of the new name is replaced.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file. A missing one is no error.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes all names durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// An open file. Its bytes can be read after its name is gone, too.
+pub trait DiskFile: Send + Sync + fmt::Debug {
+    /// Length in bytes.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads from `offset` on. Returns how many bytes; fewer than the buffer has only where the
+    /// file ends.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at `offset`. After an error some of them may be there.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes the file `len` bytes long, which are zeros, and claims their room on the disk.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+
+    /// Makes the bytes that were written so far durable, and the length.
+    fn sync_data(&self) -> io::Result<()>;
+}

@@ -1,0 +1,225 @@
+//! The thread that makes batches durable, and what it shares with those who append.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::batch::Commit;
+use super::filling::{Filling, Step, TakenBatch};
+use super::format::{RecordHeader, RecordKind};
+use super::index::Place;
+use super::log::{Log, LogIndex, RecordCopy};
+use super::policy::{CommitPolicy, FinishedFlush};
+use super::types::{AppendError, JournalLimits, RecordId};
+use crate::clock::Clock;
+use crate::staging::disk::DiskFile;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// What appending threads and the committing one share. Lock order: `state` before `index`.
+#[derive(Debug)]
+pub(super) struct Shared {
+    clock: Clock,
+    limits: JournalLimits,
+    index: Arc<Mutex<LogIndex>>,
+    state: Mutex<State>,
+    /// Told when the committing thread has to look.
+    work: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    filling: Filling,
+    /// Bytes of live records after the last batch.
+    live_bytes: u64,
+    /// Until when the committing thread sleeps; `None` while it works.
+    asleep_until: Option<Duration>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        log: &Log,
+        limits: JournalLimits,
+        policy: Box<dyn CommitPolicy>,
+        clock: Clock,
+        version: u64,
+    ) -> Self {
+        let index = Arc::clone(log.index());
+        let live_bytes = index.lock().live_bytes();
+        Self {
+            clock,
+            limits,
+            index,
+            state: Mutex::new(State {
+                filling: Filling::new(policy, version),
+                live_bytes,
+                asleep_until: None,
+            }),
+            work: Condvar::new(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> &JournalLimits {
+        &self.limits
+    }
+
+    /// The file and place of a live record.
+    pub(super) fn find(&self, id: RecordId) -> Option<(Arc<dyn DiskFile>, Place)> {
+        self.index.lock().find(id)
+    }
+
+    /// Bytes of all segments.
+    pub(super) fn bytes(&self) -> u64 {
+        self.index.lock().bytes()
+    }
+
+    /// Adds a record as soon as there is room.
+    pub(super) fn append(
+        &self,
+        header: RecordHeader,
+        parts: &[&[u8]],
+        context: &Context<'_>,
+    ) -> Poll<Result<Commit, AppendError>> {
+        let mut state = self.state.lock();
+        if state.filling.is_closing() {
+            return Poll::Ready(Err(AppendError::Closed));
+        }
+        let bytes_max = self.limits.bytes_max;
+        if state.live_bytes > bytes_max / 2 {
+            return Poll::Ready(Err(AppendError::Full { bytes_max }));
+        }
+        if !state.filling.has_room(header, &self.limits) {
+            state.filling.wait_for_room(context.waker());
+            self.tell(&state);
+            return Poll::Pending;
+        }
+        let commit = state.filling.append(header, parts, self.clock.now());
+        self.tell(&state);
+        Poll::Ready(Ok(commit))
+    }
+
+    /// Adds the release of a record.
+    pub(super) fn release(&self, id: RecordId) -> Commit {
+        let mut state = self.state.lock();
+        if state.filling.is_closing() {
+            return Commit::failed(id, AppendError::Closed);
+        }
+        let commit = state.filling.release(id, self.clock.now());
+        self.tell(&state);
+        commit
+    }
+
+    /// Has the committing thread write what is there, and end.
+    pub(super) fn close(&self) {
+        let wakers = self.state.lock().filling.close();
+        self.work.notify_all();
+        wake(wakers);
+    }
+
+    /// Wakes the committing thread if it has to do something before it wakes by itself.
+    fn tell(&self, state: &MutexGuard<'_, State>) {
+        let Some(asleep_until) = state.asleep_until else {
+            return;
+        };
+        let is_early = match state.filling.step(self.clock.now()) {
+            Step::Take | Step::End => true,
+            Step::Sleep => false,
+            Step::SleepUntil(until) => until < asleep_until,
+        };
+        if is_early {
+            self.work.notify_one();
+        }
+    }
+
+    /// Writes batches until the journal is closed.
+    pub(super) fn run(&self, mut log: Log) {
+        while let Some(TakenBatch {
+            mut records,
+            writers,
+        }) = self.next_batch()
+        {
+            let began = self.clock.now();
+            let result = log.commit(&mut records);
+            let bytes = records.len();
+            if let Err(error) = &result {
+                warn!("cannot write the journal: {error}");
+            }
+            let result = result.map_err(|error| AppendError::Disk(Arc::new(error)));
+            let flush = FinishedFlush {
+                began,
+                ended: self.clock.now(),
+                writers,
+                bytes,
+                waiting: 0,
+            };
+            let outcome = Arc::clone(records.outcome());
+            let mut wakers = {
+                let live_bytes = self.index.lock().live_bytes();
+                let mut state = self.state.lock();
+                state.live_bytes = live_bytes;
+                state.filling.finish(records, flush)
+            };
+            wakers.extend(outcome.finish(result));
+            wake(wakers);
+            log.remove_dead();
+            let copied_max = (bytes as u64 * COPIED_PER_WRITTEN).max(COPIED_MIN);
+            let copied_max = copied_max.min(self.limits.batch_len_max() as u64);
+            self.append_copies(&log.next_copies(copied_max));
+        }
+    }
+
+    /// Sleeps until a batch is to be written; `None` at the end.
+    fn next_batch(&self) -> Option<TakenBatch> {
+        let mut state = self.state.lock();
+        loop {
+            let now = self.clock.now();
+            match state.filling.step(now) {
+                Step::Take => return Some(state.filling.take()),
+                Step::End => return None,
+                Step::Sleep => {
+                    state.asleep_until = Some(Duration::MAX);
+                    self.work.wait(&mut state);
+                }
+                Step::SleepUntil(until) => {
+                    state.asleep_until = Some(until);
+                    self.work.wait_for(&mut state, until - now);
+                }
+            }
+            state.asleep_until = None;
+        }
+    }
+
+    /// Appends records that are durable elsewhere, those that still live.
+    fn append_copies(&self, copies: &[RecordCopy]) {
+        let mut state = self.state.lock();
+        for copy in copies {
+            // Under the lock of the batch: a release that comes later stands behind the copy.
+            if self.index.lock().is_live(copy.id) {
+                let header = RecordHeader {
+                    kind: RecordKind::Data,
+                    len: u32::try_from(copy.payload.len()).expect("it was a record before"),
+                    key: copy.id.key.0,
+                    version: copy.id.version,
+                    payload_sum: copy.sum,
+                };
+                let now = self.clock.now();
+                state.filling.append_copy(header, &copy.payload, now);
+            }
+        }
+    }
+}
+
+/// Has those who wait go on elsewhere: this thread belongs to the next batch.
+fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        waker.wake();
+    }
+}
+
+/// Bytes that are copied for each byte written while there is too much garbage: garbage is then
+/// removed sooner than it comes, as an old segment has more of it than half.
+const COPIED_PER_WRITTEN: u64 = 2;
+
+/// Bytes that are copied after a batch at least.
+const COPIED_MIN: u64 = 256 << 10;

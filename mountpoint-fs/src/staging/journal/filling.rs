@@ -1,0 +1,187 @@
+//! The batch that fills, and what is to do next.
+//!
+//! Known to appending threads and to the committing one, under one lock. Reads no clock.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use super::batch::{Batch, Commit};
+use super::format::{RecordHeader, RecordKind, checksum};
+use super::policy::{CommitPolicy, Decision, FinishedFlush, WaitingBatch};
+use super::types::{JournalLimits, RecordId};
+
+/// The batch that fills, with its writers.
+#[derive(Debug)]
+pub(super) struct Filling {
+    batch: Batch,
+    /// The other buffer, while no batch is written.
+    spare: Option<Batch>,
+    policy: Box<dyn CommitPolicy>,
+    /// Version of the last record.
+    version: u64,
+    /// Writers that wait, and when the first of them came.
+    writers: usize,
+    since: Duration,
+    /// When the batch goes for records that nobody waits for.
+    unawaited_until: Option<Duration>,
+    /// Appends that found no room.
+    room_wakers: Vec<Waker>,
+    is_closing: bool,
+}
+
+/// What the committing thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Writes the batch.
+    Take,
+    /// Sleeps until something happens.
+    Sleep,
+    /// Sleeps until then.
+    SleepUntil(Duration),
+    /// Ends.
+    End,
+}
+
+/// A batch that is to be written.
+#[derive(Debug)]
+pub(super) struct TakenBatch {
+    pub(super) records: Batch,
+    pub(super) writers: usize,
+}
+
+impl Filling {
+    pub(super) fn new(policy: Box<dyn CommitPolicy>, version: u64) -> Self {
+        Self {
+            batch: Batch::default(),
+            spare: Some(Batch::default()),
+            policy,
+            version,
+            writers: 0,
+            since: Duration::ZERO,
+            unawaited_until: None,
+            room_wakers: Vec::new(),
+            is_closing: false,
+        }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Writes what is there and ends. Returns the appends that have to be told.
+    pub(super) fn close(&mut self) -> Vec<Waker> {
+        self.is_closing = true;
+        std::mem::take(&mut self.room_wakers)
+    }
+
+    /// Whether a record finds room.
+    pub(super) fn has_room(&self, header: RecordHeader, limits: &JournalLimits) -> bool {
+        let len = self.batch.len() + header.record_len();
+        len <= limits.batch_len_max() && self.batch.records().len() < BATCH_RECORDS_MAX
+    }
+
+    /// An append waits for room: the batch goes now.
+    pub(super) fn wait_for_room(&mut self, waker: &Waker) {
+        self.room_wakers.push(waker.clone());
+    }
+
+    /// Adds a record whose writer waits, under the next version.
+    pub(super) fn append(
+        &mut self,
+        header: RecordHeader,
+        parts: &[&[u8]],
+        now: Duration,
+    ) -> Commit {
+        self.version += 1;
+        let version = self.version;
+        self.batch
+            .push(RecordHeader { version, ..header }, parts, false);
+        if self.writers == 0 {
+            self.since = now;
+        }
+        self.writers += 1;
+        self.policy.arrived(now);
+        self.commit_of_last()
+    }
+
+    /// Adds the release of a record.
+    pub(super) fn release(&mut self, id: RecordId, now: Duration) -> Commit {
+        let header = RecordHeader {
+            kind: RecordKind::Release,
+            len: 0,
+            key: id.key.0,
+            version: id.version,
+            payload_sum: checksum(&[]),
+        };
+        self.batch.push(header, &[], false);
+        self.go_by(now + RELEASE_DELAY);
+        self.commit_of_last()
+    }
+
+    /// Adds a record that is durable elsewhere.
+    pub(super) fn append_copy(&mut self, header: RecordHeader, payload: &[u8], now: Duration) {
+        self.batch.push(header, &[payload], true);
+        self.go_by(now + COPY_DELAY);
+    }
+
+    fn commit_of_last(&self) -> Commit {
+        let last = self.batch.records().last().expect("one was added");
+        Commit::new(last.id(), self.batch.outcome())
+    }
+
+    fn go_by(&mut self, until: Duration) {
+        let before = self.unawaited_until.unwrap_or(until);
+        self.unawaited_until = Some(before.min(until));
+    }
+
+    /// What to do now. The disk is idle.
+    pub(super) fn step(&self, now: Duration) -> Step {
+        if self.batch.records().is_empty() && self.is_closing {
+            return Step::End;
+        }
+        if self.is_closing || !self.room_wakers.is_empty() {
+            return Step::Take;
+        }
+        let (writers, since) = (self.writers, self.since);
+        let awaited = match self.policy.decide(now, WaitingBatch { writers, since }) {
+            Decision::WaitUntil(until) if until > now => until,
+            _ if writers > 0 => now,
+            _ => Duration::MAX,
+        };
+        match self.unawaited_until.unwrap_or(Duration::MAX).min(awaited) {
+            Duration::MAX => Step::Sleep,
+            until if until > now => Step::SleepUntil(until),
+            _ if self.batch.records().is_empty() => Step::Sleep,
+            _ => Step::Take,
+        }
+    }
+
+    /// Takes the batch; the next one fills from now on.
+    pub(super) fn take(&mut self) -> TakenBatch {
+        let spare = self.spare.take().unwrap_or_default();
+        let records = std::mem::replace(&mut self.batch, spare);
+        self.unawaited_until = None;
+        TakenBatch {
+            records,
+            writers: std::mem::take(&mut self.writers),
+        }
+    }
+
+    /// A batch was written, and its buffer is free. Returns the appends that find room now.
+    pub(super) fn finish(&mut self, mut records: Batch, flush: FinishedFlush) -> Vec<Waker> {
+        records.clear();
+        self.spare = Some(records);
+        let waiting = self.writers;
+        self.policy.flushed(FinishedFlush { waiting, ..flush });
+        std::mem::take(&mut self.room_wakers)
+    }
+}
+
+/// Records of a batch: as many as requests that Linux has in flight on one mount, and releases.
+const BATCH_RECORDS_MAX: usize = 8192;
+
+/// How long a release waits for a batch that goes anyway. A crash in this time costs an upload.
+const RELEASE_DELAY: Duration = Duration::from_secs(1);
+
+/// How long a copy waits for a batch that goes anyway.
+const COPY_DELAY: Duration = Duration::from_millis(10);

@@ -1,0 +1,267 @@
+//! The bytes of a segment file: a header, then records.
+//!
+//! ```text
+//! header                                   record, at a multiple of 8
+//! 0   8   magic "MPSTAGE\n"                0   4   kind: 1 data, 2 release
+//! 8   4   version of the format            4   4   length of the payload
+//! 12  4   zero                             8   8   key
+//! 16  8   number of the segment            16  8   version
+//! 24  8   identity of the journal          24  8   where its batch begins
+//! 32  8   where the segment before ends    32  4   CRC32C of the payload
+//! 40  4   CRC32C of all before             36  4   CRC32C of all before, see below
+//! 44  4   zero                             40  …   payload, zeros up to a multiple of 8
+//! ```
+//!
+//! The checksum of a record's header also covers that of the segment's header and the record's own
+//! place, so that the record counts nowhere else.
+//!
+//! All bytes before the place where a record's batch begins were durable when the record was
+//! written. So an invalid record before that place is damage, and any other one may be a batch that
+//! the power loss cut.
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// Bytes of a segment's header.
+pub(super) const SEGMENT_HEADER_LEN: usize = 48;
+/// Bytes of a record's header.
+pub(super) const RECORD_HEADER_LEN: usize = 40;
+/// Records begin at multiples of this.
+pub(super) const RECORD_ALIGN: usize = 8;
+
+const MAGIC: &[u8; 8] = b"MPSTAGE\n";
+
+/// The version that is written, and the newest one that is read.
+pub(super) const FORMAT: u32 = 1;
+
+/// The beginning of a segment file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) number: u64,
+    /// Drawn when the journal was begun.
+    pub(super) identity: u64,
+    /// Where the valid records of the segment before end; 0 if there was none.
+    pub(super) previous_end: u64,
+}
+
+/// Why a header is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeaderError {
+    /// It has another magic or checksum.
+    Invalid,
+    /// A newer program wrote it.
+    Newer(u32),
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(self) -> [u8; SEGMENT_HEADER_LEN] {
+        let mut bytes = [0; SEGMENT_HEADER_LEN];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.identity.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.previous_end.to_le_bytes());
+        let sum = checksum(&[&bytes[..40]]);
+        bytes[40..44].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The header at the beginning of `bytes`, and the salt of its records.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, u32), HeaderError> {
+        let invalid = HeaderError::Invalid;
+        let bytes = bytes.get(..SEGMENT_HEADER_LEN).ok_or(invalid)?;
+        if &bytes[..8] != MAGIC {
+            return Err(invalid);
+        }
+        let format = number32(bytes, 8);
+        if format > FORMAT {
+            return Err(HeaderError::Newer(format));
+        }
+        let salt = number32(bytes, 40);
+        if format != FORMAT || salt != checksum(&[&bytes[..40]]) {
+            return Err(invalid);
+        }
+        let header = Self {
+            number: number64(bytes, 16),
+            identity: number64(bytes, 24),
+            previous_end: number64(bytes, 32),
+        };
+        Ok((header, salt))
+    }
+
+    /// The salt of records behind this header: they count in no other segment.
+    pub(super) fn salt(self) -> u32 {
+        number32(&self.encode(), 40)
+    }
+}
+
+/// What a record says of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    /// The payload is what the key has, from this version on.
+    Data,
+    /// The key has nothing any more, up to this version.
+    Release,
+}
+
+/// The beginning of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordHeader {
+    pub(super) kind: RecordKind,
+    /// Bytes of the payload.
+    pub(super) len: u32,
+    pub(super) key: u64,
+    pub(super) version: u64,
+    /// CRC32C of the payload.
+    pub(super) payload_sum: u32,
+}
+
+impl RecordHeader {
+    /// The header of a record at `offset` of a segment, in a batch that begins at `batch_start`.
+    pub(super) fn encode(
+        self,
+        salt: u32,
+        offset: u64,
+        batch_start: u64,
+    ) -> [u8; RECORD_HEADER_LEN] {
+        let kind: u32 = match self.kind {
+            RecordKind::Data => 1,
+            RecordKind::Release => 2,
+        };
+        let mut bytes = [0; RECORD_HEADER_LEN];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.key.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.version.to_le_bytes());
+        bytes[24..32].copy_from_slice(&batch_start.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.payload_sum.to_le_bytes());
+        let sum = header_sum(&bytes, salt, offset);
+        bytes[36..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The header at `offset` of a segment and where its batch begins; `None` if there is none.
+    pub(super) fn decode(bytes: &[u8], salt: u32, offset: u64) -> Option<(Self, u64)> {
+        let bytes: &[u8; RECORD_HEADER_LEN] = bytes.get(..RECORD_HEADER_LEN)?.try_into().ok()?;
+        let kind = match number32(bytes, 0) {
+            1 => RecordKind::Data,
+            2 => RecordKind::Release,
+            _ => return None,
+        };
+        if number32(bytes, 36) != header_sum(bytes, salt, offset) {
+            return None;
+        }
+        let header = Self {
+            kind,
+            len: number32(bytes, 4),
+            key: number64(bytes, 8),
+            version: number64(bytes, 16),
+            payload_sum: number32(bytes, 32),
+        };
+        Some((header, number64(bytes, 24)))
+    }
+
+    /// Bytes that the record occupies.
+    pub(super) fn record_len(self) -> usize {
+        record_len(self.len as usize)
+    }
+}
+
+/// Bytes that a record with a payload of `payload` bytes occupies.
+pub(super) fn record_len(payload: usize) -> usize {
+    (RECORD_HEADER_LEN + payload).next_multiple_of(RECORD_ALIGN)
+}
+
+fn header_sum(header: &[u8; RECORD_HEADER_LEN], salt: u32, offset: u64) -> u32 {
+    checksum(&[&header[..36], &salt.to_le_bytes(), &offset.to_le_bytes()])
+}
+
+/// CRC32C of all parts together.
+pub(super) fn checksum(parts: &[&[u8]]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    for part in parts {
+        digest.update(part);
+    }
+    u32::try_from(digest.finalize()).expect("a CRC of 32 bits")
+}
+
+fn number32(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}
+
+fn number64(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: SegmentHeader = SegmentHeader {
+        number: 7,
+        identity: 0x0123_4567_89ab_cdef,
+        previous_end: 1 << 40,
+    };
+
+    const RECORD: RecordHeader = RecordHeader {
+        kind: RecordKind::Data,
+        len: 12_345,
+        key: 1 << 60,
+        version: 99,
+        payload_sum: 0xdead_beef,
+    };
+
+    #[test]
+    fn a_segment_header_comes_back_and_each_flipped_bit_is_noticed() {
+        let bytes = SEGMENT.encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Ok((SEGMENT, SEGMENT.salt())));
+        for place in 0..44 * 8 {
+            let mut flipped = bytes;
+            flipped[place / 8] ^= 1 << (place % 8);
+            let decoded = SegmentHeader::decode(&flipped);
+            assert!(decoded.is_err(), "bit {place}: {decoded:?}");
+        }
+        for len in 0..SEGMENT_HEADER_LEN {
+            let cut = SegmentHeader::decode(&bytes[..len]);
+            assert_eq!(cut, Err(HeaderError::Invalid), "cut at {len}");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named_whatever_else_it_changed() {
+        let mut bytes = SEGMENT.encode();
+        bytes[8] = 2;
+        bytes[30] ^= 9;
+        let newer = Err(HeaderError::Newer(2));
+        assert_eq!(SegmentHeader::decode(&bytes), newer);
+    }
+
+    #[test]
+    fn a_record_counts_in_its_segment_at_its_place_only() {
+        let bytes = RECORD.encode(5, 48, 40);
+        assert_eq!(RecordHeader::decode(&bytes, 5, 48), Some((RECORD, 40)));
+        assert_eq!(RecordHeader::decode(&bytes, 6, 48), None);
+        assert_eq!(RecordHeader::decode(&bytes, 5, 56), None);
+        for place in 0..RECORD_HEADER_LEN * 8 {
+            let mut flipped = bytes;
+            flipped[place / 8] ^= 1 << (place % 8);
+            let decoded = RecordHeader::decode(&flipped, 5, 48);
+            assert_eq!(decoded, None, "bit {place}");
+        }
+    }
+
+    #[test]
+    fn zeros_are_no_record() {
+        assert_eq!(RecordHeader::decode(&[0; 64], 0, 48), None);
+    }
+
+    #[test]
+    fn records_begin_at_multiples_of_eight() {
+        for (payload, len) in [(0, 40), (1, 48), (8, 48), (9, 56), (100, 144)] {
+            assert_eq!(record_len(payload), len, "{payload}");
+        }
+    }
+}

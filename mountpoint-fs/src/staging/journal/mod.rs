@@ -1,0 +1,35 @@
+//! The journal of staged writes: what was acknowledged is recoverable.
+//!
+//! Append-only segments in one folder hold records, the newest of each key. Writers that wait at
+//! the same time share one sync ([`policy`](CommitPolicy)). A segment goes when nothing in it
+//! lives.
+//! doc/internals/staging.md has the format, the states and the figures.
+//!
+//! Knows neither files nor uploads: a record is bytes. Invariant: what a [`Commit`] said is durable
+//! is found by the next [`Journal::open`] until a newer record of its key, or its release, is
+//! durable; and nothing else is found.
+
+mod batch;
+mod committer;
+mod filling;
+mod format;
+mod index;
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the type it defines"
+)]
+mod journal;
+mod log;
+mod policy;
+mod recovery;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use self::batch::Commit;
+pub use self::journal::Journal;
+pub use self::policy::{AdaptivePolicy, CommitPolicy, Decision, FinishedFlush, WaitingBatch};
+pub use self::types::{
+    AppendError, Damage, DamageReason, JournalError, JournalLimits, RECORD_LEN_MAX, RecordId,
+    RecordKey, RecoveredRecord,
+};

@@ -1,0 +1,263 @@
+//! Writers share syncs, errors are final for their batch, and everything is bounded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::executor::block_on;
+use futures::future::join_all;
+
+use crate::clock::Clock;
+use crate::staging::disk::Disk as _;
+use crate::staging::disk::simulated::{SimulatedDisk, SimulatedFault};
+use crate::staging::journal::{
+    AdaptivePolicy, AppendError, CommitPolicy, Decision, FinishedFlush, Journal, JournalLimits,
+    RECORD_LEN_MAX, RecordId, RecordKey, WaitingBatch,
+};
+
+const LIMITS: JournalLimits = JournalLimits {
+    segment_len: 64 << 10,
+    bytes_max: 1 << 20,
+};
+
+/// A batch goes when so many writers wait.
+#[derive(Debug)]
+struct FullBatches(usize);
+
+impl CommitPolicy for FullBatches {
+    fn arrived(&mut self, _: Duration) {}
+
+    fn decide(&self, now: Duration, batch: WaitingBatch) -> Decision {
+        match batch.writers < self.0 {
+            true => Decision::WaitUntil(now + Duration::from_secs(3600)),
+            false => Decision::Flush,
+        }
+    }
+
+    fn flushed(&mut self, _: FinishedFlush) {}
+}
+
+fn open(
+    disk: &SimulatedDisk,
+    limits: JournalLimits,
+    policy: impl CommitPolicy + 'static,
+) -> Journal {
+    let disk = Arc::new(disk.clone());
+    Journal::open(disk, limits, Box::new(policy), Clock::monotonic())
+        .unwrap()
+        .0
+}
+
+async fn put(journal: &Journal, key: u64, payload: &[u8]) -> Result<RecordId, AppendError> {
+    journal.append(RecordKey(key), &[payload]).await?.await
+}
+
+#[test]
+fn writers_that_wait_together_share_a_sync() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(8));
+    let all = |round: u64| {
+        join_all(
+            (0..8)
+                .map(|key| put(&journal, key + 8 * round, b"x"))
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert!(block_on(all(0)).iter().all(Result::is_ok));
+    let before = disk.syncs();
+    for round in 1..6 {
+        assert!(block_on(all(round)).iter().all(Result::is_ok));
+    }
+    assert_eq!(disk.syncs() - before, 5);
+}
+
+#[test]
+fn a_release_goes_with_the_next_batch() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(1));
+    let first = block_on(put(&journal, 1, b"first")).unwrap();
+    let before = disk.syncs();
+    let released = journal.release(first);
+    block_on(put(&journal, 2, b"second")).unwrap();
+    assert_eq!(block_on(released).unwrap(), first);
+    assert_eq!(disk.syncs() - before, 1);
+    assert_eq!(journal.read(first).unwrap(), None);
+}
+
+#[test]
+fn the_newest_record_is_read_and_an_older_one_is_not() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, AdaptivePolicy::new());
+    let old = block_on(put(&journal, 1, b"old")).unwrap();
+    let parts: [&[u8]; 2] = [b"ne", b"w"];
+    let commit = block_on(journal.append(RecordKey(1), &parts)).unwrap();
+    let new = block_on(commit).unwrap();
+    assert_eq!(journal.read(new).unwrap().unwrap(), b"new");
+    assert_eq!(journal.read(old).unwrap(), None);
+    block_on(journal.release(old)).unwrap();
+    assert_eq!(
+        journal.read(new).unwrap().unwrap(),
+        b"new",
+        "the old release names another one"
+    );
+}
+
+#[test]
+fn a_failed_sync_is_final_for_its_writers_and_for_no_others() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(4));
+    let all = |first: u64| {
+        join_all(
+            (first..first + 4)
+                .map(|key| put(&journal, key, b"x"))
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert!(block_on(all(0)).iter().all(Result::is_ok));
+    disk.fail_at(2, SimulatedFault::Error);
+    for result in block_on(all(4)) {
+        let error = result.unwrap_err();
+        assert!(matches!(error, AppendError::Disk(_)), "{error}");
+    }
+    assert!(block_on(all(8)).iter().all(Result::is_ok));
+    drop(journal);
+    let (_journal, found) = Journal::open(
+        Arc::new(disk.restart()),
+        LIMITS,
+        Box::new(AdaptivePolicy::new()),
+        Clock::monotonic(),
+    )
+    .unwrap();
+    let keys: Vec<_> = found.iter().map(|record| record.id.key.0).collect();
+    assert_eq!(keys, [0, 1, 2, 3, 8, 9, 10, 11]);
+}
+
+#[test]
+fn a_full_batch_makes_appends_wait_and_goes_at_once() {
+    let disk = SimulatedDisk::new(1);
+    // 15 records fill a batch, fewer writers than the policy waits for.
+    let journal = open(&disk, LIMITS, FullBatches(64));
+    let (payload, appended) = (vec![5; 1000], AtomicUsize::new(0));
+    let all = (0..200).map(async |key| {
+        let commit = journal.append(RecordKey(key), &[&payload]).await?;
+        appended.fetch_add(1, Ordering::SeqCst);
+        commit.await
+    });
+    let all = join_all(all.collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while appended.load(Ordering::SeqCst) < 200 {
+                std::thread::yield_now();
+            }
+            // The last batch is not full.
+            journal.begin_close();
+        });
+        assert!(block_on(all).iter().all(Result::is_ok));
+    });
+    let segments = disk.list().unwrap().len() as u64;
+    assert_eq!(disk.syncs() - segments, 14);
+}
+
+#[test]
+fn what_is_too_large_or_too_much_is_refused_with_the_reason() {
+    let disk = SimulatedDisk::new(1);
+    let limits = JournalLimits {
+        segment_len: 64 << 10,
+        bytes_max: 16 << 10,
+    };
+    let journal = open(&disk, limits, FullBatches(1));
+    let too_large = block_on(put(&journal, 1, &vec![0; RECORD_LEN_MAX + 1])).unwrap_err();
+    assert!(
+        matches!(too_large, AppendError::TooLarge { .. }),
+        "{too_large}"
+    );
+    let mut ids = Vec::new();
+    let full = loop {
+        match block_on(put(&journal, ids.len() as u64, &[1; 1000])) {
+            Ok(id) => ids.push(id),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, AppendError::Full { .. }), "{full}");
+    assert_eq!(ids.len(), 8);
+    // A release needs no room.
+    block_on(journal.release(ids[0])).unwrap();
+    block_on(put(&journal, 99, b"x")).unwrap();
+}
+
+#[test]
+fn a_disk_that_is_full_works_again_when_there_is_room() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(1));
+    disk.limit(1000);
+    for _ in 0..3 {
+        let error = block_on(put(&journal, 1, b"x")).unwrap_err();
+        let AppendError::Disk(error) = error else {
+            panic!("{error}");
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    }
+    disk.limit(1 << 20);
+    block_on(put(&journal, 1, b"x")).unwrap();
+}
+
+#[test]
+fn an_append_after_the_end_is_refused_and_one_before_it_is_durable() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(1000));
+    let commit = block_on(journal.append(RecordKey(1), &[b"x"])).unwrap();
+    journal.begin_close();
+    block_on(commit).unwrap();
+    let late = block_on(put(&journal, 2, b"y")).unwrap_err();
+    assert!(matches!(late, AppendError::Closed), "{late}");
+}
+
+#[test]
+fn threads_append_replace_and_release_while_segments_come_and_go() {
+    let disk = SimulatedDisk::new(7);
+    let limits = JournalLimits {
+        segment_len: 8 << 10,
+        bytes_max: 1 << 20,
+    };
+    let journal = open(&disk, limits, AdaptivePolicy::new());
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let journal = &journal;
+            scope.spawn(move || {
+                for round in 0..200_u64 {
+                    let key = thread * 10 + round % 10;
+                    let payload = [thread.to_le_bytes(), round.to_le_bytes()].concat();
+                    let id = block_on(put(journal, key, &payload)).unwrap();
+                    assert_eq!(journal.read(id).unwrap().as_deref(), Some(&payload[..]));
+                    if round % 3 == 0 {
+                        drop(journal.release(id));
+                    }
+                }
+            });
+        }
+    });
+    assert!(
+        journal.bytes() <= 6 * limits.segment_len,
+        "{}",
+        journal.bytes()
+    );
+    drop(journal);
+    let policy = Box::new(AdaptivePolicy::new());
+    let restarted = Arc::new(disk.restart());
+    let (journal, found) = Journal::open(restarted, limits, policy, Clock::monotonic()).unwrap();
+    let mut expected = Vec::new();
+    for thread in 0..8_u64 {
+        for round in 190..200_u64 {
+            if round % 3 != 0 {
+                expected.push((thread * 10 + round % 10, round));
+            }
+        }
+    }
+    let mut there = Vec::new();
+    for record in found {
+        let payload = journal.read(record.id).unwrap().unwrap();
+        there.push((record.id.key.0, u64::from(payload[8])));
+    }
+    there.sort_unstable();
+    assert_eq!(there, expected);
+}
