@@ -4,8 +4,10 @@ mod cache;
 pub mod limits;
 pub mod scale;
 mod settings;
+mod staging;
 mod write;
 
 pub use cache::CacheConfig;
 pub use settings::{FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode};
+pub use staging::{ConflictPolicy, StagingConfig};
 pub use write::{CopyLimits, WriteConfig};

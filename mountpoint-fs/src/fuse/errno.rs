@@ -32,6 +32,7 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::Unsupported(_) => Errno::EOPNOTSUPP,
         FsError::Denied(_) => Errno::EACCES,
         FsError::Interrupted => Errno::EINTR,
+        FsError::Local(_) => Errno::EIO,
         FsError::Client(error) => client_errno(&error.kind),
     }
 }
@@ -164,6 +165,7 @@ pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
         | FsError::NotSequential(_)
         | FsError::TooLarge(_)
         | FsError::Denied(_)
+        | FsError::Local(_)
         | FsError::Client(_) => Level::WARN,
     }
 }
@@ -230,6 +232,7 @@ mod tests {
         check(&FsError::NoAttribute, Errno::ENODATA, Level::DEBUG);
         check(&FsError::NotEmpty, Errno::ENOTEMPTY, Level::DEBUG);
         check(&FsError::NoSpace("k".into()), Errno::ENOSPC, Level::WARN);
+        check(&FsError::Local("k".into()), Errno::EIO, Level::WARN);
         check(&FsError::NeedsCopy("k".into()), Errno::EXDEV, Level::WARN);
         check(&FsError::Busy("k".into()), Errno::EBUSY, Level::WARN);
         check(&FsError::TooLarge("k".into()), Errno::EFBIG, Level::WARN);

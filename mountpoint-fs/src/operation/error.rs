@@ -74,6 +74,9 @@ pub enum FsError {
     /// The application was interrupted by a signal.
     #[error("interrupted")]
     Interrupted,
+    /// The local disk failed. The text names the directory.
+    #[error("{0}")]
+    Local(String),
     /// Any other failure of the store.
     #[error("{0}")]
     Client(ClientError),

@@ -1,0 +1,32 @@
+//! Settings of files that are written in place, on a local disk.
+
+use std::path::PathBuf;
+
+/// Files that are written in place (`--staging`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagingConfig {
+    /// The user's directory, absolute.
+    pub directory: PathBuf,
+    /// What becomes of a file that another client changed meanwhile (`--on-conflict`).
+    pub on_conflict: ConflictPolicy,
+    /// The bucket's name or ARN, for people and for exports.
+    pub bucket: String,
+    /// The endpoint's URL; empty for AWS.
+    pub endpoint: String,
+    /// This machine's name, for the names of conflicting files.
+    pub host: String,
+    /// The directory on which the bucket is mounted, for people.
+    pub mount_point: String,
+}
+
+/// The treatment of a file whose object another client changed meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConflictPolicy {
+    /// The object stays, the local version is kept in the directory, and the store fails.
+    #[default]
+    Fail,
+    /// The object stays, and the local version is stored beside it.
+    KeepBoth,
+    /// The local version replaces the object.
+    Overwrite,
+}

@@ -1,0 +1,205 @@
+//! The contents of a staged file while it changes.
+//!
+//! A byte is local if it was changed, else the base's as far as the base shows through, else zero.
+//! A store sends a [`Snapshot`], while the file goes on changing: bytes that the snapshot has in
+//! one data file are then written to the other, so nothing is ever copied for it. Changes have the
+//! number of their generation, which a snapshot raises; so after a store it is known which are
+//! stored.
+//!
+//! Invariants: no change begins behind the end; the base shows through below `base_len` only, which
+//! never rises but by a store.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::piece::{DataFileNo, Piece};
+use super::snapshot::{Change, Snapshot};
+
+/// The contents of one file.
+#[derive(Debug)]
+pub(in crate::staging) struct Contents {
+    now: Snapshot,
+    /// The generation of the latest change of any kind.
+    changed: u64,
+    storing: Option<Storing>,
+}
+
+/// A store in progress.
+#[derive(Debug)]
+struct Storing {
+    snapshot: Arc<Snapshot>,
+    /// How far the stored version will show through.
+    base_len: u64,
+}
+
+impl Contents {
+    /// A file without an object. An empty one is to be stored.
+    pub(in crate::staging) fn new() -> Self {
+        Self {
+            changed: FIRST_GENERATION,
+            ..Self::over(0)
+        }
+    }
+
+    /// A file of `size` bytes, all of which its base has.
+    pub(in crate::staging) fn over(size: u64) -> Self {
+        Self {
+            now: Snapshot {
+                size,
+                base_len: size,
+                changes: rangemap::RangeMap::new(),
+                generation: FIRST_GENERATION,
+                stored: 0,
+            },
+            changed: 0,
+            storing: None,
+        }
+    }
+
+    /// Bytes of the file.
+    pub(in crate::staging) fn size(&self) -> u64 {
+        self.now.size
+    }
+
+    /// The contents as they are.
+    pub(in crate::staging) fn now(&self) -> &Snapshot {
+        &self.now
+    }
+
+    /// Whether anything changed since the last store.
+    pub(in crate::staging) fn is_changed(&self) -> bool {
+        self.changed > self.now.stored
+    }
+
+    /// The pieces of `range`, in order and cut at the end of the file.
+    pub(in crate::staging) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
+        self.now.pieces(range)
+    }
+
+    /// The data files for the bytes of a write to `range`.
+    pub(in crate::staging) fn places(&self, range: &Range<u64>) -> Vec<(Range<u64>, DataFileNo)> {
+        let mut places = Vec::new();
+        let mut at = range.start;
+        let snapshot = self.storing.as_ref().map(|storing| &storing.snapshot);
+        let pinned = snapshot.map(|snapshot| snapshot.changes.overlapping(range));
+        let in_first = pinned.into_iter().flatten();
+        for (pinned, _) in in_first.filter(|(_, it)| it.place == Some(DataFileNo::First)) {
+            let pinned = pinned.start.max(range.start)..pinned.end.min(range.end);
+            if at < pinned.start {
+                places.push((at..pinned.start, DataFileNo::First));
+            }
+            at = pinned.end;
+            places.push((pinned, DataFileNo::Second));
+        }
+        if at < range.end {
+            places.push((at..range.end, DataFileNo::First));
+        }
+        places
+    }
+
+    /// Notes that the bytes of `range` were written to a data file.
+    pub(in crate::staging) fn wrote(&mut self, range: Range<u64>, file: DataFileNo) {
+        self.now.size = self.now.size.max(range.end);
+        self.change(range, Some(file));
+    }
+
+    /// Makes `range` zeros, as far as it is in the file.
+    pub(in crate::staging) fn zero(&mut self, range: &Range<u64>) {
+        let range = range.start..range.end.min(self.now.size);
+        if range.start < range.end {
+            self.change(range, None);
+        }
+    }
+
+    fn change(&mut self, range: Range<u64>, place: Option<DataFileNo>) {
+        let generation = self.now.generation;
+        self.now.changes.insert(range, Change { place, generation });
+        self.touch();
+    }
+
+    /// Notes a change beside the bytes.
+    pub(in crate::staging) fn touch(&mut self) {
+        self.changed = self.now.generation;
+    }
+
+    /// Sets the size: bytes behind the old one are zeros.
+    pub(in crate::staging) fn set_len(&mut self, len: u64) {
+        if len < self.now.size {
+            self.now.changes.remove(len..u64::MAX);
+            self.now.base_len = self.now.base_len.min(len);
+            if let Some(storing) = &mut self.storing {
+                storing.base_len = storing.base_len.min(len);
+            }
+        }
+        if len != self.now.size {
+            self.now.size = len;
+            self.touch();
+        }
+    }
+
+    /// Ranges that are local. Their number is what the contents take of memory.
+    pub(in crate::staging) fn range_count(&self) -> usize {
+        self.now.range_count()
+    }
+
+    /// Begins a store of the contents as they are. One at a time.
+    pub(in crate::staging) fn begin_store(&mut self) -> Arc<Snapshot> {
+        debug_assert!(self.storing.is_none(), "one store at a time");
+        self.merge();
+        let snapshot = Arc::new(self.now.clone());
+        self.now.generation += 1;
+        self.storing = Some(Storing {
+            snapshot: Arc::clone(&snapshot),
+            base_len: snapshot.size,
+        });
+        snapshot
+    }
+
+    /// Joins neighbours that were stored, and those that were not. No store is in progress.
+    fn merge(&mut self) {
+        let (stored, now) = (self.now.stored, self.now.generation);
+        let changes = std::mem::take(&mut self.now.changes).into_iter();
+        let merged = changes.map(|(range, change)| {
+            let generation = if change.generation <= stored { 0 } else { now };
+            (
+                range,
+                Change {
+                    generation,
+                    ..change
+                },
+            )
+        });
+        self.now.changes = merged.collect();
+    }
+
+    /// The store has ended. With `is_stored` the stored version is the base.
+    pub(in crate::staging) fn end_store(&mut self, is_stored: bool) {
+        let Some(storing) = self.storing.take().filter(|_| is_stored) else {
+            return;
+        };
+        self.now.stored = storing.snapshot.generation;
+        self.now.base_len = storing.base_len;
+    }
+
+    /// Forgets local bytes that the base has as well, unless a store is about to send them. Returns
+    /// their ranges.
+    pub(in crate::staging) fn drop_stored(&mut self) -> Vec<(Range<u64>, DataFileNo)> {
+        if self.storing.is_some() {
+            return Vec::new();
+        }
+        let stored = self.now.stored;
+        let mut dropped = Vec::new();
+        let changes = std::mem::take(&mut self.now.changes).into_iter();
+        let kept = changes.filter(|(range, change)| {
+            let is_kept = change.generation > stored;
+            if let Some(file) = change.place.filter(|_| !is_kept) {
+                dropped.push((range.clone(), file));
+            }
+            is_kept
+        });
+        self.now.changes = kept.collect();
+        dropped
+    }
+}
+
+const FIRST_GENERATION: u64 = 1;

@@ -1,0 +1,15 @@
+//! The contents of a staged file: which bytes are where. Pure.
+
+#[expect(
+    clippy::module_inception,
+    reason = "the file of the type that the folder is about"
+)]
+mod contents;
+mod piece;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub(super) use contents::Contents;
+pub(super) use piece::{DataFileNo, Piece, Source};
+pub(super) use snapshot::Snapshot;

@@ -1,0 +1,43 @@
+//! A range of a staged file with the place of its bytes.
+
+use std::ops::Range;
+
+/// One of the two data files of a staged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::staging) enum DataFileNo {
+    First,
+    /// Has what is written over bytes of the first one that a store is about to send.
+    Second,
+}
+
+impl DataFileNo {
+    /// Both.
+    pub(in crate::staging) const ALL: [Self; 2] = [Self::First, Self::Second];
+}
+
+/// The place of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::staging) enum Source {
+    /// A data file, at their own offset.
+    Local(DataFileNo),
+    /// Nowhere: they are zeros.
+    Zeros,
+    /// The base, at their own offset.
+    Base,
+}
+
+/// A range of bytes in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::staging) struct Piece {
+    pub(in crate::staging) range: Range<u64>,
+    pub(in crate::staging) source: Source,
+    /// Whether the base has the same bytes there.
+    pub(in crate::staging) is_in_base: bool,
+}
+
+impl Piece {
+    /// Bytes in it.
+    pub(in crate::staging) fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}

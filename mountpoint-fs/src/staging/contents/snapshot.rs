@@ -1,0 +1,115 @@
+//! The contents of a staged file at one moment: what a store sends.
+
+use std::ops::Range;
+
+use rangemap::RangeMap;
+
+use super::piece::{DataFileNo, Piece, Source};
+
+/// A change of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// A data file; `None` for zeros.
+    pub(super) place: Option<DataFileNo>,
+    /// Counts from 1; 0 for a range that was stored.
+    pub(super) generation: u64,
+}
+
+/// The contents at one moment.
+#[derive(Clone, Debug)]
+pub(in crate::staging) struct Snapshot {
+    pub(super) size: u64,
+    /// The base shows through below this offset where nothing was changed.
+    pub(super) base_len: u64,
+    /// What is local: changed ranges, and those that the base has as well.
+    pub(super) changes: RangeMap<u64, Change>,
+    /// Changes of later generations are not part of it.
+    pub(super) generation: u64,
+    /// The base has the changes of this generation and of those before.
+    pub(super) stored: u64,
+}
+
+impl Snapshot {
+    /// Bytes of the file.
+    pub(in crate::staging) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Ranges that are local.
+    pub(in crate::staging) fn range_count(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The pieces of `range`, in order and cut at the end of the file.
+    pub(in crate::staging) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
+        let range = range.start..range.end.min(self.size);
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        if range.start >= range.end {
+            return pieces;
+        }
+        for (changed, change) in self.changes.overlapping(range.clone()) {
+            let changed = changed.start.max(range.start)..changed.end.min(range.end);
+            self.unchanged(at..changed.start, &mut pieces);
+            at = changed.end;
+            pieces.push(Piece {
+                range: changed,
+                source: change.place.map_or(Source::Zeros, Source::Local),
+                is_in_base: change.generation <= self.stored,
+            });
+        }
+        self.unchanged(at..range.end, &mut pieces);
+        pieces
+    }
+
+    /// Adds the pieces of a range without changes.
+    fn unchanged(&self, range: Range<u64>, pieces: &mut Vec<Piece>) {
+        let shown = range.start..range.end.min(self.base_len);
+        let behind = range.start.max(self.base_len)..range.end;
+        for (range, source) in [(shown, Source::Base), (behind, Source::Zeros)] {
+            if range.start < range.end {
+                pieces.push(Piece {
+                    range,
+                    source,
+                    is_in_base: source == Source::Base,
+                });
+            }
+        }
+    }
+
+    /// The end of the bytes from `at` on that the base has as well; `at` if there are none.
+    pub(in crate::staging) fn in_base_until(&self, at: u64) -> u64 {
+        let limit = self.size.min(self.base_len);
+        let later = at..limit.max(at);
+        if later.is_empty() {
+            return at;
+        }
+        let mut changes = self.changes.overlapping(later);
+        let changed = changes.find(|(_, change)| change.generation > self.stored);
+        changed.map_or(limit, |(range, _)| range.start.max(at))
+    }
+
+    /// The start of the first range of `least` bytes or more that begins at `at` or behind it,
+    /// before `end`, and that the base has as well.
+    pub(in crate::staging) fn next_in_base(&self, at: u64, end: u64, least: u64) -> Option<u64> {
+        let mut at = at;
+        while at < end {
+            let until = self.in_base_until(at);
+            if until - at >= least {
+                return Some(at);
+            }
+            // The changed range that ends this one.
+            at = self.changed_until(until);
+        }
+        None
+    }
+
+    /// The end of the changed bytes from `at` on.
+    fn changed_until(&self, at: u64) -> u64 {
+        if at >= self.size.min(self.base_len) {
+            return u64::MAX;
+        }
+        let found = self.changes.get_key_value(&at);
+        found.map_or(u64::MAX, |(range, _)| range.end)
+    }
+}

@@ -1,0 +1,107 @@
+//! The state that the staged files of one mount share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
+
+use super::directory::StagingDirectory;
+use crate::clock::Clock;
+use crate::config::StagingConfig;
+use crate::config::limits::WRITE_SIZE_MAX;
+use crate::disk_threads::DiskThreads;
+use crate::memory::Budget;
+use crate::operation::FsError;
+use crate::read::ReadContext;
+use crate::write::WriteContext;
+
+/// The shared state of all staged files of a mount. Made once per mount.
+pub(in crate::staging) struct StagingContext {
+    pub(in crate::staging) config: StagingConfig,
+    pub(in crate::staging) directory: Arc<StagingDirectory>,
+    pub(in crate::staging) reading: Arc<ReadContext>,
+    pub(in crate::staging) writing: Arc<WriteContext>,
+    pub(in crate::staging) clock: Clock,
+    pub(in crate::staging) threads: DiskThreads,
+    memory: ReadMemory,
+    zeros: Block,
+}
+
+/// The mount's memory for blocks.
+struct ReadMemory {
+    budget: Arc<Budget>,
+    pool: BlockPool,
+    make_room: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl StagingContext {
+    pub(in crate::staging) fn new(
+        config: &StagingConfig,
+        directory: StagingDirectory,
+        reading: &Arc<ReadContext>,
+        writing: &Arc<WriteContext>,
+        clock: Clock,
+    ) -> std::io::Result<Arc<Self>> {
+        let (budget, pool, make_room) = reading.memory();
+        let mut zeros = pool.allocate(ZEROS_LEN);
+        zeros.append(&[0; ZEROS_LEN]);
+        Ok(Arc::new(Self {
+            config: config.clone(),
+            directory: Arc::new(directory),
+            reading: Arc::clone(reading),
+            writing: Arc::clone(writing),
+            threads: DiskThreads::start("staging", DISK_THREADS, &clock)?,
+            clock,
+            memory: ReadMemory {
+                budget,
+                pool,
+                make_room,
+            },
+            zeros: zeros.block(),
+        }))
+    }
+
+    /// Runs `job` on a thread that may wait for the disk. A job whose caller stops waiting runs all
+    /// the same.
+    pub(in crate::staging) async fn on_disk<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, FsError> + Send + 'static,
+    ) -> Result<T, FsError> {
+        let answer = self.threads.answer(job).await;
+        let failed = || {
+            Err(FsError::Local(
+                "a thread of the local disk failed".to_owned(),
+            ))
+        };
+        answer.unwrap_or_else(failed)
+    }
+
+    /// A block for `len` bytes, when there is memory for it.
+    pub(in crate::staging) async fn block(&self, len: u64) -> BlockFill {
+        let turn = self.memory.budget.reserve(len);
+        (self.memory.make_room)();
+        let memory = turn.await;
+        let len = usize::try_from(len).expect("it is a part of one read");
+        self.memory.pool.allocate_guarded(len, memory)
+    }
+
+    /// A block of [`ZEROS_LEN`] zeros.
+    pub(in crate::staging) fn zeros(&self) -> Block {
+        self.zeros.clone()
+    }
+}
+
+impl fmt::Debug for StagingContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagingContext")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Zeros that replies share: those of the largest READ and WRITE.
+pub(in crate::staging) const ZEROS_LEN: usize = WRITE_SIZE_MAX;
+
+/// Threads that wait for the disk of staged bytes. An NVMe disk needs a queue of that depth for its
+/// full number of small reads; they sleep otherwise.
+const DISK_THREADS: usize = 8;

@@ -1,0 +1,51 @@
+//! Failures of the local disk, for tests.
+
+use std::io;
+
+/// The failure of each access to a data file; none outside tests.
+#[derive(Debug, Default)]
+pub(in crate::staging) struct Faults {
+    /// The failure, and whether it is only that of the next access.
+    #[cfg(test)]
+    kind: crate::sync::Mutex<Option<(io::ErrorKind, bool)>>,
+}
+
+impl Faults {
+    /// Fails if accesses are to fail.
+    #[cfg(test)]
+    pub(in crate::staging) fn check(&self) -> io::Result<()> {
+        let mut fault = self.kind.lock();
+        match *fault {
+            Some((kind, is_once)) => {
+                if is_once {
+                    *fault = None;
+                }
+                Err(kind.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Fails never.
+    #[cfg(not(test))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "tests make it fail"
+    )]
+    pub(in crate::staging) fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Fails all accesses, or none.
+    #[cfg(test)]
+    pub(in crate::staging) fn set(&self, kind: Option<io::ErrorKind>) {
+        *self.kind.lock() = kind.map(|kind| (kind, false));
+    }
+
+    /// Fails the next access.
+    #[cfg(test)]
+    pub(in crate::staging) fn set_once(&self, kind: io::ErrorKind) {
+        *self.kind.lock() = Some((kind, true));
+    }
+}

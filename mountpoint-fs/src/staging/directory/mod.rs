@@ -1,0 +1,316 @@
+//! The directory of staged files: finds or makes it, and checks that no other process uses it.
+//!
+//! `DIR/mount-s3-staging` is ours; whatever else is in DIR is never touched. `files` has the bytes
+//! of open files, `kept` the versions that could not be stored. Every folder is opened relative to
+//! the one above and through no symbolic link.
+//!
+//! Invariant: while a [`StagingDirectory`] lives, its process holds the exclusive lock of `lock`.
+//!
+//! Every call may wait for a slow disk.
+
+mod faults;
+mod holder;
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::faults::Faults;
+pub(crate) use self::holder::Holder;
+use crate::private_folder::{DirectoryError, DirectoryUse, Folder};
+use crate::staging::contents::DataFileNo;
+
+/// An open staging directory of this process alone.
+#[derive(Debug)]
+pub(in crate::staging) struct StagingDirectory {
+    folder: Folder,
+    files: Folder,
+    kept: Folder,
+    /// Locked as long as this value lives.
+    _lock: File,
+    next_name: AtomicU64,
+    pub(in crate::staging) faults: Faults,
+}
+
+/// The name of a staged file's data files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::staging) struct DataFileName(u64);
+
+impl DataFileName {
+    /// The name of one of the files.
+    pub(in crate::staging) fn of(self, file: DataFileNo) -> String {
+        let number = self.0;
+        match file {
+            DataFileNo::First => format!("{number:016x}.1"),
+            DataFileNo::Second => format!("{number:016x}.2"),
+        }
+    }
+}
+
+/// Why a staging directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StagingError {
+    /// Its folders are not as they should be.
+    #[error("{0}")]
+    Directory(#[from] DirectoryError),
+    /// Another process has it.
+    #[error(
+        "the staging directory {path} is in use{holder}: one directory serves one mount; end that mount, or name \
+         another directory with --staging"
+    )]
+    InUse {
+        /// The directory.
+        path: String,
+        /// The process, if it told.
+        holder: String,
+    },
+    /// A later version of this program has made it.
+    #[error(
+        "{path} has the format {found:?}, and this version of mount-s3 knows {FORMAT:?} alone: use the version that made \
+         it, or name another directory with --staging"
+    )]
+    Format {
+        /// The file that names the format.
+        path: String,
+        /// The name.
+        found: String,
+    },
+}
+
+impl StagingDirectory {
+    /// Opens the staging directory in `directory` for `holder`, and makes what is missing.
+    ///
+    /// `is_inside` tells whether a path is in the mount itself: such a directory would wait for
+    /// itself.
+    pub(in crate::staging) fn open(
+        directory: &Path,
+        holder: &Holder,
+        is_inside: &dyn Fn(&Path) -> bool,
+    ) -> Result<Self, StagingError> {
+        let directory = std::path::absolute(directory)
+            .map_err(|error| DirectoryError::unusable(USE, directory, NOT_FOUND, error))?;
+        // The parent counts as well, because the directory may have to be made.
+        if directory.ancestors().any(is_inside) {
+            let (of, path) = (USE, directory);
+            return Err(DirectoryError::Inside { of, path }.into());
+        }
+        let base = Folder::open_base(USE, &directory, true)?;
+        let folder = base.enter_or_make(FOLDER)?;
+        folder.check_writable()?;
+        let lock = lock(&folder, holder)?;
+        check_format(&folder, true)?;
+        let opened = Self {
+            files: folder.enter_or_make(FILES)?,
+            kept: folder.enter_or_make(KEPT)?,
+            folder,
+            _lock: lock,
+            next_name: AtomicU64::new(0),
+            faults: Faults::default(),
+        };
+        opened.remove_leftovers()?;
+        Ok(opened)
+    }
+
+    /// Where it is.
+    pub(in crate::staging) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The folder of the data files.
+    pub(in crate::staging) fn files(&self) -> &Folder {
+        &self.files
+    }
+
+    /// The folder of versions that could not be stored.
+    pub(in crate::staging) fn kept(&self) -> &Folder {
+        &self.kept
+    }
+
+    /// A name that no file has.
+    pub(in crate::staging) fn new_name(&self) -> DataFileName {
+        DataFileName(self.next_name.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes a data file.
+    pub(in crate::staging) fn make_data_file(
+        &self,
+        name: DataFileName,
+        file: DataFileNo,
+    ) -> std::io::Result<File> {
+        self.files.create_file(&name.of(file))
+    }
+
+    /// Removes a data file, if it is there. Failures are left to the next start.
+    pub(in crate::staging) fn remove_data_file(&self, name: DataFileName, file: DataFileNo) {
+        if let Err(error) = self.files.remove_file(&name.of(file)) {
+            tracing::warn!("a staged file stays in {}: {error}", self.path().display());
+        }
+    }
+
+    /// Removes the data files of a process that was killed: no `close` or `fsync` of theirs had
+    /// returned.
+    fn remove_leftovers(&self) -> Result<(), StagingError> {
+        let mut count = 0_u64;
+        loop {
+            let found = self.files.entries()?;
+            if found.is_empty() {
+                break;
+            }
+            for entry in found {
+                let removed = match entry.is_folder {
+                    true => self.files.remove_folder(&entry.name),
+                    false => self.files.remove_file(&entry.name),
+                };
+                removed.map_err(|error| {
+                    let path = self.files.path().join(&entry.name);
+                    DirectoryError::unusable(USE, &path, NOT_REMOVED, error)
+                })?;
+                count += 1;
+            }
+        }
+        if count > 0 {
+            tracing::warn!(
+                "{count} files that a mount had not stored when it was killed are removed from {}; their close had not \
+                 returned",
+                self.path().display()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a staging directory that may be in use; `None` if there is none.
+pub(crate) fn find(directory: &Path) -> Result<Option<Folder>, StagingError> {
+    let base = Folder::open_base(USE, directory, false)?;
+    let Some(folder) = base.enter(FOLDER)? else {
+        return Ok(None);
+    };
+    check_format(&folder, false)?;
+    Ok(Some(folder))
+}
+
+/// The folder of kept versions in `folder`; `None` if there is none.
+pub(crate) fn find_kept(folder: &Folder) -> Result<Option<Folder>, StagingError> {
+    Ok(folder.enter(KEPT)?)
+}
+
+/// The process that has the directory; `None` if none has.
+pub(crate) fn find_holder(folder: &Folder) -> Result<Option<Holder>, StagingError> {
+    let path = folder.path().join(LOCK);
+    let failed = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
+    let Some(file) = folder.find_file(LOCK).map_err(failed)? else {
+        return Ok(None);
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(&file).unwrap_or_default())),
+        Err(TryLockError::Error(error)) => Err(failed(error).into()),
+    }
+}
+
+/// The bytes that the files of `folder` occupy, and how many files there are.
+pub(crate) fn find_usage(folder: &Folder) -> Result<(u64, u64), StagingError> {
+    let Some(files) = folder.enter(FILES)? else {
+        return Ok((0, 0));
+    };
+    let (mut count, mut bytes) = (0, 0);
+    for entry in files.entries()? {
+        if let Ok(Some(file)) = files.find_file(&entry.name) {
+            count += 1;
+            bytes += occupied(&file);
+        }
+    }
+    Ok((count, bytes))
+}
+
+/// Bytes of the disk that a file occupies.
+pub(crate) fn occupied(file: &File) -> u64 {
+    file.metadata().map_or(0, |found| found.blocks() * 512)
+}
+
+/// Takes the lock, and tells in it who has it.
+fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
+    let path = folder.path().join(LOCK);
+    let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
+    let mut file = folder.open_file(LOCK).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = Holder::read(&file).map(|holder| holder.to_string());
+            return Err(StagingError::InUse {
+                path: folder.path().display().to_string(),
+                holder: holder.unwrap_or_default(),
+            });
+        }
+        Err(TryLockError::Error(error)) => {
+            let (of, path) = (USE, path.clone());
+            return Err(DirectoryError::Unlockable { of, path, error }.into());
+        }
+    }
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| file.write_all(holder.line().as_bytes()));
+    written.map_err(unusable)?;
+    Ok(file)
+}
+
+/// Checks the format of a directory, or notes it in a new one.
+fn check_format(folder: &Folder, may_write: bool) -> Result<(), StagingError> {
+    let path = folder.path().join(FORMAT_FILE);
+    let unusable = |error| DirectoryError::unusable(USE, &path, NO_FORMAT, error);
+    let file = match may_write {
+        true => Some(folder.open_file(FORMAT_FILE)),
+        false => folder.find_file(FORMAT_FILE).transpose(),
+    };
+    let Some(mut file) = file.transpose().map_err(unusable)? else {
+        return Ok(());
+    };
+    let mut found = String::new();
+    let mut beginning = (&file).take(FORMAT_LEN_MAX);
+    beginning.read_to_string(&mut found).map_err(unusable)?;
+    if found.is_empty() && may_write {
+        return Ok(file
+            .write_all(format!("{FORMAT}\n").as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(unusable)?);
+    }
+    let found = found.trim_end().to_owned();
+    if found == FORMAT || found.is_empty() {
+        return Ok(());
+    }
+    let path = path.display().to_string();
+    Err(StagingError::Format { path, found })
+}
+
+impl fmt::Display for DataFileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The use of the directory, for texts.
+const USE: DirectoryUse = DirectoryUse {
+    name: "staging",
+    flag: "--staging",
+};
+
+const FOLDER: &str = "mount-s3-staging";
+const FILES: &str = "files";
+const KEPT: &str = "kept";
+const LOCK: &str = "lock";
+const FORMAT_FILE: &str = "format";
+
+/// The format of all files. One that is not known is refused.
+const FORMAT: &str = "mount-s3 staging 1";
+
+/// More than any format's name has.
+const FORMAT_LEN_MAX: u64 = 256;
+
+const NOT_FOUND: &str = "cannot find the staging directory";
+const NO_LOCK: &str = "cannot use the lock of the staging directory";
+const NO_FORMAT: &str = "cannot use the format of the staging directory";
+const NOT_REMOVED: &str = "cannot remove what a killed mount has left";

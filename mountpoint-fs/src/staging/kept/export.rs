@@ -1,0 +1,56 @@
+//! Writing a kept version to a file.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+
+use super::description::KeptPlace;
+use super::versions::{KeptVersion, KeptVersions};
+
+/// Returns bytes of the base, or a text for the user.
+pub(crate) type BaseFetch<'a> = dyn FnMut(Range<u64>) -> Result<Vec<u8>, String> + 'a;
+
+/// Writes the bytes of `version` to `target`, an empty file. `fetch` returns bytes of the base,
+/// which are written as zeros without it.
+///
+/// # Errors
+/// The text of `fetch`, or of the disk.
+pub(crate) fn export(
+    versions: &KeptVersions,
+    version: &KeptVersion,
+    target: &File,
+    mut fetch: Option<&mut BaseFetch<'_>>,
+) -> Result<(), String> {
+    let text = |error: io::Error| error.to_string();
+    let files = versions.data(&version.id).map_err(text)?;
+    target.set_len(version.description.size).map_err(text)?;
+    for range in &version.description.ranges {
+        let mut at = range.start;
+        while at < range.end {
+            let piece = at..range.end.min(at + PIECE_LEN);
+            at = piece.end;
+            let bytes = match (range.place, &mut fetch) {
+                (KeptPlace::First, _) => read(files[0].as_ref(), &piece).map_err(text)?,
+                (KeptPlace::Second, _) => read(files[1].as_ref(), &piece).map_err(text)?,
+                (KeptPlace::Base, Some(fetch)) => fetch(piece.clone())?,
+                // The new file has zeros there.
+                (KeptPlace::Zeros, _) | (KeptPlace::Base, None) => continue,
+            };
+            target.write_all_at(&bytes, piece.start).map_err(text)?;
+        }
+    }
+    target.sync_all().map_err(text)
+}
+
+fn read(file: Option<&File>, range: &Range<u64>) -> io::Result<Vec<u8>> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "a data file is missing");
+    let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let mut bytes = vec![0; len];
+    file.ok_or_else(missing)?
+        .read_exact_at(&mut bytes, range.start)?;
+    Ok(bytes)
+}
+
+/// Bytes that are in memory at once: those of one READ.
+const PIECE_LEN: u64 = 1 << 20;

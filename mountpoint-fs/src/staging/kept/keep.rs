@@ -1,0 +1,98 @@
+//! Keeping a version that could not be stored.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::time::SystemTime;
+
+use mountpoint_client::types::Key;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::description::{BaseVersion, Description, FORMAT, KeptRange};
+use crate::config::StagingConfig;
+use crate::staging::contents::{DataFileNo, Snapshot};
+use crate::staging::directory::StagingDirectory;
+use crate::staging::local::DataFiles;
+use crate::write::Stored;
+
+/// A version to keep.
+#[derive(Debug)]
+pub(in crate::staging) struct Kept<'a> {
+    pub(in crate::staging) key: &'a Key,
+    pub(in crate::staging) base: Option<&'a Stored>,
+    pub(in crate::staging) contents: &'a Snapshot,
+    pub(in crate::staging) reason: String,
+    pub(in crate::staging) time: SystemTime,
+}
+
+/// Keeps a version: its data files move, nothing is copied. Returns its name when the disk has it.
+pub(in crate::staging) fn keep(
+    directory: &StagingDirectory,
+    config: &StagingConfig,
+    files: &DataFiles,
+    kept: &Kept<'_>,
+) -> io::Result<String> {
+    let folder = directory.kept();
+    let description = describe(config, kept);
+    let text = serde_json::to_vec(&description)?;
+    let (id, mut file) = new_file(directory, kept.time)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    for (number, suffix) in [(DataFileNo::First, "1"), (DataFileNo::Second, "2")] {
+        if let Some(file) = files.file(number) {
+            file.sync_all()?;
+            let name = files.name().of(number);
+            let new_name = format!("{id}.{suffix}");
+            directory.files().move_file(&name, folder, &new_name)?;
+        }
+    }
+    folder.move_file(&format!("{id}.new"), folder, &format!("{id}.json"))?;
+    folder.sync()?;
+    Ok(id)
+}
+
+/// A name that no version has, and the file for its description.
+fn new_file(directory: &StagingDirectory, now: SystemTime) -> io::Result<(String, File)> {
+    let now = OffsetDateTime::from(now);
+    let (date, time) = (now.date(), now.time());
+    let date = date.to_string().replace('-', "");
+    let time = format!("{:02}{:02}{:02}", time.hour(), time.minute(), time.second());
+    let mut number = 1_u32;
+    loop {
+        let id = format!("{date}-{time}-{number}");
+        let is_taken = directory.kept().find_file(&format!("{id}.json"))?.is_some();
+        let made = directory.kept().create_file(&format!("{id}.new"));
+        match made {
+            Ok(file) if !is_taken => return Ok((id, file)),
+            Ok(_) => directory.kept().remove_file(&format!("{id}.new"))?,
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => {}
+        }
+        number += 1;
+    }
+}
+
+fn describe(config: &StagingConfig, kept: &Kept<'_>) -> Description {
+    let size = kept.contents.size();
+    let time = OffsetDateTime::from(kept.time).format(&Rfc3339);
+    Description {
+        format: FORMAT,
+        bucket: config.bucket.clone(),
+        endpoint: config.endpoint.clone(),
+        key: kept.key.to_string(),
+        host: config.host.clone(),
+        time: time.unwrap_or_default(),
+        reason: kept.reason.clone(),
+        size,
+        base: kept.base.map(|base| BaseVersion {
+            etag: base.etag.as_str().to_owned(),
+            size: base.size,
+        }),
+        ranges: kept
+            .contents
+            .pieces(0..size)
+            .iter()
+            .map(KeptRange::of)
+            .collect(),
+    }
+}

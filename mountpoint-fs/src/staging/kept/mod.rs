@@ -1,0 +1,17 @@
+//! Versions of files that could not be stored, and stay in the directory until the user removes
+//! them.
+//!
+//! A version is `ID.json`, its description, and `ID.1` and `ID.2`, its data files. The description
+//! comes last, so a version that is named is whole.
+
+mod description;
+mod export;
+mod keep;
+mod versions;
+
+pub(crate) use description::{Description, KeptPlace};
+#[cfg(test)]
+pub(super) use export::BaseFetch;
+pub(crate) use export::export;
+pub(super) use keep::{Kept, keep};
+pub(crate) use versions::{DirectoryState, KeptVersion, KeptVersions};

@@ -1,0 +1,32 @@
+//! Staged files: written in place, in any order, and stored in S3 when they are closed or
+//! synchronised.
+//!
+//! A [`StagedFile`] is a version of an object, its *base*, and the local changes over it: bytes in
+//! sparse files of the user's directory. Nothing of the base is fetched before it is needed, and a
+//! store has the server copy what did not change. Knows no inodes and no handles. [`journal`]
+//! makes records durable, and [`disk`] is what it needs of a disk.
+//!
+//! Imports run one way: `staging` → `file` → `upload`, `kept` → `sources` → `local`, `context` →
+//! `directory` → `contents`.
+
+mod contents;
+mod context;
+pub(crate) mod directory;
+pub mod disk;
+mod file;
+pub mod journal;
+pub(crate) mod kept;
+mod local;
+mod sources;
+#[expect(
+    clippy::module_inception,
+    reason = "the façade has the name of what it is the façade of"
+)]
+mod staging;
+mod upload;
+
+#[cfg(test)]
+mod tests;
+
+pub use file::{StagedBase, StagedFile, StoresHeld};
+pub use staging::Staging;

@@ -1,0 +1,122 @@
+//! The bytes of a staged file, from where they are: data files, the base, or nowhere.
+
+use std::sync::Arc;
+
+use mountpoint_crt_sys::block::BlockFill;
+
+use super::contents::{DataFileNo, Piece, Source};
+use super::context::{StagingContext, ZEROS_LEN};
+use super::local::{DataFiles, disk_error};
+use crate::operation::{FsError, ReadData};
+use crate::read::Reader;
+
+/// The places of a staged file's bytes.
+#[derive(Clone, Debug)]
+pub(in crate::staging) struct ByteSources {
+    pub(in crate::staging) files: Arc<DataFiles>,
+    /// The reader of the base; `None` without a base.
+    pub(in crate::staging) base: Option<Reader>,
+}
+
+/// Reads `pieces`, which are one range in order. `fills_cache` tells that the kernel asks for
+/// pages.
+pub(in crate::staging) async fn read(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    pieces: Vec<Piece>,
+    fills_cache: bool,
+) -> Result<ReadData, FsError> {
+    if pieces.len() > SLICES_MAX {
+        return read_together(context, sources, pieces, fills_cache).await;
+    }
+    let mut data = ReadData::default();
+    for piece in &pieces {
+        read_piece(context, sources, piece, fills_cache, &mut data).await?;
+    }
+    Ok(data)
+}
+
+/// Adds the bytes of `piece` to `data`.
+async fn read_piece(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    piece: &Piece,
+    fills_cache: bool,
+    data: &mut ReadData,
+) -> Result<(), FsError> {
+    match piece.source {
+        Source::Local(file) => {
+            let fill = context.block(piece.len()).await;
+            let fill = read_local(context, sources, (file, piece), fill).await?;
+            data.slices.push((fill.block(), 0..fill.filled()));
+        }
+        Source::Zeros => {
+            let mut left = usize::try_from(piece.len()).unwrap_or(usize::MAX);
+            while left > 0 {
+                let len = left.min(ZEROS_LEN);
+                data.slices.push((context.zeros(), 0..len));
+                left -= len;
+            }
+        }
+        Source::Base => {
+            let reader = sources.base.as_ref().ok_or_else(no_base)?;
+            let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            let read = reader.read_for(piece.range.start, len, fills_cache).await?;
+            if read.len() as u64 != piece.len() {
+                return Err(FsError::Stale(
+                    "the object is shorter than it was".to_owned(),
+                ));
+            }
+            data.slices.extend(read.slices);
+        }
+    }
+    Ok(())
+}
+
+/// Reads many small pieces into one block: a reply has a limited number of slices.
+async fn read_together(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    pieces: Vec<Piece>,
+    fills_cache: bool,
+) -> Result<ReadData, FsError> {
+    let mut fill = context.block(pieces.iter().map(Piece::len).sum()).await;
+    for piece in &pieces {
+        if let Source::Local(file) = piece.source {
+            fill = read_local(context, sources, (file, piece), fill).await?;
+            continue;
+        }
+        let mut data = ReadData::default();
+        read_piece(context, sources, piece, fills_cache, &mut data).await?;
+        for (block, range) in data.slices {
+            // A copy of file data: a few bytes between changed ones.
+            fill.append(block.bytes(range));
+        }
+    }
+    let mut data = ReadData::default();
+    data.slices.push((fill.block(), 0..fill.filled()));
+    Ok(data)
+}
+
+async fn read_local(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    (file, piece): (DataFileNo, &Piece),
+    mut fill: BlockFill,
+) -> Result<BlockFill, FsError> {
+    let (files, range) = (Arc::clone(&sources.files), piece.range.clone());
+    let directory = Arc::clone(&context.directory);
+    context
+        .on_disk(move || match files.read(file, &range, &mut fill) {
+            Ok(()) => Ok(fill),
+            Err(error) => Err(disk_error(&directory, &error)),
+        })
+        .await
+}
+
+fn no_base() -> FsError {
+    FsError::Stale("the object that the file began with is gone".to_owned())
+}
+
+/// Slices of one reply. The kernel takes 1024 at once; from a few on, a copy is cheaper.
+const SLICES_MAX: usize = 32;

@@ -1,0 +1,151 @@
+//! The local disk fails or is full, and the directory is another's.
+
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::Path;
+
+use super::{Bench, MIB, read, staging_config, wait, write};
+use crate::config::ConflictPolicy;
+use crate::operation::FsError;
+use crate::staging::directory::{Holder, StagingDirectory};
+
+#[test]
+fn a_disk_that_is_full_or_fails_is_told_and_nothing_is_lost() {
+    let bench = Bench::new();
+    let file = bench.new_file();
+    write(&file, 0, b"before").unwrap();
+    let faults = &bench.staging.context().directory.faults;
+    faults.set(Some(ErrorKind::StorageFull));
+    let full = write(&file, 0, b"more");
+    assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
+    faults.set(Some(ErrorKind::Other));
+    let failed = write(&file, 0, b"more");
+    assert!(matches!(failed, Err(FsError::Local(_))), "{failed:?}");
+    assert!(matches!(read(&file, 0, 6), Err(FsError::Local(_))));
+    assert!(matches!(wait(file.store()), Err(FsError::Local(_))));
+    faults.set(None);
+    assert_eq!(read(&file, 0, 9).unwrap(), b"before");
+    wait(file.store()).unwrap();
+    assert_eq!(bench.content("key").unwrap(), b"before");
+}
+
+/// Bytes that the bucket has as well are given up first.
+#[test]
+fn a_full_disk_gives_up_what_the_bucket_has() {
+    let bench = Bench::new();
+    let file = bench.new_file();
+    write(&file, 0, &[7; MIB]).unwrap();
+    wait(file.store()).unwrap();
+    bench
+        .staging
+        .context()
+        .directory
+        .faults
+        .set_once(ErrorKind::StorageFull);
+    write(&file, MIB as u64, b"more").unwrap();
+    drop(bench.client.take_log());
+    assert_eq!(read(&file, 0, MIB).unwrap(), [7; MIB]);
+    assert_eq!(bench.client.take_log().get_bytes(), MIB as u64);
+    wait(file.store()).unwrap();
+    assert_eq!(bench.content("key").unwrap().len(), MIB + 4);
+}
+
+fn holder() -> Holder {
+    Holder {
+        pid: 7,
+        bucket: "bucket".to_owned(),
+        mount_point: "/mnt/data".to_owned(),
+    }
+}
+
+fn open(directory: &Path) -> Result<StagingDirectory, String> {
+    let opened = StagingDirectory::open(directory, &holder(), &|_| false);
+    opened.map_err(|error| error.to_string())
+}
+
+/// The refusal of a directory has each of these texts.
+#[track_caller]
+fn check_refused(directory: &Path, texts: &[&str]) {
+    let error = open(directory).map(drop).unwrap_err();
+    for text in texts {
+        assert!(error.contains(text), "{error:?} lacks {text:?}");
+    }
+}
+
+#[test]
+fn one_process_has_the_directory() {
+    let outer = tempfile::tempdir().unwrap();
+    let first = open(outer.path()).unwrap();
+    check_refused(
+        outer.path(),
+        &["in use", "process 7", "bucket", "/mnt/data", "--staging"],
+    );
+    drop(first);
+    open(outer.path()).unwrap();
+}
+
+#[test]
+fn a_directory_that_others_reach_is_refused() {
+    let outer = tempfile::tempdir().unwrap();
+    let ours = outer.path().join("mount-s3-staging");
+    drop(open(outer.path()).unwrap());
+    assert_eq!(
+        fs::metadata(&ours).unwrap().permissions().mode() & 0o7777,
+        0o700
+    );
+    fs::set_permissions(&ours, Permissions::from_mode(0o770)).unwrap();
+    check_refused(outer.path(), &["chmod go-w"]);
+    fs::set_permissions(&ours, Permissions::from_mode(0o700)).unwrap();
+    let user = nix::unistd::geteuid().as_raw();
+    chown(&ours, Some(user + 1000), None).unwrap();
+    check_refused(outer.path(), &["belongs to user"]);
+    chown(&ours, Some(user), None).unwrap();
+    let link = outer.path().join("link");
+    symlink(outer.path(), &link).unwrap();
+    check_refused(&link, &["symbolic link"]);
+    let inside = StagingDirectory::open(outer.path(), &holder(), &|_| true);
+    assert!(
+        inside
+            .unwrap_err()
+            .to_string()
+            .contains("on the mount itself")
+    );
+}
+
+#[test]
+fn a_format_that_is_not_known_is_refused() {
+    let outer = tempfile::tempdir().unwrap();
+    drop(open(outer.path()).unwrap());
+    let format = outer.path().join("mount-s3-staging/format");
+    assert_eq!(fs::read(&format).unwrap(), b"mount-s3 staging 1\n");
+    fs::write(&format, "mount-s3 staging 2\n").unwrap();
+    check_refused(outer.path(), &["mount-s3 staging 2", "mount-s3 staging 1"]);
+}
+
+#[test]
+fn what_a_killed_mount_has_left_is_removed_and_what_is_kept_stays() {
+    let outer = tempfile::tempdir().unwrap();
+    drop(open(outer.path()).unwrap());
+    let ours = outer.path().join("mount-s3-staging");
+    for name in [
+        "files/0000000000000000.1",
+        "files/0000000000000000.2",
+        "kept/a.json",
+    ] {
+        fs::write(ours.join(name), "bytes").unwrap();
+    }
+    drop(open(outer.path()).unwrap());
+    assert_eq!(fs::read_dir(ours.join("files")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(ours.join("kept")).unwrap().count(), 1);
+}
+
+#[test]
+fn two_mounts_do_not_share_a_directory() {
+    let bench = Bench::new();
+    let config = staging_config(&bench.directory, ConflictPolicy::Fail);
+    let holder = holder();
+    let second = StagingDirectory::open(&config.directory, &holder, &|_| false);
+    let text = second.unwrap_err().to_string();
+    assert!(text.contains("/mnt"), "{text}");
+}

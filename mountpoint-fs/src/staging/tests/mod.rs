@@ -1,0 +1,166 @@
+//! Staged files over a simulated bucket and a real directory.
+
+mod conflicts;
+mod disk;
+mod kept;
+mod model;
+mod storing;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mountpoint_client::testing::sim::{SimObject, SimOptions};
+use mountpoint_client::types::Key;
+use mountpoint_client::{ObjectClient, SimClient};
+use tempfile::TempDir;
+
+use super::{StagedBase, StagedFile, Staging};
+use crate::clock::Clock;
+use crate::config::{ConflictPolicy, ReadConfig, StagingConfig, WriteConfig};
+use crate::mutate::Mutator;
+use crate::operation::{FsError, Progress};
+use crate::read::ReadContext;
+use crate::sync::Mutex;
+use crate::write::{MemorySource, Stored, WriteContext, WriteObserver};
+
+const MIB: usize = 1 << 20;
+
+/// What a file told of itself.
+#[derive(Debug, Default)]
+struct EventLog(Mutex<Vec<String>>);
+
+impl WriteObserver for EventLog {
+    fn resumed(&self) -> Result<(), FsError> {
+        self.0.lock().push("resumed".to_owned());
+        Ok(())
+    }
+
+    fn stored(&self, stored: &Stored) {
+        self.0.lock().push(format!("stored {}", stored.size));
+    }
+
+    fn adopted(&self) {
+        self.0.lock().push("adopted".to_owned());
+    }
+
+    fn failed(&self, _: &FsError) {
+        self.0.lock().push("failed".to_owned());
+    }
+}
+
+/// A mount with a staging directory.
+struct Bench {
+    client: Arc<SimClient>,
+    staging: Arc<Staging>,
+    events: Arc<EventLog>,
+    directory: TempDir,
+}
+
+/// Runs `work` to its end, on this thread and those of the disk.
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    futures::executor::block_on(work)
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(ConflictPolicy::Fail, SimOptions::default())
+    }
+
+    fn with(on_conflict: ConflictPolicy, options: SimOptions) -> Self {
+        let client = Arc::new(SimClient::new(options));
+        let directory = TempDir::new().unwrap();
+        let shared = || Arc::clone(&client) as Arc<dyn ObjectClient>;
+        let clock = Clock::manual();
+        let reading = ReadContext::new(shared(), ReadConfig::default(), None, clock.clone());
+        let config = WriteConfig {
+            part_size: Some(5 << 20),
+            ..WriteConfig::default()
+        };
+        let (budget, pool, make_room) = reading.memory();
+        let memory = MemorySource {
+            budget,
+            pool,
+            make_room,
+        };
+        let mutator = Mutator::new(shared(), &config, clock.clone());
+        let writing = WriteContext::new(shared(), config, clock.clone(), memory, mutator);
+        writing.believe();
+        let config = staging_config(&directory, on_conflict);
+        let staging = Staging::open(&config, &reading, &writing, &|_| false, clock).unwrap();
+        Self {
+            client,
+            staging,
+            events: Arc::default(),
+            directory,
+        }
+    }
+
+    fn open(&self, base: StagedBase) -> Arc<StagedFile> {
+        let size = match &base {
+            StagedBase::Version(version) => version.size,
+            StagedBase::None | StagedBase::Unasked => 0,
+        };
+        let progress = Arc::new(Progress::new(size, Clock::manual().wall()));
+        let key = Key::parse("key").unwrap();
+        let headers = self.staging.headers_of_new(&key);
+        let observer = Arc::clone(&self.events) as Arc<dyn WriteObserver>;
+        self.staging.file(key, base, headers, progress, observer)
+    }
+
+    /// A file without an object.
+    fn new_file(&self) -> Arc<StagedFile> {
+        self.open(StagedBase::None)
+    }
+
+    /// A file over an object.
+    fn over(&self, object: &SimObject) -> Arc<StagedFile> {
+        self.open(StagedBase::Version(Stored {
+            etag: object.etag.clone(),
+            size: object.content.size(),
+        }))
+    }
+
+    fn content(&self, key: &str) -> Option<Vec<u8>> {
+        Some(self.client.object(key)?.content.to_vec())
+    }
+
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut self.events.0.lock())
+    }
+
+    /// The names in one of the folders of the staging directory.
+    fn names(&self, folder: &str) -> Vec<String> {
+        let folder = self.directory.path().join("mount-s3-staging").join(folder);
+        let names = std::fs::read_dir(folder).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+fn staging_config(directory: &TempDir, on_conflict: ConflictPolicy) -> StagingConfig {
+    StagingConfig {
+        directory: directory.path().to_owned(),
+        on_conflict,
+        bucket: "bucket".to_owned(),
+        endpoint: String::new(),
+        host: "host".to_owned(),
+        mount_point: "/mnt".to_owned(),
+    }
+}
+
+fn write(file: &Arc<StagedFile>, offset: u64, data: &[u8]) -> Result<(), FsError> {
+    let mut at = offset;
+    for piece in data.chunks(MIB) {
+        wait(file.write(at, Bytes::copy_from_slice(piece)))?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
+fn read(file: &StagedFile, offset: u64, len: usize) -> Result<Vec<u8>, FsError> {
+    let len = u32::try_from(len).unwrap();
+    Ok(wait(file.read(offset, len, false))?.to_vec())
+}
