@@ -1,16 +1,18 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`],
-//! [`cache_command`], [`warmer`]) → process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
-//! ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`],
-//! [`mutate`]) → resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`],
-//! [`config`], [`clock`], [`sync`], [`executor`]).
+//! [`cache_command`], [`staged_command`], [`warmer`]) → process ([`mount`], [`cli`]) → kernel
+//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → staged
+//! writes ([`staging`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`],
+//! [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`],
+//! [`executor`]).
 
 pub mod cache;
 pub mod cache_command;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod disk_threads;
 pub mod doctor;
 pub mod executor;
 pub mod fs;
@@ -24,7 +26,10 @@ pub mod mount;
 pub mod mutate;
 pub mod namespace;
 pub mod operation;
+mod private_folder;
 pub mod read;
+pub mod staged_command;
+pub mod staging;
 mod store_distance;
 pub mod sync;
 pub mod warmer;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use mountpoint_fs::{cache_command, doctor, indexer, mount, warmer};
+use mountpoint_fs::{cache_command, doctor, indexer, mount, staged_command, warmer};
 
 fn main() -> ExitCode {
     mount::run(
@@ -10,6 +10,7 @@ fn main() -> ExitCode {
         doctor::run,
         indexer::run,
         cache_command::run,
+        staged_command::run,
         warmer::run,
     )
 }

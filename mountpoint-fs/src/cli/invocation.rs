@@ -19,6 +19,9 @@ pub enum Invocation {
     Index(Vec<OsString>),
     /// Look after a cache, with the arguments after the word; `cache_command` parses them.
     Cache(Vec<OsString>),
+    /// Look after files that were not stored, with the arguments after the word; `staged_command`
+    /// parses them.
+    Staged(Vec<OsString>),
     /// Fill a cache with objects, with the arguments after the word; `warmer` parses them.
     Warm(Vec<OsString>),
     /// Print the completions of flags for a shell.
@@ -62,8 +65,11 @@ impl Invocation {
         match arguments.get(1).and_then(|first| first.to_str()) {
             Some("doctor") => Ok(Self::Doctor(arguments[2..].to_vec())),
             Some("index") => Ok(Self::Index(arguments[2..].to_vec())),
-            Some("cache") if is_cache_command(&arguments) => {
+            Some("cache") if has_task(&arguments, &CACHE_TASKS) => {
                 Ok(Self::Cache(arguments[2..].to_vec()))
+            }
+            Some("staged") if has_task(&arguments, &STAGED_TASKS) => {
+                Ok(Self::Staged(arguments[2..].to_vec()))
             }
             Some("warm") => Ok(Self::Warm(arguments[2..].to_vec())),
             Some("completions") => {
@@ -90,15 +96,18 @@ fn is_index(arguments: &[OsString]) -> bool {
         && second.is_some_and(|second| !second.starts_with(b"/"))
 }
 
-/// Whether arguments that begin with `cache` are the helper command: a task follows, or nothing but
-/// a flag. What else follows is the directory for a bucket of that name.
-fn is_cache_command(arguments: &[OsString]) -> bool {
+/// Whether the first argument is a helper command: one of its tasks follows, or nothing but a flag.
+/// What else follows is the directory for a bucket of that name.
+fn has_task(arguments: &[OsString], tasks: &[&str]) -> bool {
     let second = arguments.get(2).and_then(|second| second.to_str());
-    second.is_none_or(|second| second.starts_with('-') || CACHE_TASKS.contains(&second))
+    second.is_none_or(|second| second.starts_with('-') || tasks.contains(&second))
 }
 
 /// What `mount-s3 cache` can do.
 const CACHE_TASKS: [&str; 6] = ["stat", "list", "verify", "evict", "clear", "help"];
+
+/// What `mount-s3 staged` can do.
+const STAGED_TASKS: [&str; 5] = ["list", "status", "export", "discard", "help"];
 
 /// The error with options as they were typed, without the dashes of their flags.
 fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
@@ -206,6 +215,7 @@ mod tests {
             Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
             Ok(Invocation::Index(rest)) => Ok(format!("index {}", rest.len())),
             Ok(Invocation::Cache(rest)) => Ok(format!("cache {}", rest.len())),
+            Ok(Invocation::Staged(rest)) => Ok(format!("staged {}", rest.len())),
             Ok(Invocation::Warm(rest)) => Ok(format!("warm {}", rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
             Ok(Invocation::Man) => Ok("man".to_owned()),
@@ -237,6 +247,8 @@ mod tests {
         check("cache /mnt", Ok("mount cache at /mnt"));
         check("s3://cache /mnt", Ok("mount cache at /mnt"));
         check("cache /mnt -o rw", Ok("mount cache at /mnt by fstab"));
+        check("staged list /d", Ok("staged 2"));
+        check("staged /mnt", Ok("mount staged at /mnt"));
         check("warm bucket --cache /c", Ok("warm 3"));
         check("warm /mnt -o rw", Ok("mount warm at /mnt by fstab"));
         check("s3://warm /mnt", Ok("mount warm at /mnt"));

@@ -29,6 +29,7 @@ pub fn run(
     doctor: impl FnOnce(Vec<OsString>) -> ExitCode,
     indexer: impl FnOnce(Vec<OsString>) -> ExitCode,
     cache: impl FnOnce(Vec<OsString>) -> ExitCode,
+    staged: impl FnOnce(Vec<OsString>) -> ExitCode,
     warmer: impl FnOnce(Vec<OsString>) -> ExitCode,
 ) -> ExitCode {
     let invocation = match Invocation::parse(arguments) {
@@ -47,6 +48,7 @@ pub fn run(
         Invocation::Doctor(arguments) => Ok(doctor(arguments)),
         Invocation::Index(arguments) => Ok(indexer(arguments)),
         Invocation::Cache(arguments) => Ok(cache(arguments)),
+        Invocation::Staged(arguments) => Ok(staged(arguments)),
         Invocation::Warm(arguments) => Ok(warmer(arguments)),
     };
     match result {

@@ -1,0 +1,154 @@
+//! The command line of `mount-s3 staged`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cli::{BucketFlags, ClientFlags, CredentialsFlags};
+
+/// Look after versions of files that a mount with --staging could not store.
+///
+/// A version is kept if another client changed the object meanwhile, or if S3 refused it or could
+/// not be reached until the file was closed. It stays until it is discarded.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mount-s3 staged", bin_name = "mount-s3 staged", max_term_width = 110, after_help = EXAMPLES)]
+pub(super) struct StagedArguments {
+    #[command(subcommand)]
+    pub(super) task: StagedTask,
+}
+
+/// The task.
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum StagedTask {
+    /// Show each kept version: its name, its key, when and why it was not stored
+    List(StagedPlace),
+    /// Show the mount that uses the directory, its open files, and the kept versions
+    Status(StagedPlace),
+    /// Write a kept version to a new file
+    Export(Box<ExportArguments>),
+    /// Remove kept versions
+    Discard {
+        #[command(flatten)]
+        place: StagedPlace,
+        /// Names of the versions, as `list` shows them
+        #[arg(value_name = "ID", required_unless_present = "all")]
+        ids: Vec<String>,
+        /// Remove all of them
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+    },
+}
+
+/// The directory, and the form of the answer.
+#[derive(Clone, Debug, Args)]
+pub(super) struct StagedPlace {
+    /// The directory that the mount has after --staging
+    #[arg(value_name = "DIRECTORY")]
+    pub(super) directory: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The version, the file, and the way to the bucket.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ExportArguments {
+    #[command(flatten)]
+    pub(super) place: StagedPlace,
+
+    /// Name of the version, as `list` shows it
+    #[arg(value_name = "ID")]
+    pub(super) id: String,
+
+    /// File to write, which must not exist
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+
+    /// Write local bytes alone, and zeros where the bytes were never fetched from the bucket
+    #[arg(long)]
+    pub(super) local_only: bool,
+
+    /// The bucket and its address.
+    #[command(flatten)]
+    pub(super) bucket_flags: BucketFlags,
+
+    /// The credentials.
+    #[command(flatten)]
+    pub(super) credentials: CredentialsFlags,
+
+    /// The client of S3.
+    #[command(flatten)]
+    pub(super) client: ClientFlags,
+
+    /// Without effect, as all sizes of parts of uploads: nothing is written to the bucket.
+    #[arg(long, hide = true)]
+    write_part_size: Option<u64>,
+}
+
+impl StagedArguments {
+    /// Parses the arguments after the word `staged`.
+    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        let name = OsString::from("mount-s3 staged");
+        Self::try_parse_from(std::iter::once(name).chain(arguments))
+    }
+
+    pub(super) fn place(&self) -> &StagedPlace {
+        match &self.task {
+            StagedTask::List(place)
+            | StagedTask::Status(place)
+            | StagedTask::Discard { place, .. } => place,
+            StagedTask::Export(arguments) => &arguments.place,
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mount-s3 staged list /var/staging                             what could not be stored?
+  mount-s3 staged status /var/staging --json                    which mount uses it, and what is open
+  mount-s3 staged export /var/staging 20261124-093000-1 a.bin   a version as a file
+  mount-s3 staged discard /var/staging 20261124-093000-1        remove it
+
+A bucket that is called staged is mounted with `mount-s3 s3://staged DIRECTORY`.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<StagedArguments, String> {
+        let arguments = line.split_whitespace().map(OsString::from).collect();
+        StagedArguments::of(arguments).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn command_lines() {
+        StagedArguments::command().debug_assert();
+        for line in [
+            "list /d",
+            "status /d",
+            "discard /d 1-1",
+            "discard /d --all",
+            "export /d 1-1 f",
+            "export /d 1-1 f --local-only --region r",
+        ] {
+            assert!(!parse(line).unwrap().place().json);
+            let parsed = parse(&format!("{line} --json")).unwrap();
+            assert!(parsed.place().json);
+            assert_eq!(parsed.place().directory.to_str(), Some("/d"));
+        }
+        for (line, text) in [
+            ("list", "DIRECTORY"),
+            ("/d", "unrecognized subcommand"),
+            ("discard /d", "ID"),
+            ("discard /d --all 1-1", "cannot be used with"),
+            ("export /d 1-1", "FILE"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(text), "{line}: {error}");
+        }
+    }
+}

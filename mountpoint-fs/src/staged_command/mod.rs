@@ -1,0 +1,12 @@
+//! `mount-s3 staged list|status|export|discard DIRECTORY`: looks after the versions of files that
+//! mounts with `--staging DIRECTORY` could not store, while such a mount runs or when none does.
+//!
+//! Knows neither the format nor the folders, which are `staging`'s. Runs on the main thread of its
+//! own process.
+
+mod arguments;
+mod base;
+mod report;
+mod run;
+
+pub use run::run;
