@@ -2,6 +2,7 @@
 
 mod allocations;
 mod clock;
+mod commit_sweep;
 mod dataset;
 mod engine;
 mod limit;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::commit_sweep::CommitSweep;
 use crate::limit::{ClientLimit, FuseLimit};
 use crate::put::PutFile;
 use crate::server::{Needs, Setup};
@@ -44,6 +46,8 @@ struct CommandLine {
 enum Helper {
     /// What writing a small file costs the allocator
     Allocations,
+    /// Group commit of the journal of staged writes on this disk, beside other policies
+    CommitSweep(CommitSweep),
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]
     Serve(Needs),
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let done = match command_line.helper {
         Some(Helper::Allocations) => allocations::run(),
+        Some(Helper::CommitSweep(options)) => commit_sweep::run(&options),
         Some(Helper::Serve(needs)) => server::serve(&needs),
         Some(Helper::Put(options)) => put::run(&options),
         Some(Helper::LimitFuse(options)) => limit::run_fuse(options),

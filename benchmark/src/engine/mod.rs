@@ -28,6 +28,7 @@ use crate::clock::Stopwatch;
 use crate::dataset::{FileSet, KIB, MIB};
 use crate::workload::{Action, Descriptors, Mode, Pattern};
 
+pub(crate) use histogram::Histogram;
 pub(crate) use outcome::{Outcome, Tally};
 pub(crate) use write::until_ok;
 
