@@ -58,7 +58,7 @@ impl StoreClient {
 /// The settings of a mount with this command line, as `mount-s3` understands it.
 pub(crate) fn settings(arguments: &[&str]) -> Result<MountConfig> {
     let words = ["mount-s3"].iter().chain(arguments).map(Into::into);
-    let Invocation::Mount(args) = Invocation::parse(words)? else {
+    let Invocation::Mount(args) = Invocation::parse(words, &[])? else {
         bail!("{arguments:?} does not mount");
     };
     let environment = Environment::read().map_err(|error| anyhow!(error))?;

@@ -28,6 +28,9 @@ strip --strip-unneeded "$root/usr/bin/mount-s3"
 link /usr/bin/mount-s3 sbin/mount.mount-s3
 
 make_text usr/share/man/man1/mount-s3.1 "$binary" man
+for helper in $("$binary" man | sed -n '/^.SH "SEE ALSO"/,/^.fi/p' | tr -d '\\' | grep -o 'mount-s3-[a-z]*'); do
+  make_text "usr/share/man/man1/$helper.1" "$binary" man "${helper#mount-s3-}"
+done
 link ../man1/mount-s3.1.gz usr/share/man/man8/mount.mount-s3.8.gz
 make_text usr/share/bash-completion/completions/mount-s3 "$binary" completions bash
 make_text "${ZSH:-usr/share/zsh/site-functions}/_mount-s3" "$binary" completions zsh
@@ -44,5 +47,5 @@ done
 # The crates that are linked in, with their licences. It builds nothing.
 make_text $doc/crates sh -c "cd '$workspace' && cargo tree --offline --locked --package mountpoint-fs \
   --edges normal --prefix none --format '{p} {l}' | sed -e 's| ([^)]*)||' -e 's| (\\*)\$||' | sort -u"
-gzip -9n "$root/usr/share/man/man1/mount-s3.1" "$root/$doc/changelog"
+gzip -9n "$root"/usr/share/man/man1/*.1 "$root/$doc/changelog"
 chmod -R u=rwX,go=rX "$root"

@@ -2,15 +2,18 @@
 
 use std::process::ExitCode;
 
+use mountpoint_fs::cli::Helper;
 use mountpoint_fs::{cache_command, doctor, indexer, mount, staged_command, warmer};
 
+/// What the program does besides mounting.
+const HELPERS: [Helper; 5] = [
+    doctor::HELPER,
+    indexer::HELPER,
+    warmer::HELPER,
+    cache_command::HELPER,
+    staged_command::HELPER,
+];
+
 fn main() -> ExitCode {
-    mount::run(
-        std::env::args_os(),
-        doctor::run,
-        indexer::run,
-        cache_command::run,
-        staged_command::run,
-        warmer::run,
-    )
+    mount::run(std::env::args_os(), &HELPERS)
 }

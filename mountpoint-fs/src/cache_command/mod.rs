@@ -8,4 +8,11 @@ mod arguments;
 mod report;
 mod run;
 
-pub use run::run;
+use crate::cli::Helper;
+
+/// The helper command `cache`.
+pub const HELPER: Helper = Helper {
+    name: "cache",
+    command: <arguments::CacheArguments as clap::CommandFactory>::command,
+    run: run::run,
+};

@@ -20,7 +20,7 @@ use crate::mount::safe_line;
 /// The exit code is 0 if it was done, 1 if not or if entries were damaged, 2 for a wrong command
 /// line.
 #[must_use]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
+pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match CacheArguments::of(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

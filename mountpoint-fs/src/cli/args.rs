@@ -181,12 +181,14 @@ Examples:
 In /etc/fstab, flags are options without their dashes, and '\\' stands before a ',', '\\' or '\"' of a value:
   s3://my-bucket/imagenet/  /mnt/data  mount-s3  _netdev,nosuid,nodev,ro,allow-other,region=eu-central-1  0  0
 
-Helper commands (a bucket of such a name is s3://doctor):
+Helper commands (each has --help with examples; a bucket of such a name is s3://doctor):
   mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
   mount-s3 index BUCKET -o FILE                         all names of a bucket in a file, for --index FILE
   mount-s3 warm BUCKET[/PREFIX] --cache DIR             objects in the cache before they are read
+  mount-s3 cache stat|list|verify|evict|clear DIR       look after that cache
+  mount-s3 staged list|status|export|discard DIR        look after files that --staging could not store
   mount-s3 completions bash|zsh|fish                    completions for a shell, on standard output
-  mount-s3 man                                          the manual page, on standard output
+  mount-s3 man [COMMAND]                                the manual page, on standard output
 
 Credentials come from the usual places: AWS_ACCESS_KEY_ID, ~/.aws, SSO, a container's or an instance's role.
 All flags and variables: doc/CONFIGURATION.md. When something is wrong: doc/TROUBLESHOOTING.md.";

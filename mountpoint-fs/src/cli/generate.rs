@@ -2,55 +2,85 @@
 
 use std::io::{self, Write as _};
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use clap_complete::generate;
 use clap_complete::shells;
 
-use super::{CliArgs, Shell};
+use super::{CliArgs, Helper, Shell};
 
-impl Shell {
-    /// The script that a shell loads to complete the flags of `mount-s3`.
-    #[must_use]
-    pub fn completions(self) -> Vec<u8> {
-        let mut command = CliArgs::command();
-        let mut text = Vec::new();
-        match self {
-            Self::Bash => generate(shells::Bash, &mut command, NAME, &mut text),
-            Self::Zsh => generate(shells::Zsh, &mut command, NAME, &mut text),
-            Self::Fish => generate(shells::Fish, &mut command, NAME, &mut text),
-        }
-        text
+/// The script that a shell loads to complete the flags of `mount-s3` and of its `helpers`.
+#[must_use]
+pub fn completions(shell: Shell, helpers: &[Helper]) -> Vec<u8> {
+    let subcommands = helpers.iter().map(Helper::subcommand);
+    let mut command = CliArgs::command().subcommands(subcommands);
+    let mut text = Vec::new();
+    match shell {
+        Shell::Bash => generate(shells::Bash, &mut command, NAME, &mut text),
+        Shell::Zsh => generate(shells::Zsh, &mut command, NAME, &mut text),
+        Shell::Fish => generate(shells::Fish, &mut command, NAME, &mut text),
     }
+    text
 }
 
-/// The manual page, in roff.
+/// The manual page in roff, of one helper command or, without one, of the program.
 #[must_use]
-pub fn man_page() -> Vec<u8> {
+pub fn man_page(helper: Option<&Helper>, helpers: &[Helper]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let written = match helper {
+        Some(helper) => helper_page(helper, &mut text),
+        None => program_page(helpers, &mut text),
+    };
+    // Writing into a vector cannot fail.
+    written.ok();
+    text
+}
+
+fn program_page(helpers: &[Helper], text: &mut Vec<u8>) -> io::Result<()> {
     let mut command = CliArgs::command();
-    let examples = command.get_after_help().map(ToString::to_string);
+    let examples = help_after(&command);
     // The generator would list every flag in the synopsis, and would re-wrap the lines of the
     // examples.
     let synopsis = format!("{NAME} [OPTIONS] BUCKET_NAME DIRECTORY");
     command = command.after_help("");
-    let man = clap_mangen::Man::new(command).manual("Mountpoint");
-    let mut text = Vec::new();
-    let rendered = man
-        .render_title(&mut text)
-        .and_then(|()| man.render_name_section(&mut text))
-        .and_then(|()| verbatim(&mut text, "SYNOPSIS", &synopsis))
-        .and_then(|()| man.render_description_section(&mut text))
-        .and_then(|()| man.render_options_section(&mut text))
-        .and_then(|()| {
-            verbatim(
-                &mut text,
-                "EXAMPLES AND NOTES",
-                &examples.unwrap_or_default(),
-            )
-        })
-        .and_then(|()| man.render_version_section(&mut text));
-    // Writing into a vector cannot fail.
-    rendered.ok();
-    text
+    let man = clap_mangen::Man::new(command).manual(MANUAL);
+    man.render_title(text)?;
+    man.render_name_section(text)?;
+    verbatim(text, "SYNOPSIS", &synopsis)?;
+    man.render_description_section(text)?;
+    man.render_options_section(text)?;
+    verbatim(text, "EXAMPLES AND NOTES", &examples)?;
+    let pages = helpers.iter().map(|it| format!("{NAME}-{}(1)", it.name));
+    let pages: Vec<_> = pages.collect();
+    verbatim(text, "SEE ALSO", &pages.join(", "))?;
+    man.render_version_section(text)
+}
+
+fn helper_page(helper: &Helper, text: &mut Vec<u8>) -> io::Result<()> {
+    let command = (helper.command)();
+    let (examples, name) = (help_after(&command), format!("{NAME}-{}", helper.name));
+    let mut command = command.display_name(name).after_help("");
+    let synopsis = command.render_usage().to_string();
+    let synopsis = synopsis.trim_start_matches("Usage: ").to_owned();
+    let tasks: Vec<_> = command.get_subcommands().cloned().collect();
+    let man = clap_mangen::Man::new(command).manual(MANUAL);
+    man.render_title(text)?;
+    man.render_name_section(text)?;
+    verbatim(text, "SYNOPSIS", &synopsis)?;
+    man.render_description_section(text)?;
+    man.render_options_section(text)?;
+    for mut task in tasks.into_iter().filter(|task| task.get_name() != "help") {
+        let title = format!("{} {}", helper.name, task.get_name()).to_uppercase();
+        let full = format!("{NAME} {} {}", helper.name, task.get_name());
+        task = task.bin_name(full);
+        verbatim(text, &title, &task.render_long_help().to_string())?;
+    }
+    verbatim(text, "EXAMPLES AND NOTES", &examples)
+}
+
+/// What `--help` shows behind the flags.
+fn help_after(command: &Command) -> String {
+    let text = command.get_after_help().map(ToString::to_string);
+    text.unwrap_or_default()
 }
 
 /// A section whose lines stay as they are.
@@ -65,6 +95,7 @@ fn verbatim(text: &mut Vec<u8>, title: &str, lines: &str) -> io::Result<()> {
 }
 
 const NAME: &str = "mount-s3";
+const MANUAL: &str = "Mountpoint";
 
 #[cfg(test)]
 mod tests {
@@ -73,10 +104,10 @@ mod tests {
     #[test]
     fn every_flag_is_in_every_text() {
         let texts = [
-            Shell::Bash.completions(),
-            Shell::Zsh.completions(),
-            Shell::Fish.completions(),
-            man_page(),
+            completions(Shell::Bash, &[]),
+            completions(Shell::Zsh, &[]),
+            completions(Shell::Fish, &[]),
+            man_page(None, &[]),
         ];
         for text in texts {
             // roff escapes dashes, and fish writes flags without them.
@@ -92,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_examples_stay_as_they_are() {
-        let text = String::from_utf8(man_page()).unwrap();
+        let text = String::from_utf8(man_page(None, &[])).unwrap();
         for line in CliArgs::command()
             .get_after_help()
             .unwrap()
@@ -101,6 +132,34 @@ mod tests {
         {
             let line = line.replace('\\', "\\e").replace('-', "\\-");
             assert!(text.contains(&format!("\n\\&{line}\n")), "{line}");
+        }
+    }
+
+    #[test]
+    fn helper_commands_are_in_every_text() {
+        let helper = Helper {
+            name: "tend",
+            command: || {
+                let task = Command::new("sweep").about("Remove dust");
+                Command::new("mount-s3 tend")
+                    .about("Look after it")
+                    .subcommand(task.arg(clap::Arg::new("twice").long("twice")))
+                    .after_help("Examples:\n  mount-s3 tend sweep")
+            },
+            run: |_| std::process::ExitCode::SUCCESS,
+        };
+        let helpers = [helper];
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let text = String::from_utf8(completions(shell, &helpers)).unwrap();
+            for word in ["tend", "sweep", "twice"] {
+                assert!(text.contains(word), "{shell:?} {word}");
+            }
+        }
+        let page = String::from_utf8(man_page(None, &helpers)).unwrap();
+        assert!(page.contains("mount\\-s3\\-tend(1)"), "{page}");
+        let page = String::from_utf8(man_page(Some(&helper), &helpers)).unwrap();
+        for text in ["TEND SWEEP", "\\-\\-twice", "Remove dust", "Examples"] {
+            assert!(page.contains(text), "{text}: {page}");
         }
     }
 }

@@ -5,29 +5,19 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
 
-use super::{CliArgs, fstab};
+use super::{CliArgs, Helper, fstab};
 
 /// The purpose of a call of `mount-s3`.
 #[derive(Clone, Debug)]
 pub enum Invocation {
     /// Mount a bucket.
     Mount(Box<CliArgs>),
-    /// Examine this machine and a bucket, with the arguments after the word; `doctor` parses them.
-    Doctor(Vec<OsString>),
-    /// Write the names of a bucket to a file, with the arguments after the word; `indexer` parses
-    /// them.
-    Index(Vec<OsString>),
-    /// Look after a cache, with the arguments after the word; `cache_command` parses them.
-    Cache(Vec<OsString>),
-    /// Look after files that were not stored, with the arguments after the word; `staged_command`
-    /// parses them.
-    Staged(Vec<OsString>),
-    /// Fill a cache with objects, with the arguments after the word; `warmer` parses them.
-    Warm(Vec<OsString>),
+    /// Run a helper command, with the arguments after its word.
+    Helper(Helper, Vec<OsString>),
     /// Print the completions of flags for a shell.
     Completions(Shell),
-    /// Print the manual page.
-    Man,
+    /// Print the manual page, of the program or of a helper command.
+    Man(Option<Helper>),
 }
 
 /// A shell that completions can be made for.
@@ -45,14 +35,20 @@ impl Invocation {
     /// Sorts the arguments, of which the first is the program's name.
     ///
     /// The five arguments of mount(8) are a mount whatever the bucket's name. Otherwise the first
-    /// argument selects a helper command; a bucket of that name is mounted as `s3://doctor`.
+    /// argument selects one of `helpers`; a bucket of that name is mounted as `s3://doctor`.
     ///
     /// # Errors
     /// The usage, the version, or the error of clap.
-    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+    pub fn parse(
+        arguments: impl Iterator<Item = OsString>,
+        helpers: &[Helper],
+    ) -> Result<Self, clap::Error> {
         let arguments: Vec<OsString> = arguments.collect();
-        if is_index(&arguments) {
-            return Ok(Self::Index(arguments[2..].to_vec()));
+        let rest = arguments.get(2..).unwrap_or_default();
+        let first = arguments.get(1).and_then(|first| first.to_str());
+        let helper = helpers.iter().find(|helper| Some(helper.name) == first);
+        if let Some(helper) = helper.filter(|_| is_index(&arguments)) {
+            return Ok(Self::Helper(*helper, rest.to_vec()));
         }
         if let Some(translated) = fstab::translate(&arguments) {
             let translated =
@@ -62,24 +58,15 @@ impl Invocation {
             args.is_fstab = true;
             return Ok(Self::Mount(Box::new(args)));
         }
-        match arguments.get(1).and_then(|first| first.to_str()) {
-            Some("doctor") => Ok(Self::Doctor(arguments[2..].to_vec())),
-            Some("index") => Ok(Self::Index(arguments[2..].to_vec())),
-            Some("cache") if has_task(&arguments, &CACHE_TASKS) => {
-                Ok(Self::Cache(arguments[2..].to_vec()))
-            }
-            Some("staged") if has_task(&arguments, &STAGED_TASKS) => {
-                Ok(Self::Staged(arguments[2..].to_vec()))
-            }
-            Some("warm") => Ok(Self::Warm(arguments[2..].to_vec())),
+        if let Some(helper) = helper.filter(|helper| helper.takes(rest)) {
+            return Ok(Self::Helper(*helper, rest.to_vec()));
+        }
+        match first {
             Some("completions") => {
                 let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
                 Ok(Self::Completions(args.shell))
             }
-            Some("man") => {
-                ManArgs::try_parse_from(&arguments[1..])?;
-                Ok(Self::Man)
-            }
+            Some("man") => ManArgs::of(&arguments[1..], helpers),
             _ => match CliArgs::try_parse_from(&arguments) {
                 Ok(args) => Ok(Self::Mount(Box::new(args))),
                 Err(error) => Err(options_elsewhere(&arguments, &error).unwrap_or(error)),
@@ -95,19 +82,6 @@ fn is_index(arguments: &[OsString]) -> bool {
     arguments.get(1).is_some_and(|first| first == "index")
         && second.is_some_and(|second| !second.starts_with(b"/"))
 }
-
-/// Whether the first argument is a helper command: one of its tasks follows, or nothing but a flag.
-/// What else follows is the directory for a bucket of that name.
-fn has_task(arguments: &[OsString], tasks: &[&str]) -> bool {
-    let second = arguments.get(2).and_then(|second| second.to_str());
-    second.is_none_or(|second| second.starts_with('-') || tasks.contains(&second))
-}
-
-/// What `mount-s3 cache` can do.
-const CACHE_TASKS: [&str; 6] = ["stat", "list", "verify", "evict", "clear", "help"];
-
-/// What `mount-s3 staged` can do.
-const STAGED_TASKS: [&str; 5] = ["list", "status", "export", "discard", "help"];
 
 /// The error with options as they were typed, without the dashes of their flags.
 fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
@@ -192,11 +166,53 @@ struct CompletionsArgs {
 /// Print the manual page of mount-s3; read it with `mount-s3 man | man -l -`.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "man", bin_name = "mount-s3 man")]
-struct ManArgs {}
+struct ManArgs {
+    /// A helper command, as index or cache
+    #[arg(value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+impl ManArgs {
+    fn of(arguments: &[OsString], helpers: &[Helper]) -> Result<Invocation, clap::Error> {
+        let Some(name) = Self::try_parse_from(arguments)?.command else {
+            return Ok(Invocation::Man(None));
+        };
+        let helper = helpers.iter().find(|helper| helper.name == name);
+        let names: Vec<_> = helpers.iter().map(|helper| helper.name).collect();
+        let unknown = || {
+            let message = format!("'{name}' is no helper command: {}", names.join(", "));
+            Self::command().error(ErrorKind::InvalidValue, message)
+        };
+        let helper = helper.ok_or_else(unknown)?;
+        Ok(Invocation::Man(Some(*helper)))
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitCode;
+
+    use clap::Command;
+
     use super::*;
+
+    /// Helpers without tasks, and `cache` with one.
+    fn helpers() -> [Helper; 4] {
+        fn run(_: Vec<OsString>) -> ExitCode {
+            ExitCode::SUCCESS
+        }
+        let plain = |name| Helper {
+            name,
+            command: || Command::new("mount-s3 helper").about("Help"),
+            run,
+        };
+        let cache = Helper {
+            name: "cache",
+            command: || Command::new("mount-s3 cache").subcommand(Command::new("stat")),
+            run,
+        };
+        [plain("doctor"), plain("index"), plain("warm"), cache]
+    }
 
     #[track_caller]
     fn check(arguments: &str, expected: Result<&str, &str>) {
@@ -204,7 +220,7 @@ mod tests {
             .into_iter()
             .chain(arguments.split(' '))
             .map(OsString::from);
-        let shown = match Invocation::parse(arguments) {
+        let shown = match Invocation::parse(arguments, &helpers()) {
             Ok(Invocation::Mount(args)) => Ok(format!(
                 "mount {} at {}{}{}",
                 args.bucket.name,
@@ -212,13 +228,11 @@ mod tests {
                 if args.mount.read_only { " ro" } else { "" },
                 if args.is_fstab { " by fstab" } else { "" }
             )),
-            Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
-            Ok(Invocation::Index(rest)) => Ok(format!("index {}", rest.len())),
-            Ok(Invocation::Cache(rest)) => Ok(format!("cache {}", rest.len())),
-            Ok(Invocation::Staged(rest)) => Ok(format!("staged {}", rest.len())),
-            Ok(Invocation::Warm(rest)) => Ok(format!("warm {}", rest.len())),
+            Ok(Invocation::Helper(helper, rest)) => Ok(format!("{} {}", helper.name, rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
-            Ok(Invocation::Man) => Ok("man".to_owned()),
+            Ok(Invocation::Man(helper)) => {
+                Ok(format!("man {}", helper.map_or("", |helper| helper.name)))
+            }
             Err(error) => Err(error.to_string()),
         };
         match (&shown, expected) {
@@ -247,7 +261,7 @@ mod tests {
         check("cache /mnt", Ok("mount cache at /mnt"));
         check("s3://cache /mnt", Ok("mount cache at /mnt"));
         check("cache /mnt -o rw", Ok("mount cache at /mnt by fstab"));
-        check("staged list /d", Ok("staged 2"));
+        check("cache help", Ok("cache 1"));
         check("staged /mnt", Ok("mount staged at /mnt"));
         check("warm bucket --cache /c", Ok("warm 3"));
         check("warm /mnt -o rw", Ok("mount warm at /mnt by fstab"));
@@ -255,8 +269,10 @@ mod tests {
         check("completions zsh", Ok("Zsh"));
         check("completions tcsh", Err("bash, zsh, fish"));
         check("completions", Err("SHELL"));
-        check("man", Ok("man"));
-        check("man x", Err("unexpected"));
+        check("man", Ok("man "));
+        check("man warm", Ok("man warm"));
+        check("man x", Err("doctor, index, warm, cache"));
+        check("man warm x", Err("unexpected"));
         check(
             "bucket /mnt -o ro,_netdev",
             Ok("mount bucket at /mnt ro by fstab"),

@@ -8,6 +8,7 @@ mod bucket;
 mod flags;
 mod fstab;
 mod generate;
+mod helper;
 mod invocation;
 
 pub use args::{CliArgs, VERSION};
@@ -18,5 +19,6 @@ pub use flags::{
     LaterFlags, LoggingFlags, MetadataFlags, MountFlags, ReadModeArg, Sse, TimeToLive,
     UploadChecksums, WriteFlags,
 };
-pub use generate::man_page;
+pub use generate::{completions, man_page};
+pub use helper::{HELPER_NAMES, Helper};
 pub use invocation::{Invocation, Shell};

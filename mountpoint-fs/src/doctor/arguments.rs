@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, Parser as _};
 
-use crate::cli::CliArgs;
+use crate::cli::{CliArgs, HELPER_NAMES};
 
 /// The bucket and directory to examine, and the flags.
 #[derive(Clone, Debug)]
@@ -74,14 +74,14 @@ pub(super) fn mount_arguments(bucket: &str, directory: &str, flags: &[Flag]) -> 
 
 /// The bucket as the mount takes it. The names of helper commands need a URI there.
 fn mountable(bucket: &str) -> String {
-    if HELPERS.contains(&bucket) {
+    if HELPER_NAMES.contains(&bucket) {
         format!("s3://{bucket}")
     } else {
         bucket.to_owned()
     }
 }
 
-fn command() -> Command {
+pub(super) fn command() -> Command {
     let optional = |arg: Arg| arg.required(false);
     let json = Arg::new(JSON)
         .long(JSON)
@@ -164,8 +164,6 @@ const CHECK_WRITES: &str = "check-writes";
 const OWN_FLAGS: [&str; 2] = [JSON, CHECK_WRITES];
 /// Placeholder for a missing bucket; no request is sent for it.
 const STAND_IN: &str = "no-bucket";
-/// Words that `mount-s3` takes for commands.
-const HELPERS: [&str; 5] = ["doctor", "index", "cache", "completions", "man"];
 
 #[cfg(test)]
 mod tests {

@@ -18,4 +18,11 @@ mod report;
 mod run;
 mod server;
 
-pub use run::run;
+use crate::cli::Helper;
+
+/// The helper command `doctor`.
+pub const HELPER: Helper = Helper {
+    name: "doctor",
+    command: arguments::command,
+    run: run::run,
+};

@@ -18,7 +18,7 @@ use crate::mount::{Environment, MountConfig, is_syslog_there};
 /// The exit code is 0 if the bucket can be mounted, or if no bucket is named and the machine can
 /// mount; 1 if not; 2 for a wrong command line.
 #[must_use]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
+pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match Arguments::parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

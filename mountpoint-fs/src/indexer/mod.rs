@@ -9,4 +9,11 @@ mod inventory;
 mod progress;
 mod run;
 
-pub use run::run;
+use crate::cli::Helper;
+
+/// The helper command `index`.
+pub const HELPER: Helper = Helper {
+    name: "index",
+    command: <arguments::IndexArguments as clap::CommandFactory>::command,
+    run: run::run,
+};

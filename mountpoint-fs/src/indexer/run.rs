@@ -23,7 +23,7 @@ use crate::namespace::{AllKeys, Version};
 ///
 /// The exit code is 0 if the file is there, 1 if not, 2 for a wrong command line.
 #[must_use]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
+pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match IndexArguments::of(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -13,26 +13,17 @@ use super::process::pid_file::PidFile;
 use super::start_log::log_start;
 use super::target::MountingFlags;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
-use crate::cli::{CliArgs, Invocation, man_page};
+use crate::cli::{CliArgs, Helper, Invocation, completions, man_page};
 use crate::config::limits;
 use crate::journal;
 
 /// Runs `mount-s3` with these arguments, and returns the exit code.
 ///
 /// 0 when the directory was mounted (in the background) or was unmounted again (in the foreground),
-/// 1 after a failure, 2 for a wrong command line. `doctor`, `indexer`, `cache` and `warmer` run the
-/// helper commands `doctor`, `index`, `cache` and `warm`, which are above this layer, with their
-/// arguments.
+/// 1 after a failure, 2 for a wrong command line. The `helpers` are above this layer.
 #[must_use]
-pub fn run(
-    arguments: impl Iterator<Item = OsString>,
-    doctor: impl FnOnce(Vec<OsString>) -> ExitCode,
-    indexer: impl FnOnce(Vec<OsString>) -> ExitCode,
-    cache: impl FnOnce(Vec<OsString>) -> ExitCode,
-    staged: impl FnOnce(Vec<OsString>) -> ExitCode,
-    warmer: impl FnOnce(Vec<OsString>) -> ExitCode,
-) -> ExitCode {
-    let invocation = match Invocation::parse(arguments) {
+pub fn run(arguments: impl Iterator<Item = OsString>, helpers: &[Helper]) -> ExitCode {
+    let invocation = match Invocation::parse(arguments, helpers) {
         Ok(invocation) => invocation,
         Err(error) => {
             // `--help` and `--version` take this path as well, with code 0. A failure to print
@@ -43,13 +34,9 @@ pub fn run(
     };
     let result = match invocation {
         Invocation::Mount(args) => start(&args),
-        Invocation::Completions(shell) => Ok(print(&shell.completions())),
-        Invocation::Man => Ok(print(&man_page())),
-        Invocation::Doctor(arguments) => Ok(doctor(arguments)),
-        Invocation::Index(arguments) => Ok(indexer(arguments)),
-        Invocation::Cache(arguments) => Ok(cache(arguments)),
-        Invocation::Staged(arguments) => Ok(staged(arguments)),
-        Invocation::Warm(arguments) => Ok(warmer(arguments)),
+        Invocation::Helper(helper, arguments) => Ok((helper.run)(arguments)),
+        Invocation::Completions(shell) => Ok(print(&completions(shell, helpers))),
+        Invocation::Man(helper) => Ok(print(&man_page(helper.as_ref(), helpers))),
     };
     match result {
         Ok(code) => code,

@@ -9,4 +9,11 @@ mod base;
 mod report;
 mod run;
 
-pub use run::run;
+use crate::cli::Helper;
+
+/// The helper command `staged`.
+pub const HELPER: Helper = Helper {
+    name: "staged",
+    command: <arguments::StagedArguments as clap::CommandFactory>::command,
+    run: run::run,
+};

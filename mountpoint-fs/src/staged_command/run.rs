@@ -18,7 +18,7 @@ use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion, KeptVersions,
 /// The exit code is 0 if it was done, 1 if not or if a version is damaged, 2 for a wrong command
 /// line.
 #[must_use]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
+pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match StagedArguments::of(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

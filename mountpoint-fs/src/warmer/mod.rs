@@ -14,4 +14,11 @@ mod run;
 mod sources;
 mod tally;
 
-pub use run::run;
+use crate::cli::Helper;
+
+/// The helper command `warm`.
+pub const HELPER: Helper = Helper {
+    name: "warm",
+    command: <arguments::WarmArguments as clap::CommandFactory>::command,
+    run: run::run,
+};

@@ -31,7 +31,7 @@ use crate::mount::{
 ///
 /// The exit code is 0 if all objects are in the cache, 1 if not, 2 for a wrong command line.
 #[must_use]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
+pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match WarmArguments::of(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -131,6 +131,7 @@ fn the_rpm_installs_what_the_binary_needs_and_is_the_same_each_time() {
         "usr/sbin/mount.mount-s3",
         "usr/lib/systemd/system/mount-s3@.service",
         "usr/share/man/man1/mount-s3.1.gz",
+        "usr/share/man/man1/mount-s3-warm.1.gz",
         "usr/share/zsh/site-functions/_mount-s3",
     ] {
         assert!(root.join(file).symlink_metadata().is_ok(), "{file}");

@@ -2,6 +2,8 @@
 
 use std::process::Output;
 
+use mountpoint_fs::cli::HELPER_NAMES;
+
 use crate::harness::{BUCKET, Mounted, mount_s3, put, read, server, unmount};
 
 #[track_caller]
@@ -28,6 +30,8 @@ fn helper_commands_print_and_end() {
         (&["completions", "--help"], 0, "mount-s3 completions", ""),
         (&["completions", "tcsh"], 2, "", "bash, zsh, fish"),
         (&["man"], 0, ".TH mount-s3", ""),
+        (&["man", "warm"], 0, ".TH mount-s3-warm", ""),
+        (&["man", "x"], 2, "", "doctor, index, warm"),
     ] {
         check(
             &mount_s3().args(args).output().unwrap(),
@@ -42,7 +46,10 @@ fn helper_commands_print_and_end() {
 #[test]
 fn buckets_with_the_names_of_helper_commands() {
     let server = server();
-    for name in ["doctor", "completions", "man"] {
+    for name in HELPER_NAMES {
+        let mut help = mount_s3();
+        help.args([name, "--help"]);
+        check(&help.output().unwrap(), 0, &format!("mount-s3 {name}"), "");
         server.store().create_bucket(name);
         server.store().put(name, "file", name.as_bytes().to_vec());
         let mut command = mount_s3();
