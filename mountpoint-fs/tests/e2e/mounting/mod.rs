@@ -1,6 +1,7 @@
 //! Ways to mount: by systems, packages, launchers and transports.
 
 mod autofs;
+mod csi_driver;
 mod fstab;
 mod package;
 mod passed_device;

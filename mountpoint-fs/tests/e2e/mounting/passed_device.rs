@@ -27,7 +27,7 @@ struct Launched {
 }
 
 /// The launcher's part: opens `/dev/fuse` and mounts with it.
-fn open_and_mount(directory: &Path, somebody: &Somebody) -> OwnedFd {
+pub(super) fn open_and_mount(directory: &Path, somebody: &Somebody) -> OwnedFd {
     let device = File::options()
         .read(true)
         .write(true)
@@ -51,13 +51,20 @@ fn open_and_mount(directory: &Path, somebody: &Somebody) -> OwnedFd {
     device.into()
 }
 
-/// The program with `device` as descriptor 7.
+/// The program with `device` as descriptor `number`.
 ///
 /// The device is passed as standard input, so that no other test's child inherits it.
-fn with_device(program: &Command, device: OwnedFd, somebody: &Somebody) -> Command {
+pub(super) fn with_device(
+    program: &Command,
+    number: u8,
+    device: OwnedFd,
+    somebody: &Somebody,
+) -> Command {
     let mut command = somebody.command("bash");
     command
-        .args(["-c", "exec 7<&0 </dev/null; exec \"$@\"", "bash"])
+        .arg("-c")
+        .arg(format!("exec {number}<&0 </dev/null; exec \"$@\""))
+        .arg("bash")
         .arg(program.get_program())
         .args(program.get_args())
         .env_clear()
@@ -85,7 +92,7 @@ impl Launched {
             "--force-path-style",
         ]);
         program.args(args);
-        let mut process = with_device(&program, device, &somebody)
+        let mut process = with_device(&program, 7, device, &somebody)
             .stdout(File::create(&log).unwrap())
             .stderr(File::create(&stderr).unwrap())
             .spawn()
@@ -141,8 +148,6 @@ fn files_are_read_and_an_unmount_ends_it_with_0() {
     );
 }
 
-/// The launcher mounted for writing. New files are written, and the file system refuses changes
-/// without a flag.
 /// As the CSI driver passes it. Such a process may not have the kernel read files of the cache.
 #[test]
 fn a_cache_serves_the_next_mount() {
@@ -169,6 +174,8 @@ fn a_cache_serves_the_next_mount() {
     }
 }
 
+/// The launcher mounted for writing. New files are written, and the file system refuses changes
+/// without a flag.
 #[test]
 fn new_files_are_written_and_what_needs_a_flag_is_refused() {
     let server = server();
@@ -332,7 +339,9 @@ fn it_goes_into_the_background() {
         "--no-log",
         "--allow-root",
     ]);
-    let output = with_device(&program, device, &somebody).output().unwrap();
+    let output = with_device(&program, 7, device, &somebody)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     let content = std::fs::read(directory.join("file"));
     umount2(&directory, MntFlags::MNT_DETACH).unwrap();
@@ -386,7 +395,7 @@ fn what_is_not_a_mounted_device_is_refused() {
             "--force-path-style",
         ]);
         program.args(args);
-        let output = with_device(&program, open(path).into(), &somebody)
+        let output = with_device(&program, 7, open(path).into(), &somebody)
             .output()
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
