@@ -1,12 +1,13 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
-//! Layers, each importing only those below it: helper commands ([`doctor`], [`indexer`],
-//! [`cache_command`], [`staged_command`], [`warmer`]) → process ([`mount`], [`cli`]) → kernel
-//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → staged
-//! writes ([`staging`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`],
+//! Layers, each importing only those below it: helper commands ([`doctor`], [`bench_command`],
+//! [`indexer`], [`cache_command`], [`staged_command`], [`warmer`]) → process ([`mount`], [`cli`]) →
+//! kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) →
+//! staged writes ([`staging`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`],
 //! [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`],
 //! [`executor`]).
 
+pub mod bench_command;
 pub mod cache;
 pub mod cache_command;
 pub mod cli;

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use mountpoint_fs::cli::Helper;
-use mountpoint_fs::{cache_command, doctor, indexer, mount, staged_command, warmer};
+use mountpoint_fs::{bench_command, cache_command, doctor, indexer, mount, staged_command, warmer};
 
 /// What the program does besides mounting.
-const HELPERS: [Helper; 5] = [
+const HELPERS: [Helper; 6] = [
     doctor::HELPER,
+    bench_command::HELPER,
     indexer::HELPER,
     warmer::HELPER,
     cache_command::HELPER,

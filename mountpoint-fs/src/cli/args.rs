@@ -183,6 +183,7 @@ In /etc/fstab, flags are options without their dashes, and '\\' stands before a 
 
 Helper commands (each has --help with examples; a bucket of such a name is s3://doctor):
   mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
+  mount-s3 bench BUCKET [DIR]                           how fast the bucket is from here, and what bounds it
   mount-s3 index BUCKET -o FILE                         all names of a bucket in a file, for --index FILE
   mount-s3 warm BUCKET[/PREFIX] --cache DIR             objects in the cache before they are read
   mount-s3 cache stat|list|verify|evict|clear DIR       look after that cache

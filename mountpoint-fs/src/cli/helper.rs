@@ -44,8 +44,9 @@ impl fmt::Debug for Helper {
 }
 
 /// Words that select a helper command: a bucket of such a name is mounted as `s3://NAME`.
-pub const HELPER_NAMES: [&str; 7] = [
+pub const HELPER_NAMES: [&str; 8] = [
     "doctor",
+    "bench",
     "index",
     "warm",
     "cache",

@@ -10,6 +10,7 @@ mod fstab;
 mod generate;
 mod helper;
 mod invocation;
+mod mount_like;
 
 pub use args::{CliArgs, VERSION};
 pub use bucket::{BucketArg, BucketArgError};
@@ -22,3 +23,4 @@ pub use flags::{
 pub use generate::{completions, man_page};
 pub use helper::{HELPER_NAMES, Helper};
 pub use invocation::{Invocation, Shell};
+pub use mount_like::{Flag, flags_given, mount_arguments, text_given};

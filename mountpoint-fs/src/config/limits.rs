@@ -97,6 +97,9 @@ pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
 /// Most memory for reads by default on machines of 512 GiB and more.
 pub const READ_MEMORY_LARGE_MAX: u64 = 32 << 30;
 
+/// The client's planned throughput in Gbit/s, where neither a flag nor the instance type tells.
+pub const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
+
 /// Largest WRITE that the kernel sends, in bytes.
 ///
 /// Each thread that writes may have one WRITE waiting, so [`WRITE_SIZE_SHARE`] bounds it by the

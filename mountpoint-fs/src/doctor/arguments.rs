@@ -5,9 +5,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, Parser as _};
+use clap::{Arg, ArgAction, Command, CommandFactory as _, Parser as _};
 
-use crate::cli::{CliArgs, HELPER_NAMES};
+use crate::cli::{CliArgs, Flag, flags_given, mount_arguments, text_given};
 
 /// The bucket and directory to examine, and the flags.
 #[derive(Clone, Debug)]
@@ -26,24 +26,15 @@ pub(super) struct Arguments {
     pub(super) mount: CliArgs,
 }
 
-/// A flag on a command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Flag {
-    /// The name with its dashes.
-    pub(super) name: String,
-    /// `None` for a switch.
-    pub(super) value: Option<String>,
-}
-
 impl Arguments {
     /// Parses the arguments after the word `doctor`.
     pub(super) fn parse(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let command = command();
         let named = std::iter::once(OsString::from(NAME)).chain(arguments);
         let matches = command.clone().try_get_matches_from(named)?;
-        let flags = flags_given(&command, &matches);
-        let bucket = text(&matches, BUCKET);
-        let directory = text(&matches, DIRECTORY);
+        let flags = flags_given(&command, &matches, &OWN_FLAGS);
+        let bucket = text_given(&matches, BUCKET);
+        let directory = text_given(&matches, DIRECTORY);
         let mount = mount_arguments(
             bucket.as_deref().unwrap_or(STAND_IN),
             directory.as_deref().unwrap_or("/"),
@@ -57,27 +48,6 @@ impl Arguments {
             checks_writes: matches.get_flag(CHECK_WRITES),
             mount: CliArgs::try_parse_from(std::iter::once(OsString::from(NAME)).chain(mount))?,
         })
-    }
-}
-
-/// The arguments of `mount-s3` for a bucket, a directory and flags.
-pub(super) fn mount_arguments(bucket: &str, directory: &str, flags: &[Flag]) -> Vec<OsString> {
-    let flags = flags.iter().flat_map(|flag| {
-        let value = flag.value.as_deref().map(OsString::from);
-        std::iter::once(OsString::from(&flag.name)).chain(value)
-    });
-    [mountable(bucket).into(), directory.into()]
-        .into_iter()
-        .chain(flags)
-        .collect()
-}
-
-/// The bucket as the mount takes it. The names of helper commands need a URI there.
-fn mountable(bucket: &str) -> String {
-    if HELPER_NAMES.contains(&bucket) {
-        format!("s3://{bucket}")
-    } else {
-        bucket.to_owned()
     }
 }
 
@@ -109,40 +79,6 @@ pub(super) fn command() -> Command {
         .mut_arg(DIRECTORY, optional)
         .arg(json)
         .arg(check_writes)
-}
-
-/// The mount's flags on the command line, with their values as typed.
-fn flags_given(command: &Command, matches: &ArgMatches) -> Vec<Flag> {
-    let mut flags = Vec::new();
-    for arg in command.get_arguments() {
-        let id = arg.get_id().as_str();
-        let (Some(long), false) = (arg.get_long(), OWN_FLAGS.contains(&id)) else {
-            continue;
-        };
-        // `--help` and `--version` never get here.
-        let is_known = matches.try_contains_id(id).is_ok();
-        let is_given =
-            is_known && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
-        if !is_given {
-            continue;
-        }
-        let name = format!("--{long}");
-        if arg.get_action().takes_values() {
-            let values = matches.get_raw(id).into_iter().flatten();
-            flags.extend(values.map(|value| Flag {
-                name: name.clone(),
-                value: Some(value.to_string_lossy().into_owned()),
-            }));
-        } else {
-            flags.push(Flag { name, value: None });
-        }
-    }
-    flags
-}
-
-fn text(matches: &ArgMatches, id: &str) -> Option<String> {
-    let value = matches.get_raw(id)?.next()?;
-    Some(value.to_string_lossy().into_owned())
 }
 
 const EXAMPLES: &str = "\

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::arguments::{Flag, mount_arguments};
+use crate::cli::{Flag, mount_arguments};
 
 /// A flag that the given ones lack.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::arguments::Flag;
 use super::error_text::without_given;
 use super::finding::{Finding, Level};
 use super::recommendation::Recommendation;
+use crate::cli::Flag;
 use crate::mount::safe_line;
 
 /// The report so far.

@@ -81,7 +81,7 @@ pub(in crate::doctor) fn network(config: &MountConfig) -> NetworkFacts {
         target_gbps: config
             .client
             .throughput_target_gbps
-            .unwrap_or(THROUGHPUT_DEFAULT_GBPS),
+            .unwrap_or(limits::THROUGHPUT_DEFAULT_GBPS),
     }
 }
 
@@ -199,8 +199,6 @@ fn page_size() -> u32 {
         .unwrap_or(4096)
 }
 
-/// The client's planned throughput without other information.
-const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
 /// Paths of the helper in the distributions.
 const HELPER_PLACES: [&str; 3] = [
     "/usr/bin/fusermount3",

@@ -1,6 +1,7 @@
 //! The process: its command line, start, log, users, doctor and end.
 
 mod background;
+mod bench;
 mod command_line;
 mod doctor;
 mod doctor_writes;
