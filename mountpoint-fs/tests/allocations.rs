@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use mountpoint_client::testing::sim::{SimClient, SimOptions};
+use mountpoint_fs::cache::Caches;
 use mountpoint_fs::clock::Clock;
 use mountpoint_fs::config::ReadConfig;
 use mountpoint_fs::read::{ReadContext, Reader};
@@ -18,7 +19,12 @@ const READ: u32 = 128 << 10;
 fn reads_of_a_stream() -> Vec<(u64, bool)> {
     let client = Arc::new(SimClient::new(SimOptions::default()));
     let object = client.put_pattern("file", SIZE, 1);
-    let context = ReadContext::new(client, ReadConfig::default(), None, Clock::manual());
+    let context = ReadContext::new(
+        client,
+        ReadConfig::default(),
+        Caches::default(),
+        Clock::manual(),
+    );
     let reader = Reader::new(&context, object.key, object.etag, SIZE);
     let mut reads = Vec::new();
     for offset in (0..SIZE).step_by(READ as usize) {

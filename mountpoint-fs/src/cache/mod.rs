@@ -1,10 +1,12 @@
-//! The cache on disk: versions of objects that outlive the mount.
+//! Caches of contents: on a local disk, and in a bucket that mounts share (`shared`).
 //!
+//! The cache on disk keeps versions of objects, which outlive the mount.
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
 //! of the ranges that are there, with checksums. `storage` is the disk behind a trait, `eviction`
 //! keeps to the room there is, `work` has the threads. `fill` is for whoever fills a cache on
 //! purpose. Nothing here is ever flushed or trusted: what does not have its checksum is a miss.
-//! doc/internals/cache.md has the format and the policies.
+//! doc/internals/cache.md has the format and the policies, doc/internals/shared-cache.md those of
+//! the shared bucket.
 
 #[expect(
     clippy::module_inception,
@@ -21,6 +23,8 @@ mod index;
 pub(crate) mod maintenance;
 mod open;
 mod open_entries;
+mod shared;
+mod sources;
 mod statistics;
 mod storage;
 mod work;
@@ -29,6 +33,10 @@ pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};
 pub(crate) use fill::{CacheFill, FillError, ObjectFill};
 pub use identity::StoreId;
+pub(crate) use shared::{BlockSource, FillObserver, SharedObject};
+pub use shared::{CheckFailure, CheckedStep, SharedCache, SharedCacheParts, SharedCacheStats};
+pub(crate) use sources::CachedCopies;
+pub use sources::Caches;
 pub use statistics::CacheStats;
 pub(crate) use storage::ListedEntry;
 

@@ -343,6 +343,20 @@ mod tests {
             "bucket /mnt --cache-xz s3://b--use1-az4--x-s3/p/",
             Err("without a prefix"),
         );
+        check("bucket /mnt --cache-bucket s3://other/p/", Ok(""));
+        check(
+            "bucket /mnt --cache-bucket other --cache-endpoint-url http://h:9000",
+            Ok(""),
+        );
+        check(
+            "bucket /mnt --cache-bucket s3://other/p",
+            Err("end with '/'"),
+        );
+        check("bucket /mnt --cache-endpoint-url http://h", Err("--cache-"));
+        check(
+            "bucket /mnt --cache-xz b--use1-az4--x-s3 --cache-bucket other",
+            Err("cannot be used with"),
+        );
         check(
             "bucket /mnt --metadata-ttl soon",
             Err("'minimal' or 'indefinite'"),
@@ -442,13 +456,14 @@ mod tests {
     fn each_flag_without_effect_has_one_warning() {
         for (args, flags) in [
             ("--cache /c", &[][..]),
-            ("--cache-xz b--use1-az4--x-s3", &["--cache-xz "]),
+            ("--cache-xz b--use1-az4--x-s3", &[]),
+            ("--cache-bucket s3://other/p/", &[]),
             ("--log-metrics", &["--log-metrics "]),
             ("--otlp-endpoint http://h:4318", &["--otlp-endpoint "]),
             ("--cache /c --max-cache-size 0", &["--max-cache-size "]),
             (
                 "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
-                &["--cache-block-size ", "--cache-xz "],
+                &["--cache-block-size "],
             ),
             (
                 "--otlp-endpoint http://h --otlp-export-interval 9",

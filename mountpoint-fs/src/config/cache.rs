@@ -1,4 +1,4 @@
-//! Settings of the cache on disk.
+//! Settings of the caches of contents.
 
 use std::path::PathBuf;
 
@@ -13,4 +13,17 @@ pub struct CacheConfig {
     pub key: Option<String>,
     /// Whether it is emptied when the mount ends (`--cache-cleanup`).
     pub clear_at_exit: bool,
+}
+
+/// Content that is kept in a bucket which mounts share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedCacheConfig {
+    /// The flag that selected it, for messages.
+    pub flag: &'static str,
+    /// The bucket's name or ARN.
+    pub bucket: String,
+    /// Begins all keys; empty, or ends with `/`.
+    pub prefix: String,
+    /// The server, if it is not that of the mount (`--cache-endpoint-url`).
+    pub endpoint_url: Option<String>,
 }

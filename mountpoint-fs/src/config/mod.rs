@@ -7,7 +7,7 @@ mod settings;
 mod staging;
 mod write;
 
-pub use cache::CacheConfig;
+pub use cache::{CacheConfig, SharedCacheConfig};
 pub use settings::{FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode};
 pub use staging::{ConflictPolicy, StagingConfig};
 pub use write::{CopyLimits, WriteConfig};

@@ -16,7 +16,7 @@ use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use crate::cache::Cache;
+use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
@@ -71,15 +71,15 @@ impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
-        Self::with_cache(client, config, None, clock)
+        Self::with_caches(client, config, Caches::default(), clock)
     }
 
-    /// A file system over `client`'s bucket that keeps what it reads in `cache`.
+    /// A file system over `client`'s bucket that keeps what it reads in `caches`.
     #[must_use]
-    pub fn with_cache(
+    pub fn with_caches(
         client: Arc<dyn ObjectClient>,
         config: FsConfig,
-        cache: Option<Arc<Cache>>,
+        caches: Caches,
         clock: Clock,
     ) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
@@ -87,10 +87,10 @@ impl FileSystem {
         let reading = ReadContext::new(
             Arc::clone(&client),
             config.read,
-            cache.clone(),
+            caches.clone(),
             clock.clone(),
         );
-        if let Some(cache) = cache {
+        if let Some(cache) = caches.disk {
             reading.set_local_files(cache);
         }
         let sibling_prefetch = config.names.opens_unasked;

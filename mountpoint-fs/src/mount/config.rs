@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use mountpoint_client::crt_client::CrtClientOptions;
 use mountpoint_client::types::ChecksumAlgorithm;
 
-use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
+use super::{Environment, SharedCacheSource};
 use crate::cli::{CliArgs, ClientFlags, ReadModeArg, UploadChecksums};
 use crate::config::{
     CacheConfig, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode,
@@ -65,6 +65,8 @@ pub struct MountConfig {
     pub fs: FsConfig,
     /// Content on a local disk, if the user wants that.
     pub cache: Option<CacheConfig>,
+    /// Content in a bucket that mounts share, if the user wants that.
+    pub shared_cache: Option<SharedCacheSource>,
     /// Kernel settings.
     pub fuse: FuseTuning,
     /// Permitted users and other options of the mount.
@@ -99,6 +101,8 @@ impl MountConfig {
         let write = write_config(args, environment, client.endpoint_url.as_deref());
         let read = read_config(args, environment)?;
         let memory_max = read.memory_max;
+        let shared_cache = args.cache.shared_config();
+        let shared_cache = shared_cache.map(|config| SharedCacheSource::new(config, &client));
         let mount = &args.mount;
         Ok(Self {
             directory: args.directory.clone(),
@@ -112,7 +116,7 @@ impl MountConfig {
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 names: NamesConfig {
                     inodes_max: NamesConfig::inodes_max(read.machine_memory),
-                    ..args.metadata.names_config(args.cache.cache.is_some())
+                    ..args.metadata.names_config(args.cache.keeps_content())
                 },
                 read,
                 write,
@@ -121,6 +125,7 @@ impl MountConfig {
                 environment.cache_key.clone(),
                 environment.keeps_cache.unwrap_or(false),
             ),
+            shared_cache: shared_cache.transpose()?,
             fuse: fuse_tuning(args, environment, memory_max)?,
             access: crate::fuse::MountOptions {
                 source_name: args.source_name(),

@@ -21,7 +21,7 @@ use super::connect::{Connected, connect};
 use super::process::open_files;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget, index};
-use crate::cache::{Cache, StoreId};
+use crate::cache::{Cache, Caches, SharedCache, StoreId};
 use crate::clock::Clock;
 use crate::config::{CacheConfig, FsConfig, limits, scale};
 use crate::fs::FileSystem;
@@ -42,7 +42,7 @@ pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
     fs: Arc<FileSystem>,
-    cache: Option<Arc<Cache>>,
+    caches: Caches,
     /// Ends the mount while files are open. `None` if the mount ended during the start, or was
     /// passed to this process.
     connection: Option<Connection>,
@@ -71,7 +71,9 @@ impl MountedBucket {
         let prefix = &config.fs.prefix;
         let connected = connect(&runtime, &options, prefix, index.as_ref(), time_max);
         let Connected {
-            client, first_keys, ..
+            client,
+            first_keys,
+            region,
         } = match connected {
             Ok(connected) => connected,
             Err(error) => {
@@ -80,12 +82,19 @@ impl MountedBucket {
                 return Err(error);
             }
         };
+        let store = store_id(&config.client);
+        let memory_max = config.fs.read.memory_max;
+        let shared = config.shared_cache.as_ref();
+        let shared = shared
+            .map(|shared| shared.open(&runtime, region, store.clone(), memory_max, time_max))
+            .transpose()?;
         let cache = config.cache.as_ref().map(|cache| CacheSource {
             config: cache,
-            store: store_id(&config.client),
+            store,
         });
         let parts = MountParts {
             cache,
+            shared,
             fs: &config.fs,
             access: &config.access,
             tuning: config.fuse,
@@ -109,6 +118,7 @@ impl MountedBucket {
     ) -> Result<Self, StartError> {
         let parts = MountParts {
             cache: None,
+            shared: None,
             fs,
             access,
             tuning,
@@ -124,6 +134,7 @@ impl MountedBucket {
     ) -> Result<Self, StartError> {
         let MountParts {
             cache,
+            shared,
             fs,
             access,
             tuning,
@@ -154,8 +165,12 @@ impl MountedBucket {
         if let Some(cache) = &cache {
             runtime.spawn(cache.watch());
         }
-        let kept = cache.clone();
-        let fs = Arc::new(FileSystem::with_cache(client, fs.clone(), kept, clock));
+        let caches = Caches {
+            disk: cache,
+            shared,
+        };
+        let kept = caches.clone();
+        let fs = Arc::new(FileSystem::with_caches(client, fs.clone(), kept, clock));
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         if !access.read_only {
             remember(&fs, &mount, &runtime)?;
@@ -178,7 +193,7 @@ impl MountedBucket {
             mount,
             session,
             fs,
-            cache,
+            caches,
             connection,
             ends,
             runtime,
@@ -272,7 +287,7 @@ impl MountedBucket {
             mount,
             session,
             fs,
-            cache,
+            caches,
             ends,
             runtime,
             ..
@@ -280,7 +295,11 @@ impl MountedBucket {
         drop((mount, ends));
         finish_writes(&fs, &runtime, drain);
         drop((session, fs));
-        if let Some(cache) = cache {
+        if let Some(shared) = caches.shared {
+            runtime.block_on(shared.drained(limits::CACHE_DRAIN));
+            tracing::debug!("{shared:?}");
+        }
+        if let Some(cache) = caches.disk {
             cache.drain(limits::CACHE_DRAIN);
             tracing::debug!("{cache:?}");
             cache.close();
@@ -292,6 +311,7 @@ impl MountedBucket {
 /// What a mount is made of, besides its client.
 struct MountParts<'a> {
     cache: Option<CacheSource<'a>>,
+    shared: Option<Arc<SharedCache>>,
     fs: &'a FsConfig,
     access: &'a MountOptions,
     tuning: FuseTuning,

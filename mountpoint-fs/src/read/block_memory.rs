@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
+use crate::cache::BlockSource;
 use crate::clock::Clock;
 use crate::config::limits::{
     POOL_IDLE_SHARE, READER_IDLE, READER_QUIET, SHARE_BEHIND_MAX, SHARE_BEHIND_SHARE,
     SHARE_USED_SHARE,
 };
-use crate::memory::{Budget, Deficit, Reservation};
+use crate::memory::{Budget, Deficit, Purpose, Reservation};
 use crate::sync::Mutex;
 
 /// An open file that holds blocks between its reads. Called with no lock held.
@@ -174,6 +175,14 @@ impl BlockMemory {
         drop(holders);
         by_age.sort_by_key(|(used_at, _)| *used_at);
         by_age
+    }
+}
+
+/// Memory for the shared cache: less urgent than what a reader waits for.
+impl BlockSource for BlockMemory {
+    fn block(&self, len: u64) -> Option<BlockFill> {
+        let reservation = self.budget.try_reserve(len, Purpose::ReadAhead)?;
+        Some(Self::block(self, reservation))
     }
 }
 

@@ -14,7 +14,7 @@ use mountpoint_crt_sys::block::BlockPool;
 use super::local::LocalSource;
 use super::object::{ObjectRegistry, OpenObject};
 use super::resources::ReadResources;
-use crate::cache::Cache;
+use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::config::limits::{PART_MIN, READ_MEMORY_MIN, READER_IDLE};
@@ -64,7 +64,7 @@ impl ReadContext {
     pub fn new(
         client: Arc<dyn ObjectClient>,
         config: ReadConfig,
-        cache: Option<Arc<Cache>>,
+        caches: Caches,
         clock: Clock,
     ) -> Arc<Self> {
         let config = ReadConfig {
@@ -75,7 +75,7 @@ impl ReadContext {
         };
         Arc::new(Self {
             local: LocalSource::new(clock.clone()),
-            resources: ReadResources::new(client, config, cache, clock),
+            resources: ReadResources::new(client, config, caches, clock),
             registry: Arc::default(),
             gets_at_give_back: AtomicU64::new(0),
         })

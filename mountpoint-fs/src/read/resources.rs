@@ -13,7 +13,7 @@ use super::fetch::Fetcher;
 use super::layout::LayoutCache;
 use super::object_version::ObjectVersion;
 use super::plan::ProvenWindow;
-use crate::cache::{Cache, CachedObject};
+use crate::cache::{BlockSource, CachedCopies, Caches};
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 
@@ -25,8 +25,8 @@ pub(super) struct ReadResources {
     pub(super) fetcher: Fetcher,
     pub(super) proven_window: ProvenWindow,
     pub(super) layouts: LayoutCache,
-    /// Content on a local disk, if the user wants it.
-    cache: Option<Arc<Cache>>,
+    /// Content on a local disk and in a shared bucket, if the user wants that.
+    caches: Caches,
     streams: AtomicUsize,
     /// Bytes that all readers have read so far.
     consumed: AtomicU64,
@@ -36,7 +36,7 @@ impl ReadResources {
     pub(super) fn new(
         client: Arc<dyn ObjectClient>,
         config: ReadConfig,
-        cache: Option<Arc<Cache>>,
+        caches: Caches,
         clock: Clock,
     ) -> Arc<Self> {
         let memory = BlockMemory::new(config.memory_max, clock.clone());
@@ -48,16 +48,26 @@ impl ReadResources {
             fetcher,
             proven_window: ProvenWindow::default(),
             layouts: LayoutCache::default(),
-            cache,
+            caches,
             streams: AtomicUsize::new(0),
             consumed: AtomicU64::new(0),
         })
     }
 
-    /// `version` in the cache, if there is a cache.
-    pub(super) fn cached(&self, version: &ObjectVersion) -> Option<CachedObject> {
-        let cache = self.cache.as_ref().filter(|_| version.size > 0)?;
-        Some(cache.object(&version.key, &version.etag, version.size))
+    /// `version` in the caches.
+    pub(super) fn copies(&self, version: &ObjectVersion) -> CachedCopies {
+        if version.size == 0 {
+            return CachedCopies::default();
+        }
+        let Caches { disk, shared } = &self.caches;
+        let ObjectVersion { key, etag, size } = version;
+        let memory = || Arc::clone(&self.memory) as Arc<dyn BlockSource>;
+        CachedCopies {
+            disk: disk.as_ref().map(|disk| disk.object(key, etag, *size)),
+            shared: shared
+                .as_ref()
+                .map(|shared| shared.object(key, etag, *size, memory())),
+        }
     }
 
     /// Bytes that all readers have read so far, with the `len` that one reads now.

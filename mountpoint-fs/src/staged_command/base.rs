@@ -7,6 +7,7 @@ use mountpoint_client::types::{ETag, Key};
 use tokio::runtime::Runtime;
 
 use super::arguments::ExportArguments;
+use crate::cache::Caches;
 use crate::cli::BucketArg;
 use crate::clock::Clock;
 use crate::config::{ReadConfig, limits};
@@ -70,7 +71,12 @@ impl BaseBytes {
             }
         };
         let config = ReadConfig::default();
-        let context = ReadContext::new(connected.client, config, None, Clock::monotonic());
+        let context = ReadContext::new(
+            connected.client,
+            config,
+            Caches::default(),
+            Clock::monotonic(),
+        );
         let etag = ETag::from_header(&base.etag);
         let reader = Reader::new(&context, key, etag, base.size);
         Ok(Self { runtime, reader })

@@ -11,6 +11,7 @@ mod clock;
 mod credentials;
 mod features;
 mod object;
+mod shared_cache;
 mod write_checks;
 mod write_trial;
 
@@ -59,6 +60,10 @@ pub(in crate::doctor) async fn check(
         }
         Ok(_) => {}
         Err(_) => report.add(broken_off()),
+    }
+    if let Some(source) = &config.shared_cache {
+        let region = visit.options.region.clone();
+        shared_cache::check(source, region, checks_writes, report).await;
     }
     visit.changes
 }

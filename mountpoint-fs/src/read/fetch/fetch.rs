@@ -23,7 +23,7 @@ use mountpoint_crt_sys::block::Block;
 use super::hedge_policy::Sight;
 use super::metrics::GetMetrics;
 use super::waiters::Waiters;
-use crate::cache::CachedObject;
+use crate::cache::{CachedCopies, CachedObject, FillObserver, SharedObject};
 use crate::executor;
 use crate::memory::Purpose;
 use crate::operation::Slices;
@@ -40,10 +40,10 @@ pub(in crate::read) struct Fetch {
     purpose: Purpose,
     metrics: Arc<GetMetrics>,
     /// Where its bytes may be before they are asked for, and are kept afterwards.
-    cached: Option<CachedObject>,
-    /// Whether the disk, not a GET, fills its block.
-    is_local: AtomicBool,
-    /// Whether its bytes were offered to the cache, or came from there.
+    copies: CachedCopies,
+    /// A [`Source`]: what fills its block now.
+    source: AtomicU8,
+    /// Whether its bytes were offered to the caches, or came from there.
     is_kept: AtomicBool,
     /// When it was made, by the clock of the metrics.
     began: Duration,
@@ -60,6 +60,18 @@ pub(in crate::read) struct Fetch {
     waiters: Waiters,
     /// A leaf: nothing else is locked or woken while it is held.
     failures: Mutex<Failures>,
+}
+
+/// What fills the block of a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Source {
+    /// A GET from S3.
+    Store,
+    /// The disk of the cache.
+    Disk,
+    /// The bucket that mounts share.
+    Shared,
 }
 
 /// What a second GET fills.
@@ -86,7 +98,7 @@ impl Fetch {
         block: Block,
         purpose: Purpose,
         metrics: &Arc<GetMetrics>,
-        cached: Option<&CachedObject>,
+        copies: &CachedCopies,
     ) -> Arc<Self> {
         Arc::new(Self {
             version: Arc::clone(version),
@@ -94,8 +106,8 @@ impl Fetch {
             block,
             purpose,
             metrics: Arc::clone(metrics),
-            cached: cached.cloned(),
-            is_local: AtomicBool::new(false),
+            copies: copies.clone(),
+            source: AtomicU8::new(Source::Store as u8),
             is_kept: AtomicBool::new(false),
             began: metrics.now(),
             has_begun: AtomicBool::new(false),
@@ -187,37 +199,77 @@ impl Fetch {
         None
     }
 
-    /// The cache, if it may have the bytes.
-    pub(super) fn cached(&self) -> Option<&CachedObject> {
-        let cached = self.cached.as_ref();
+    /// The version on the disk, if the disk may have the bytes.
+    pub(super) fn on_disk(&self) -> Option<&CachedObject> {
+        let cached = self.copies.disk.as_ref();
         cached.filter(|cached| cached.may_have(&self.range))
     }
 
-    /// Whether the disk, not a GET, fills its block.
-    pub(super) fn is_local(&self) -> bool {
-        self.is_local.load(Ordering::Relaxed)
+    /// The version in the shared bucket, if that may have the bytes.
+    pub(super) fn in_shared(&self) -> Option<&SharedObject> {
+        let shared = self.copies.shared.as_ref();
+        shared.filter(|shared| shared.may_have(&self.range))
     }
 
-    /// The disk begins or ends to fill its block.
-    pub(super) fn set_local(&self, is_local: bool) {
-        self.is_local.store(is_local, Ordering::Relaxed);
+    /// What fills its block now.
+    pub(super) fn source(&self) -> Source {
+        match self.source.load(Ordering::Relaxed) {
+            source if source == Source::Disk as u8 => Source::Disk,
+            source if source == Source::Shared as u8 => Source::Shared,
+            _ => Source::Store,
+        }
     }
 
-    /// The disk has filled its block.
-    pub(super) fn ended_locally(&self) {
-        self.is_kept.store(true, Ordering::Relaxed);
+    /// Something begins to fill its block.
+    pub(super) fn set_source(&self, source: Source) {
+        self.source.store(source as u8, Ordering::Relaxed);
+    }
+
+    /// A cache has filled its block. What the shared bucket had is kept on the disk.
+    pub(super) fn ended_from(&self, source: Source) {
+        if !self.is_kept.swap(true, Ordering::Relaxed) && source == Source::Shared {
+            self.keep_on_disk();
+        }
         self.ended(Ok(()));
     }
 
-    /// Offers the bytes, which are all there, to the cache.
-    fn keep(&self) {
-        if let Some(cached) = &self.cached
-            && !self.is_kept.swap(true, Ordering::Relaxed)
-        {
-            let mut slices = Slices::new();
-            self.add_slices(0..self.len(), &mut slices);
-            cached.store(&self.range, slices);
+    /// The shared bucket did not fill its block, and a second GET brings the bytes already.
+    pub(super) fn leaves_to_second(&self) {
+        self.ended(Err(ClientError::new(
+            ErrorKind::Transient,
+            "the shared cache does not have the bytes",
+        )));
+    }
+
+    /// The shared bucket is late, so that S3 is asked too.
+    pub(super) fn shared_was_late(&self) {
+        if let Some(shared) = &self.copies.shared {
+            shared.was_late(&self.range);
         }
+    }
+
+    /// Offers the bytes, which are all there, to the caches.
+    fn keep(&self) {
+        if self.is_kept.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.keep_on_disk();
+        if let Some(shared) = &self.copies.shared {
+            shared.store(&self.range, self.slices());
+        }
+    }
+
+    fn keep_on_disk(&self) {
+        if let Some(cached) = &self.copies.disk {
+            cached.store(&self.range, self.slices());
+        }
+    }
+
+    /// All bytes, which are there.
+    fn slices(&self) -> Slices {
+        let mut slices = Slices::new();
+        self.add_slices(0..self.len(), &mut slices);
+        slices
     }
 
     fn is_running(&self) -> bool {
@@ -352,6 +404,17 @@ impl GetObserver for Fetch {
             self.metrics.last_byte(self.len() as u64, self.began);
         }
         self.ended(outcome.map(drop));
+    }
+}
+
+/// Observes what the shared bucket brings.
+impl FillObserver for Fetch {
+    fn filled_more(&self) {
+        self.advanced();
+    }
+
+    fn is_awaited_here(&self) -> bool {
+        self.is_running()
     }
 }
 

@@ -12,10 +12,10 @@ use mountpoint_client::types::Priority;
 use mountpoint_client::{ClientError, ObjectClient};
 use mountpoint_crt_sys::block::BlockFill;
 
-use super::fetch::Fetch;
+use super::fetch::{Fetch, Source};
 use super::hedger::Hedger;
 use super::metrics::GetMetrics;
-use crate::cache::CachedObject;
+use crate::cache::{CachedCopies, FillObserver};
 use crate::clock::Clock;
 use crate::memory::{Purpose, Reservation};
 use crate::read::block_memory::BlockMemory;
@@ -37,7 +37,7 @@ struct GetSender {
 /// Where the bytes of a fetch may come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) enum Sources {
-    /// The cache, then the store.
+    /// The caches, then the store.
     All,
     /// The store only: its answer is to tell whether the version is the newest.
     Store,
@@ -88,22 +88,20 @@ impl Fetcher {
         range: Range<u64>,
         memory: Reservation,
         purpose: Purpose,
-        cached: Option<&CachedObject>,
+        copies: &CachedCopies,
     ) -> (Arc<Fetch>, BlockFill) {
         let fill = self.memory.block(memory);
         let metrics = &self.sender.metrics;
-        let fetch = Fetch::new(version, range, fill.block(), purpose, metrics, cached);
+        let fetch = Fetch::new(version, range, fill.block(), purpose, metrics, copies);
         (fetch, fill)
     }
 
     /// Has the block of `fetch` filled, which it was prepared with. Called with no lock held: a
     /// client may tell the observer before it returns.
     pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill, sources: Sources) {
-        match fetch.cached().cloned() {
-            Some(cached) if sources == Sources::All => {
-                self.sender.read_cached(&cached, fetch, fill);
-            }
-            _ => self.sender.get(fetch, fill),
+        match sources {
+            Sources::All => self.sender.read_disk(fetch, fill),
+            Sources::Store => self.sender.get(fetch, fill),
         }
     }
 
@@ -139,16 +137,14 @@ impl GetSender {
         drop(self.client.get(request, fill, fetch));
     }
 
-    /// Has the cache fill the block, and the store with what the cache does not have.
-    fn read_cached(
-        self: &Arc<Self>,
-        cached: &CachedObject,
-        fetch: Arc<Fetch>,
-        mut fill: BlockFill,
-    ) {
-        fetch.set_local(true);
+    /// Has the disk fill the block, and the others with what the disk does not have.
+    fn read_disk(self: &Arc<Self>, fetch: Arc<Fetch>, mut fill: BlockFill) {
+        let Some(cached) = fetch.on_disk().cloned() else {
+            return self.read_shared(fetch, fill);
+        };
+        fetch.set_source(Source::Disk);
         if cached.read_at_once(fetch.range(), &mut fill) {
-            fetch.ended_locally();
+            fetch.ended_from(Source::Disk);
             return;
         }
         let (this, reached) = (Arc::clone(self), Arc::clone(&fetch));
@@ -157,9 +153,33 @@ impl GetSender {
         cached.read(range, fill, progressed, move |fill, is_full| {
             if is_full {
                 drop(fill);
-                fetch.ended_locally();
+                fetch.ended_from(Source::Disk);
             } else {
-                fetch.set_local(false);
+                this.read_shared(fetch, fill);
+            }
+        });
+    }
+
+    /// Has the shared bucket fill the block, and the store with what the bucket does not have.
+    fn read_shared(self: &Arc<Self>, fetch: Arc<Fetch>, fill: BlockFill) {
+        let Some(shared) = fetch.in_shared().cloned() else {
+            fetch.set_source(Source::Store);
+            return self.get(fetch, fill);
+        };
+        fetch.set_source(Source::Shared);
+        let this = Arc::clone(self);
+        let range = fetch.range().clone();
+        let may_wait = fetch.purpose() == Purpose::ReadAhead;
+        let reader = Arc::clone(&fetch) as Arc<dyn FillObserver>;
+        shared.read(range, fill, may_wait, reader, move |fill, is_full| {
+            if is_full {
+                drop(fill);
+                fetch.ended_from(Source::Shared);
+            } else if fetch.has_second() {
+                drop(fill);
+                fetch.leaves_to_second();
+            } else {
+                fetch.set_source(Source::Store);
                 this.get(fetch, fill);
             }
         });

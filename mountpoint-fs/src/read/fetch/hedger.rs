@@ -10,7 +10,7 @@ use std::time::Duration;
 use mountpoint_client::ObjectClient;
 use mountpoint_client::types::Priority;
 
-use super::fetch::{Fetch, SecondGet};
+use super::fetch::{Fetch, SecondGet, Source};
 use super::hedge_policy::{Sight, Verdict};
 use super::hedge_queue::{HedgeQueue, Watched};
 use super::metrics::GetMetrics;
@@ -74,7 +74,10 @@ impl Hedger {
 
     /// A reader waits for the bytes of `fetch`: looks at it when it may be late.
     pub(super) fn watch(&self, fetch: &Arc<Fetch>) {
-        if !(self.is_on || fetch.is_local()) || fetch.has_second() || !fetch.begin_watch() {
+        if !(self.is_on || fetch.source() != Source::Store)
+            || fetch.has_second()
+            || !fetch.begin_watch()
+        {
             return;
         }
         let now = self.metrics.now();
@@ -131,16 +134,15 @@ impl Hedger {
         }
     }
 
-    /// Whether what fills the block of `fetch` is late. A disk is, after [`DISK_LATE`].
+    /// Whether what fills the block of `fetch` is late. A cache is, after a fixed time.
     fn verdict(&self, fetch: &Fetch, sight: &Sight) -> Verdict {
-        if !fetch.is_local() {
-            return if self.is_on {
-                self.metrics.hedge_policy.look(sight)
-            } else {
-                Verdict::Leave
-            };
-        }
-        match DISK_LATE.checked_sub(sight.age) {
+        let late = match fetch.source() {
+            Source::Store if self.is_on => return self.metrics.hedge_policy.look(sight),
+            Source::Store => return Verdict::Leave,
+            Source::Disk => DISK_LATE,
+            Source::Shared => SHARED_LATE,
+        };
+        match late.checked_sub(sight.age) {
             None | Some(Duration::ZERO) => Verdict::Hedge,
             Some(rest) => Verdict::LookAgain(rest),
         }
@@ -156,19 +158,23 @@ impl Hedger {
     fn hedge(&self, fetch: &Arc<Fetch>) -> bool {
         let from = fetch.valid();
         let missing = (fetch.len() - from) as u64;
-        let is_local = fetch.is_local();
-        if missing == 0 || !is_local && self.client.is_throttled() {
+        let source = fetch.source();
+        let is_cache = source != Source::Store;
+        if missing == 0 || !is_cache && self.client.is_throttled() {
             return false;
         }
         let Some(memory) = self.memory.budget.try_reserve(missing, Purpose::Demand) else {
             return false;
         };
-        if !is_local && !self.metrics.hedge_policy.spend() {
+        if !is_cache && !self.metrics.hedge_policy.spend() {
             return false;
         }
         let fill = self.memory.block(memory);
         if !fetch.begin_second(from, fill.block()) {
             return true;
+        }
+        if source == Source::Shared {
+            fetch.shared_was_late();
         }
         self.metrics.count_get(missing);
         self.metrics.count_hedge();
@@ -185,3 +191,7 @@ impl Hedger {
 /// Time that the cache's disk may take for a part, after which S3 is asked as well. Any disk that
 /// is worth a cache needs a tenth.
 const DISK_LATE: Duration = Duration::from_millis(500);
+
+/// Time that the shared bucket may take for a part, after which S3 is asked as well. Another node
+/// that fetches and stores an extent meanwhile needs half.
+const SHARED_LATE: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use mountpoint_crt_sys::block::BlockFill;
 use smallvec::{SmallVec, smallvec};
 
 use super::state::{Blocks, Piece};
-use crate::cache::CachedObject;
+use crate::cache::CachedCopies;
 use crate::memory::{Purpose, Reservation};
 use crate::operation::FsError;
 use crate::read::fetch::{Fetch, Sources};
@@ -26,8 +26,8 @@ pub(super) type PreparedGets = Vec<(Arc<Fetch>, BlockFill)>;
 pub(super) struct ObjectGets {
     pub(super) version: Arc<ObjectVersion>,
     pub(super) resources: Arc<ReadResources>,
-    /// The version in the cache, if there is a cache.
-    pub(super) cached: Option<CachedObject>,
+    /// The version in the caches.
+    pub(super) copies: CachedCopies,
 }
 
 impl ObjectGets {
@@ -40,8 +40,8 @@ impl ObjectGets {
         purpose: Purpose,
     ) -> (Arc<Fetch>, BlockFill) {
         let fetcher = &self.resources.fetcher;
-        let cached = self.cached.as_ref();
-        let (fetch, fill) = fetcher.prepare(&self.version, range.clone(), memory, purpose, cached);
+        let copies = &self.copies;
+        let (fetch, fill) = fetcher.prepare(&self.version, range.clone(), memory, purpose, copies);
         blocks.insert(range, Arc::clone(&fetch));
         (fetch, fill)
     }
@@ -91,10 +91,16 @@ impl ObjectGets {
         None
     }
 
-    /// `range`, divided where bytes that the cache has meet bytes that it does not have.
+    /// `range`, divided where bytes that the disk has meet bytes that it does not have, and where
+    /// extents of the shared bucket meet.
     fn divide(&self, range: &Range<u64>) -> SmallVec<[Range<u64>; 1]> {
-        let divided = self.cached.as_ref().and_then(|cached| cached.divide(range));
-        divided.map_or_else(|| smallvec![range.clone()], SmallVec::from)
+        let CachedCopies { disk, shared } = &self.copies;
+        let divided = disk.as_ref().and_then(|cached| cached.divide(range));
+        let parts = divided.map_or_else(|| smallvec![range.clone()], SmallVec::from);
+        match shared {
+            None => parts,
+            Some(shared) => parts.iter().flat_map(|part| shared.divide(part)).collect(),
+        }
     }
 
     /// Has the blocks of `gets` filled. Called with no lock held: a client may deliver bytes before

@@ -117,7 +117,7 @@ impl OpenObject {
     ) -> Arc<Self> {
         Arc::new(Self {
             gets: ObjectGets {
-                cached: resources.cached(&version),
+                copies: resources.copies(&version),
                 version: Arc::new(version),
                 resources,
             },
@@ -127,9 +127,9 @@ impl OpenObject {
         })
     }
 
-    /// The version in the cache, if there is a cache.
+    /// The version on the disk of the cache, if there is one.
     pub(in crate::read) fn cached(&self) -> Option<&CachedObject> {
-        self.gets.cached.as_ref()
+        self.gets.copies.disk.as_ref()
     }
 
     pub(in crate::read) fn version(&self) -> &ObjectVersion {

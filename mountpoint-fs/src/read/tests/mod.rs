@@ -5,6 +5,7 @@ mod hedging;
 mod memory;
 mod patterns;
 mod requests;
+mod shared_cache;
 mod sharing;
 mod sharing_gains;
 mod sharing_mixed;
@@ -27,6 +28,7 @@ use proptest::prelude::*;
 use rand::prelude::{IndexedRandom as _, SeedableRng as _, SliceRandom as _, StdRng};
 
 use super::{ReadContext, Reader};
+use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::operation::{FsError, ReadData};
@@ -59,7 +61,7 @@ impl Bucket {
         let context = ReadContext::new(
             Arc::clone(&client) as Arc<dyn ObjectClient>,
             config,
-            None,
+            Caches::default(),
             clock.clone(),
         );
         Self {

@@ -16,6 +16,7 @@ use mountpoint_client::{ObjectClient, SimClient};
 use tempfile::TempDir;
 
 use super::{StagedBase, StagedFile, Staging};
+use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, ReadConfig, StagingConfig, WriteConfig};
 use crate::mutate::Mutator;
@@ -72,7 +73,12 @@ impl Bench {
         let directory = TempDir::new().unwrap();
         let shared = || Arc::clone(&client) as Arc<dyn ObjectClient>;
         let clock = Clock::manual();
-        let reading = ReadContext::new(shared(), ReadConfig::default(), None, clock.clone());
+        let reading = ReadContext::new(
+            shared(),
+            ReadConfig::default(),
+            Caches::default(),
+            clock.clone(),
+        );
         let config = WriteConfig {
             part_size: Some(5 << 20),
             ..WriteConfig::default()

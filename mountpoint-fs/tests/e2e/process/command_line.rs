@@ -76,7 +76,6 @@ fn flags_without_effect_mount_with_a_warning_each() {
         ["--otlp-endpoint", "http://localhost:4318"],
         ["--otlp-export-interval", "60"],
         ["--cache-block-size", "1024"],
-        ["--cache-xz", "b--use1-az4--x-s3"],
     ];
     let output = mount_s3()
         .args([BUCKET, directory.path().to_str().unwrap()])

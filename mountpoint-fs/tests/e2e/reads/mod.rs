@@ -8,6 +8,7 @@ mod one_file;
 mod read_mode;
 mod reading;
 mod requests;
+mod shared_cache;
 mod small_files;
 mod tail;
 mod tls;

@@ -1,0 +1,13 @@
+//! What is in the shared bucket: names of objects, and their bytes.
+//!
+//! Pure: neither a request nor a clock. doc/internals/shared-cache.md has the layout.
+
+mod assembly;
+mod extents;
+mod frame;
+mod names;
+
+pub(super) use assembly::{Assembly, HeldBytes};
+pub(super) use extents::{CHUNK_LEN, ExtentPlace, FRAME_BYTES, divide};
+pub(super) use frame::{Seed, open};
+pub(super) use names::{ExtentName, absent_key, directory_of, start_key};

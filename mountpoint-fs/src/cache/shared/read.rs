@@ -1,0 +1,258 @@
+//! Bytes of a fetch from the shared bucket, or the knowledge that they are not there.
+
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::types::{GetRequest, Priority, PutCondition, PutRequest};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver};
+use mountpoint_crt_sys::block::BlockFill;
+
+use super::extent::{Entrance, Presence, SearchGuard, SharedExtent};
+use super::policy::{ExtentSearch, SearchStep};
+use super::receive::{FillObserver, Received, Receiver};
+use super::tier::{BlockSource, Tier};
+
+/// A fetch that wants bytes of an extent.
+pub(super) struct SharedRead {
+    pub(super) tier: Arc<Tier>,
+    pub(super) extent: Arc<SharedExtent>,
+    pub(super) directory: u64,
+    pub(super) memory: Arc<dyn BlockSource>,
+    /// Bytes of the object, within the extent.
+    pub(super) range: Range<u64>,
+    /// Whether no application waited for them when they were asked for.
+    pub(super) may_wait: bool,
+    pub(super) reader: Arc<dyn FillObserver>,
+}
+
+/// What a GET has told.
+enum Answer {
+    /// All bytes are there.
+    Full,
+    /// The bucket does not have the extent.
+    Absent,
+    /// The bucket has something else.
+    Damaged,
+    /// Nothing was learned.
+    Nothing,
+}
+
+impl SharedRead {
+    /// Fills `fill` as far as the bucket can. Returns it, and whether it is full.
+    pub(super) async fn run(self, mut fill: BlockFill) -> (BlockFill, bool) {
+        loop {
+            let mut changed = pin!(self.extent.changed());
+            changed.as_mut().enable();
+            match self.extent.enter(self.may_wait, self.tier.clock.now()) {
+                Entrance::Leave => return (fill, false),
+                Entrance::Search(guard) => return self.search(guard, fill).await,
+                Entrance::Read => {
+                    let answer;
+                    (fill, answer) = self.get(fill).await;
+                    return (fill, self.learn(&answer));
+                }
+                Entrance::Wait if !self.reader.is_awaited_here() => return (fill, false),
+                Entrance::Wait => changed.await,
+            }
+        }
+    }
+
+    /// Remembers what a GET of an extent told that was known to be there. Returns whether the block
+    /// is full.
+    fn learn(&self, answer: &Answer) -> bool {
+        match answer {
+            Answer::Full => return true,
+            Answer::Absent => self.extent.set(Presence::Absent(self.absent_until())),
+            Answer::Damaged => self.extent.set(Presence::Damaged),
+            Answer::Nothing => {}
+        }
+        false
+    }
+
+    fn absent_until(&self) -> Duration {
+        self.tier.clock.now() + ABSENT_FOR
+    }
+
+    /// Looks for the extent, by the policy.
+    async fn search(&self, guard: SearchGuard, mut fill: BlockFill) -> (BlockFill, bool) {
+        let tier = &self.tier;
+        let (mut search, mut step) = tier
+            .policy(|policy, now| ExtentSearch::begin(self.directory, self.may_wait, policy, now));
+        loop {
+            match step {
+                SearchStep::Leave => {
+                    guard.end(match search.owns() {
+                        true => Presence::Owned(tier.clock.now()),
+                        false => Presence::Absent(self.absent_until()),
+                    });
+                    return (fill, false);
+                }
+                SearchStep::Ask => {
+                    let answer;
+                    (fill, answer) = self.get(fill).await;
+                    match answer {
+                        Answer::Full => {
+                            tier.policy(|policy, now| search.found(policy, now));
+                            guard.end(Presence::Stored);
+                            return (fill, true);
+                        }
+                        Answer::Damaged => {
+                            guard.end(Presence::Damaged);
+                            self.extent.set(Presence::Damaged);
+                            return (fill, false);
+                        }
+                        Answer::Nothing => return (fill, false),
+                        Answer::Absent => {
+                            step = tier.policy(|policy, now| search.absent(policy, now));
+                        }
+                    }
+                }
+                SearchStep::Claim => {
+                    step = match tier.claim(&self.extent).await {
+                        Some(is_won) => {
+                            tier.policy(|policy, now| search.claimed(is_won, policy, now))
+                        }
+                        None => SearchStep::Leave,
+                    };
+                }
+                SearchStep::Wait(time) => {
+                    guard.awaits();
+                    tokio::time::sleep(time).await;
+                    if !self.reader.is_awaited_here() {
+                        return (fill, false);
+                    }
+                    step = SearchStep::Ask;
+                }
+            }
+        }
+    }
+
+    /// Asks the bucket for what `fill` lacks.
+    async fn get(&self, fill: BlockFill) -> (BlockFill, Answer) {
+        let (tier, place) = (&self.tier, &self.extent.place);
+        let missing = self.range.start + fill.filled() as u64..self.range.end;
+        let stored = place.stored_range(&missing);
+        let key = self.extent.name.key(&tier.prefix);
+        let source = self.memory.block(stored.end - stored.start);
+        let Some((key, source)) = key.zip(source) else {
+            return (fill, Answer::Nothing);
+        };
+        let request = GetRequest {
+            key,
+            range: stored,
+            if_match: None,
+            object_size: Some(place.stored_len()),
+            priority: match self.may_wait {
+                true => Priority::ReadAhead,
+                false => Priority::Foreground,
+            },
+        };
+        let (receiver, received) = Receiver::new(
+            &self.extent,
+            missing,
+            source.block(),
+            fill,
+            (Arc::clone(&self.reader), &tier.clock),
+        );
+        // Dropping the handle lets the GET finish: closing its connection costs more.
+        drop(tier.client.get(
+            request,
+            source,
+            Arc::clone(&receiver) as Arc<dyn GetObserver>,
+        ));
+        drop(receiver);
+        match received.await {
+            Ok(received) => self.judge(received),
+            // The client ends with the mount, and every GET before it.
+            Err(_) => unreachable!("a GET always ends"),
+        }
+    }
+
+    /// Counts the end of a GET and says what it means.
+    fn judge(&self, received: Received) -> (BlockFill, Answer) {
+        let Received {
+            fill,
+            outcome,
+            is_damaged,
+            first_byte,
+        } = received;
+        let tier = &self.tier;
+        let answer = match outcome {
+            Ok(_) if is_damaged => Answer::Damaged,
+            Ok(_) => Answer::Full,
+            Err(error) if error.kind == ErrorKind::NotFound => Answer::Absent,
+            Err(error) if is_another_object(&error) => Answer::Damaged,
+            Err(_) if !self.reader.is_awaited_here() => Answer::Nothing,
+            Err(error) => {
+                tier.failed("be read", &error);
+                return (fill, Answer::Nothing);
+            }
+        };
+        tier.answered(first_byte);
+        match answer {
+            Answer::Full => {
+                tier.counters.hits.add(1);
+                tier.counters
+                    .hit_bytes
+                    .add(self.range.end - self.range.start);
+            }
+            Answer::Absent => tier.counters.misses.add(1),
+            Answer::Damaged => {
+                tier.counters.damaged.add(1);
+                let key = self.extent.name.key(&tier.prefix);
+                let key = key.as_ref().map_or("", |key| key.as_str());
+                tracing::warn!(
+                    key,
+                    "an object of the shared cache is damaged or foreign: its bytes come from S3"
+                );
+            }
+            Answer::Nothing => {}
+        }
+        (fill, answer)
+    }
+}
+
+impl Tier {
+    /// Tells other nodes that this one stores `extent`. Returns whether none was first; `None` if
+    /// the bucket does not say.
+    pub(super) async fn claim(&self, extent: &SharedExtent) -> Option<bool> {
+        let key = extent.name.claim(&self.prefix, self.clock.wall())?;
+        let put = self.client.put(PutRequest {
+            key,
+            body: bytes::Bytes::from_static(CLAIM),
+            condition: PutCondition::Absent,
+            checksum: None,
+            headers: mountpoint_client::types::ObjectHeaders::default(),
+        });
+        match put.await {
+            Ok(_) => Some(true),
+            Err(error) if is_there(&error) => Some(false),
+            Err(error) => {
+                self.failed("be written", &error);
+                None
+            }
+        }
+    }
+}
+
+/// Whether the bucket has another object under an extent's name: one of another size.
+fn is_another_object(error: &ClientError) -> bool {
+    error.kind == ErrorKind::InvalidResponse || error.status == Some(RANGE_NOT_SATISFIABLE)
+}
+
+/// Whether a conditional PUT found an object.
+pub(super) fn is_there(error: &ClientError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::PreconditionFailed | ErrorKind::Conflict
+    )
+}
+
+const RANGE_NOT_SATISFIABLE: u16 = 416;
+
+/// How long a miss is remembered while a file stays open: the node that missed it will store it.
+const ABSENT_FOR: Duration = Duration::from_secs(10);
+
+const CLAIM: &[u8] = b"A mount stores this extent now.\n";

@@ -1,0 +1,35 @@
+//! The bucket of the shared cache.
+
+use crate::config::limits;
+use crate::doctor::finding::{Area, Finding};
+use crate::doctor::report::Report;
+use crate::mount::SharedCacheSource;
+
+const CHECK: &str = "shared cache";
+
+/// Examines the bucket of `source`; with `writes`, by an object that every mount writes.
+pub(in crate::doctor) async fn check(
+    source: &SharedCacheSource,
+    region: Option<String>,
+    writes: bool,
+    report: &mut Report,
+) {
+    report.looking_at(CHECK);
+    let bucket = &source.config.bucket;
+    let examined = tokio::time::timeout(limits::DOCTOR_SERVER, source.examine(region, writes));
+    let seconds = limits::DOCTOR_SERVER.as_secs();
+    let found = match examined.await {
+        Ok(Ok(())) => {
+            let what = match writes {
+                true => "can be read and written",
+                false => "can be read; --check-writes tells whether it can be written",
+            };
+            let found = format!("the bucket '{bucket}' {what}");
+            return report.add(Finding::ok(Area::Bucket, CHECK, found));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the server of bucket '{bucket}' did not answer within {seconds} s"),
+    };
+    let advice = "create the bucket, grant what it needs, or mount without the flag";
+    report.add(Finding::error(Area::Bucket, CHECK, found, advice));
+}

@@ -1,0 +1,235 @@
+//! The bucket of the shared cache: its client, and the check at the start of a mount.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use tokio::runtime::{Handle, Runtime};
+
+use super::start_error::{StartError, place};
+use crate::cache::{CheckedStep, SharedCache, SharedCacheParts, StoreId};
+use crate::clock::Clock;
+use crate::config::SharedCacheConfig;
+
+/// A shared cache that is to be opened.
+#[derive(Clone, Debug)]
+pub struct SharedCacheSource {
+    /// The user's choice.
+    pub config: SharedCacheConfig,
+    /// Settings of the client of its bucket.
+    pub client: CrtClientOptions,
+}
+
+impl SharedCacheSource {
+    /// The shared cache of a mount with the client settings `mount`: the same credentials, network
+    /// and encryption, another bucket.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub(super) fn new(config: SharedCacheConfig, mount: &CrtClientOptions) -> Result<Self, String> {
+        let flag = config.flag;
+        let endpoint_url = config.endpoint_url.clone();
+        let client = CrtClientOptions {
+            bucket: config.bucket.clone(),
+            bucket_type: None,
+            endpoint_url: endpoint_url.or_else(|| mount.endpoint_url.clone()),
+            transfer_acceleration: false,
+            requester_pays: false,
+            max_attempts: mount.max_attempts.min(ATTEMPTS_MAX),
+            request_deadline: mount.request_deadline.min(DEADLINE_MAX),
+            part_size_max: mount.part_size_max.max(RANGE_MAX),
+            ..mount.clone()
+        };
+        if client.bucket == mount.bucket
+            && client.endpoint_url == mount.endpoint_url
+            && config.prefix.is_empty()
+        {
+            return Err(format!(
+                "{flag} names the bucket that is mounted: its files would show the cache; name another bucket, or a \
+                 prefix with --cache-bucket s3://{}/PREFIX/",
+                client.bucket
+            ));
+        }
+        if client.sse_customer_key.is_some() && client.is_directory_bucket() {
+            return Err(format!(
+                "{flag} cannot be a directory bucket with --sse-customer-key-file: S3 takes no keys of customers there; \
+                 name a general purpose bucket with --cache-bucket"
+            ));
+        }
+        Ok(Self { config, client })
+    }
+
+    /// Connects to the bucket and checks it, within `time_max`. `region` is that of the mounted
+    /// bucket, where it was found; `store` is the store whose objects are kept, and `memory_max`
+    /// the memory for reads.
+    ///
+    /// # Errors
+    /// With a text for the user: the failure and its remedy.
+    pub(super) fn open(
+        &self,
+        runtime: &Runtime,
+        region: Option<String>,
+        store: StoreId,
+        memory_max: u64,
+        time_max: Duration,
+    ) -> Result<Arc<SharedCache>, StartError> {
+        let mut options = self.client.clone();
+        if self.config.endpoint_url.is_none() {
+            options.region = options.region.or(region);
+        }
+        let held_max = (memory_max / HELD_MEMORY_SHARE).min(HELD_BYTES_MAX);
+        let purpose = Purpose::Mount { store, held_max };
+        let opening = self.connect(options, runtime.handle(), &purpose);
+        let cache = runtime
+            .block_on(async { tokio::time::timeout(time_max, opening).await })
+            .unwrap_or_else(|_| Err(self.too_late(time_max)))?;
+        drop(runtime.spawn(cache.watch()));
+        Ok(cache)
+    }
+
+    /// Whether the bucket can be used, as far as that can be told without a change in it, or with
+    /// one. `region` is that of the mounted bucket.
+    ///
+    /// # Errors
+    /// With a text for the user: the failure and its remedy.
+    pub async fn examine(&self, region: Option<String>, writes: bool) -> Result<(), StartError> {
+        let mut options = self.client.clone();
+        options.region = options.region.or(region);
+        let purpose = Purpose::Doctor { writes };
+        let runtime = Handle::current();
+        let connected = self.connect(options, &runtime, &purpose).await;
+        connected.map(drop)
+    }
+
+    async fn connect(
+        &self,
+        mut options: CrtClientOptions,
+        runtime: &Handle,
+        purpose: &Purpose,
+    ) -> Result<Arc<SharedCache>, StartError> {
+        let (store, held_max, writes) = match purpose {
+            Purpose::Mount { store, held_max } => (store.clone(), *held_max, true),
+            Purpose::Doctor { writes } => (StoreId::default(), 0, *writes),
+        };
+        for _ in 0..REGIONS_MAX {
+            let client = CrtClient::connect(options.clone(), runtime.clone()).await;
+            let client = client.map_err(|error| self.explain(&options, None, &error))?;
+            let parts = SharedCacheParts {
+                client: Arc::new(client) as Arc<dyn ObjectClient>,
+                prefix: self.config.prefix.clone(),
+                store: store.clone(),
+                held_max,
+                runtime: runtime.clone(),
+                seed: seed(),
+            };
+            let cache = SharedCache::new(parts, Clock::monotonic());
+            let checked = match writes {
+                true => cache.check(&node()).await,
+                false => cache.look().await,
+            };
+            match checked {
+                Ok(()) => return Ok(cache),
+                Err((_, error)) if is_elsewhere(&error, &options) => {
+                    if let ErrorKind::WrongRegion(region) = error.kind {
+                        options.region = region;
+                    }
+                }
+                Err((step, error)) => return Err(self.explain(&options, Some(step), &error)),
+            }
+        }
+        Err(StartError::new(format!(
+            "{}: the servers send us from region to region",
+            self.config.flag
+        )))
+    }
+
+    fn too_late(&self, time_max: Duration) -> StartError {
+        StartError::new(format!(
+            "{}: the S3 server of bucket '{}'{} did not answer within {time_max:?}; check --cache-endpoint-url and the \
+             network in between",
+            self.config.flag,
+            self.config.bucket,
+            place(&self.client),
+        ))
+    }
+
+    fn explain(
+        &self,
+        options: &CrtClientOptions,
+        step: Option<CheckedStep>,
+        error: &ClientError,
+    ) -> StartError {
+        let SharedCacheConfig { flag, bucket, .. } = &self.config;
+        let at = place(options);
+        let needs = match options.is_directory_bucket() {
+            true => "s3express:CreateSession in the mode ReadWrite on the bucket",
+            false => "s3:ListBucket on the bucket, s3:GetObject and s3:PutObject on its objects",
+        };
+        let what = match step {
+            Some(CheckedStep::Look) => "read",
+            Some(CheckedStep::Store) => "write",
+            None => "use",
+        };
+        StartError::new(match error.kind {
+            ErrorKind::NoSuchBucket | ErrorKind::NotFound => format!(
+                "{flag}: bucket '{bucket}' does not exist{at}: {error}. Create it, or check its name, --region and \
+                 --cache-endpoint-url"
+            ),
+            ErrorKind::Denied => format!(
+                "{flag}: no permission to {what} in bucket '{bucket}'{at}: {error}. The credentials need {needs}; \
+                 without s3:ListBucket S3 does not tell what is missing"
+            ),
+            _ => format!(
+                "{flag}: cannot {what} in bucket '{bucket}'{at}: {error}. The cache needs {needs}; check the bucket's \
+                 name, --region and --cache-endpoint-url"
+            ),
+        })
+    }
+}
+
+/// Why the bucket is connected to.
+enum Purpose {
+    /// A mount of the objects of `store`.
+    Mount { store: StoreId, held_max: u64 },
+    /// An examination, which writes or not.
+    Doctor { writes: bool },
+}
+
+/// Whether the bucket is in a region that is known now, and was not before.
+fn is_elsewhere(error: &ClientError, options: &CrtClientOptions) -> bool {
+    matches!(&error.kind, ErrorKind::WrongRegion(Some(region)) if options.region.as_ref() != Some(region))
+}
+
+/// A name of this machine or container, the same for all its mounts.
+fn node() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_plain =
+        |character: &char| character.is_ascii_alphanumeric() || ".-".contains(*character);
+    name.trim().chars().filter(is_plain).collect()
+}
+
+/// A number that differs from process to process.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// Attempts of a request to the cache: S3 has the bytes, too.
+const ATTEMPTS_MAX: u32 = 2;
+
+/// No retry begins later: by then S3 was asked.
+const DEADLINE_MAX: Duration = Duration::from_secs(2);
+
+/// Longest range of the cache, which is an extent with its checksums: 10 MiB and a little.
+const RANGE_MAX: usize = 16 << 20;
+
+/// Pieces that wait until they are an extent are at most this share of the memory for reads.
+const HELD_MEMORY_SHARE: u64 = 8;
+
+/// Most bytes of such pieces: some streams' extents, and eight that are on their way.
+const HELD_BYTES_MAX: u64 = 256 << 20;
+
+/// Regions to try: the mount's, and the one that an answer names.
+const REGIONS_MAX: usize = 2;
