@@ -102,7 +102,8 @@ impl MountConfig {
         let read = read_config(args, environment)?;
         let memory_max = read.memory_max;
         let shared_cache = args.cache.shared_config();
-        let shared_cache = shared_cache.map(|config| SharedCacheSource::new(config, &client));
+        let shared_cache =
+            shared_cache.map(|config| SharedCacheSource::new(config, &client, &prefix));
         let mount = &args.mount;
         Ok(Self {
             directory: args.directory.clone(),

@@ -23,12 +23,16 @@ pub struct SharedCacheSource {
 }
 
 impl SharedCacheSource {
-    /// The shared cache of a mount with the client settings `mount`: the same credentials, network
-    /// and encryption, another bucket.
+    /// The shared cache of a mount of the keys below `mounted`, with the client settings `mount`:
+    /// the same credentials, network and encryption, another place.
     ///
     /// # Errors
     /// A text for the user.
-    pub(super) fn new(config: SharedCacheConfig, mount: &CrtClientOptions) -> Result<Self, String> {
+    pub(super) fn new(
+        config: SharedCacheConfig,
+        mount: &CrtClientOptions,
+        mounted: &str,
+    ) -> Result<Self, String> {
         let flag = config.flag;
         let endpoint_url = config.endpoint_url.clone();
         let client = CrtClientOptions {
@@ -42,13 +46,14 @@ impl SharedCacheSource {
             part_size_max: mount.part_size_max.max(RANGE_MAX),
             ..mount.clone()
         };
+        let folder = SharedCache::folder(&config.prefix);
         if client.bucket == mount.bucket
             && client.endpoint_url == mount.endpoint_url
-            && config.prefix.is_empty()
+            && (folder.starts_with(mounted) || mounted.starts_with(&folder))
         {
             return Err(format!(
-                "{flag} names the bucket that is mounted: its files would show the cache; name another bucket, or a \
-                 prefix with --cache-bucket s3://{}/PREFIX/",
+                "{flag} lies within what is mounted: its files would show the cache; name another bucket, or, with \
+                 --prefix, another prefix by --cache-bucket s3://{}/PREFIX/",
                 client.bucket
             ));
         }
@@ -61,9 +66,9 @@ impl SharedCacheSource {
         Ok(Self { config, client })
     }
 
-    /// Connects to the bucket and checks it, within `time_max`. `region` is that of the mounted
-    /// bucket, where it was found; `store` is the store whose objects are kept, and `memory_max`
-    /// the memory for reads.
+    /// Connects to the bucket within `time_max`, and checks it if it answers. `region` is that of
+    /// the mounted bucket, where it was found; `store` is the store whose objects are kept, and
+    /// `memory_max` the memory for reads.
     ///
     /// # Errors
     /// With a text for the user: the failure and its remedy.
@@ -80,7 +85,12 @@ impl SharedCacheSource {
             options.region = options.region.or(region);
         }
         let held_max = (memory_max / HELD_MEMORY_SHARE).min(HELD_BYTES_MAX);
-        let purpose = Purpose::Mount { store, held_max };
+        let check_max = CHECK_MAX.min(time_max / 2);
+        let purpose = Purpose::Mount {
+            store,
+            held_max,
+            check_max,
+        };
         let opening = self.connect(options, runtime.handle(), &purpose);
         let cache = runtime
             .block_on(async { tokio::time::timeout(time_max, opening).await })
@@ -109,9 +119,11 @@ impl SharedCacheSource {
         runtime: &Handle,
         purpose: &Purpose,
     ) -> Result<Arc<SharedCache>, StartError> {
-        let (store, held_max, writes) = match purpose {
-            Purpose::Mount { store, held_max } => (store.clone(), *held_max, true),
-            Purpose::Doctor { writes } => (StoreId::default(), 0, *writes),
+        let (store, held_max) = match purpose {
+            Purpose::Mount {
+                store, held_max, ..
+            } => (store.clone(), *held_max),
+            Purpose::Doctor { .. } => (StoreId::default(), 0),
         };
         for _ in 0..REGIONS_MAX {
             let client = CrtClient::connect(options.clone(), runtime.clone()).await;
@@ -125,9 +137,10 @@ impl SharedCacheSource {
                 seed: seed(),
             };
             let cache = SharedCache::new(parts, Clock::monotonic());
-            let checked = match writes {
-                true => cache.check(&node()).await,
-                false => cache.look().await,
+            let checked = match purpose {
+                Purpose::Mount { check_max, .. } => self.check(&cache, *check_max).await,
+                Purpose::Doctor { writes: true } => cache.check(&node()).await,
+                Purpose::Doctor { writes: false } => cache.look().await,
             };
             match checked {
                 Ok(()) => return Ok(cache),
@@ -143,6 +156,26 @@ impl SharedCacheSource {
             "{}: the servers send us from region to region",
             self.config.flag
         )))
+    }
+
+    /// Checks the cache of a mount. One that does not answer may do so soon: it is no reason not to
+    /// mount.
+    async fn check(
+        &self,
+        cache: &SharedCache,
+        time_max: Duration,
+    ) -> Result<(), (CheckedStep, ClientError)> {
+        let node = node();
+        let checked = tokio::time::timeout(time_max, cache.check(&node)).await;
+        checked.unwrap_or_else(|_| {
+            tracing::warn!(
+                "{}: bucket '{}'{} did not answer within {time_max:?}; reads go to S3 until it does",
+                self.config.flag,
+                self.config.bucket,
+                place(&self.client),
+            );
+            Ok(())
+        })
     }
 
     fn too_late(&self, time_max: Duration) -> StartError {
@@ -192,7 +225,11 @@ impl SharedCacheSource {
 /// Why the bucket is connected to.
 enum Purpose {
     /// A mount of the objects of `store`.
-    Mount { store: StoreId, held_max: u64 },
+    Mount {
+        store: StoreId,
+        held_max: u64,
+        check_max: Duration,
+    },
     /// An examination, which writes or not.
     Doctor { writes: bool },
 }
@@ -216,6 +253,9 @@ fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
+/// Time for the check at the start of a mount. A bucket that needs longer is too slow for a cache.
+const CHECK_MAX: Duration = Duration::from_secs(5);
+
 /// Attempts of a request to the cache: S3 has the bytes, too.
 const ATTEMPTS_MAX: u32 = 2;
 
@@ -233,3 +273,35 @@ const HELD_BYTES_MAX: u64 = 256 << 20;
 
 /// Regions to try: the mount's, and the one that an answer names.
 const REGIONS_MAX: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bucket: &str, prefix: &str, mounted: &str, is_refused: bool) {
+        let config = SharedCacheConfig {
+            flag: "--cache-bucket",
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+            endpoint_url: None,
+        };
+        let mount = CrtClientOptions::new("data");
+        let source = SharedCacheSource::new(config, &mount, mounted);
+        assert_eq!(source.is_err(), is_refused, "{source:?}");
+        if let Err(text) = source {
+            assert!(text.contains("--cache-bucket s3://data/"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cache_within_what_is_mounted_is_refused() {
+        check("data", "", "", true);
+        check("data", "cache/", "", true);
+        check("data", "cache/", "cache/", true);
+        check("data", "cache/", "cache/mount-s3-cache/v1/", true);
+        check("data", "cache/", "train/", false);
+        check("data", "", "train/", false);
+        check("other", "", "", false);
+    }
+}

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::types::{GetRequest, Priority, PutCondition, PutRequest};
+use mountpoint_client::types::{GetRequest, ObjectHeaders, Priority, PutCondition, PutRequest};
 use mountpoint_client::{ClientError, ErrorKind, GetObserver};
 use mountpoint_crt_sys::block::BlockFill;
 
@@ -132,6 +132,9 @@ impl SharedRead {
     /// Asks the bucket for what `fill` lacks.
     async fn get(&self, fill: BlockFill) -> (BlockFill, Answer) {
         let (tier, place) = (&self.tier, &self.extent.place);
+        if !tier.policy(|policy, now| policy.reads.begins(now)) {
+            return (fill, Answer::Nothing);
+        }
         let missing = self.range.start + fill.filled() as u64..self.range.end;
         let stored = place.stored_range(&missing);
         let key = self.extent.name.key(&tier.prefix);
@@ -163,11 +166,7 @@ impl SharedRead {
             Arc::clone(&receiver) as Arc<dyn GetObserver>,
         ));
         drop(receiver);
-        match received.await {
-            Ok(received) => self.judge(received),
-            // The client ends with the mount, and every GET before it.
-            Err(_) => unreachable!("a GET always ends"),
-        }
+        self.judge(received.await.expect("sent when the receiver is dropped"))
     }
 
     /// Counts the end of a GET and says what it means.
@@ -179,18 +178,24 @@ impl SharedRead {
             first_byte,
         } = received;
         let tier = &self.tier;
+        let is_full = fill.filled() == fill.capacity();
         let answer = match outcome {
-            Ok(_) if is_damaged => Answer::Damaged,
+            Ok(_) if is_damaged || !is_full => Answer::Damaged,
             Ok(_) => Answer::Full,
             Err(error) if error.kind == ErrorKind::NotFound => Answer::Absent,
             Err(error) if is_another_object(&error) => Answer::Damaged,
             Err(_) if !self.reader.is_awaited_here() => Answer::Nothing,
             Err(error) => {
-                tier.failed("be read", &error);
+                tier.read_failed(&error);
                 return (fill, Answer::Nothing);
             }
         };
-        tier.answered(first_byte);
+        // An answer that came too late has counted as a failure.
+        let is_in_time = !self.reader.is_late();
+        match answer {
+            Answer::Full | Answer::Absent if is_in_time => tier.answered(first_byte),
+            _ => {}
+        }
         match answer {
             Answer::Full => {
                 tier.counters.hits.add(1);
@@ -200,7 +205,7 @@ impl SharedRead {
             }
             Answer::Absent => tier.counters.misses.add(1),
             Answer::Damaged => {
-                tier.counters.damaged.add(1);
+                tier.sent_damage();
                 let key = self.extent.name.key(&tier.prefix);
                 let key = key.as_ref().map_or("", |key| key.as_str());
                 tracing::warn!(
@@ -219,18 +224,18 @@ impl Tier {
     /// the bucket does not say.
     pub(super) async fn claim(&self, extent: &SharedExtent) -> Option<bool> {
         let key = extent.name.claim(&self.prefix, self.clock.wall())?;
-        let put = self.client.put(PutRequest {
+        let put = self.put_in_time(PutRequest {
             key,
             body: bytes::Bytes::from_static(CLAIM),
             condition: PutCondition::Absent,
             checksum: None,
-            headers: mountpoint_client::types::ObjectHeaders::default(),
+            headers: ObjectHeaders::default(),
         });
         match put.await {
-            Ok(_) => Some(true),
+            Ok(()) => Some(true),
             Err(error) if is_there(&error) => Some(false),
             Err(error) => {
-                self.failed("be written", &error);
+                self.store_failed(&error);
                 None
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mountpoint_client::types::GetOutput;
-use mountpoint_client::{ClientError, GetObserver};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver};
 use mountpoint_crt_sys::block::{Block, BlockFill};
 use tokio::sync::oneshot;
 
@@ -24,6 +24,9 @@ pub(crate) trait FillObserver: Send + Sync {
 
     /// Whether the bytes are still to come from here.
     fn is_awaited_here(&self) -> bool;
+
+    /// Whether S3 was asked too, because the bytes are late.
+    fn is_late(&self) -> bool;
 }
 
 /// The end of a GET.
@@ -100,6 +103,38 @@ impl Receiver {
     fn elapsed(&self) -> Duration {
         self.clock.now().saturating_sub(self.asked_at)
     }
+
+    /// Tells the end, once.
+    fn end(&self, outcome: Result<GetOutput, ClientError>) {
+        let Some(mut receiving) = self.state.lock().take() else {
+            return;
+        };
+        let first_byte = receiving.first_byte.unwrap_or_else(|| self.elapsed());
+        if receiving.advance() {
+            self.reader.filled_more();
+        }
+        let Receiving {
+            fill,
+            is_damaged,
+            done,
+            ..
+        } = receiving;
+        let received = Received {
+            fill,
+            outcome,
+            is_damaged,
+            first_byte,
+        };
+        // Nobody waits only if the runtime has ended.
+        drop(done.send(received));
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let what = "the client has given up a GET";
+        self.end(Err(ClientError::new(ErrorKind::Transient, what)));
+    }
 }
 
 impl Receiving {
@@ -157,26 +192,6 @@ impl GetObserver for Receiver {
     }
 
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        let Some(mut receiving) = self.state.lock().take() else {
-            return;
-        };
-        let first_byte = receiving.first_byte.unwrap_or_else(|| self.elapsed());
-        if receiving.advance() {
-            self.reader.filled_more();
-        }
-        let Receiving {
-            fill,
-            is_damaged,
-            done,
-            ..
-        } = receiving;
-        let received = Received {
-            fill,
-            outcome,
-            is_damaged,
-            first_byte,
-        };
-        // Nobody waits only if the runtime has ended.
-        drop(done.send(received));
+        self.end(outcome);
     }
 }

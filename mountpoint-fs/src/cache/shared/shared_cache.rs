@@ -12,7 +12,7 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use super::check::{self, CheckFailure, CheckedStep};
 use super::extent::{Offered, SharedExtent};
-use super::format::{ExtentName, ExtentPlace, directory_of, divide};
+use super::format::{ExtentName, ExtentPlace, directory_of, divide, folder};
 use super::read::SharedRead;
 use super::receive::FillObserver;
 use super::statistics::SharedCacheStats;
@@ -49,6 +49,12 @@ impl SharedCache {
     pub fn new(parts: SharedCacheParts, clock: Clock) -> Arc<Self> {
         let tier = Tier::new(parts, clock);
         Arc::new(Self { tier })
+    }
+
+    /// Begins the keys of all objects that a cache behind `prefix` stores.
+    #[must_use]
+    pub fn folder(prefix: &str) -> String {
+        folder(prefix)
     }
 
     /// Proves that the bucket tells what it does not have. Changes nothing.
@@ -129,8 +135,18 @@ impl SharedObject {
     /// fails.
     pub(crate) fn may_have(&self, range: &Range<u64>) -> bool {
         let place = ExtentPlace::at(range.start, self.0.version.size);
-        let is_on = |tier: &Tier| tier.policy(|policy, now| policy.health.is_on(now));
+        let is_on = |tier: &Tier| tier.policy(|policy, now| policy.reads.is_on(now));
         range.end <= place.range.end && is_on(&self.0.tier)
+    }
+
+    /// Whether pieces of `range` are collected: not across extents, and not while the bucket is
+    /// left alone.
+    fn may_keep(&self, range: &Range<u64>) -> bool {
+        let place = ExtentPlace::at(range.start, self.0.version.size);
+        let is_paused = |tier: &Tier| {
+            tier.policy(|policy, now| policy.reads.is_paused(now) || policy.stores.is_paused(now))
+        };
+        range.end <= place.range.end && !is_paused(&self.0.tier)
     }
 
     /// Fills `fill`, which is for `range`, from the bucket, on other threads. An application waits
@@ -165,7 +181,7 @@ impl SharedObject {
     /// Keeps the bytes of `range`, which are `slices` and came from S3, until their extent is
     /// whole; then stores it in the background, if there is time.
     pub(crate) fn store(&self, range: &Range<u64>, slices: Slices) {
-        if !self.may_have(range) {
+        if !self.may_keep(range) {
             return;
         }
         let tier = &self.0.tier;

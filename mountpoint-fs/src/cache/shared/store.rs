@@ -39,23 +39,20 @@ impl SharedStore {
             storing,
         } = self;
         let stored = match tier.may_store(&extent, presence).await {
-            true => tier.store(&extent, (assembly, &*memory), presence).await,
+            true => {
+                let pieces = (assembly, &*memory, storing);
+                tier.store(&extent, pieces, presence).await
+            }
             false => None,
         };
         extent.stored(stored);
-        drop(storing);
     }
 }
 
 impl Tier {
     /// Whether this node is to store an extent: all by itself, or first of several.
     async fn may_store(&self, extent: &SharedExtent, presence: Presence) -> bool {
-        let is_on = self.policy(|policy, now| policy.health.is_on(now));
         let is_shared = self.policy(|policy, now| policy.fleet.is_active(now));
-        if !is_on {
-            self.counters.dropped.add(1);
-            return false;
-        }
         if matches!(presence, Presence::Owned(_) | Presence::Damaged) || !is_shared {
             return true;
         }
@@ -71,7 +68,7 @@ impl Tier {
     async fn store(
         &self,
         extent: &SharedExtent,
-        (assembly, memory): (Assembly, &dyn BlockSource),
+        (assembly, memory, storing): (Assembly, &dyn BlockSource, Storing),
         presence: Presence,
     ) -> Option<Presence> {
         let place = &extent.place;
@@ -81,10 +78,13 @@ impl Tier {
         };
         assembly.seal_into(place, &extent.name.seed, &mut body);
         drop(assembly);
-        let body = Bytes::from_owner(StoredForm(body.block()));
-        let sent_at = self.clock.now();
+        let body = Bytes::from_owner(StoredForm {
+            block: body.block(),
+            _storing: storing,
+        });
         match self.put(extent, &body, presence).await? {
             Ok(()) => {
+                self.stored();
                 self.counters.stored.add(1);
                 self.counters.stored_bytes.add(place.len());
                 if let Presence::Owned(since) = presence {
@@ -95,13 +95,13 @@ impl Tier {
                 Some(Presence::Stored)
             }
             Err(error) if is_there(&error) => {
+                self.stored();
                 self.counters.left_to_others.add(1);
                 self.policy(|policy, now| policy.fleet.saw_others(now));
                 Some(Presence::Stored)
             }
             Err(error) => {
-                let took = self.clock.now().saturating_sub(sent_at);
-                self.failed(&format!("be written ({took:?})"), &error);
+                self.store_failed(&error);
                 None
             }
         }
@@ -125,10 +125,7 @@ impl Tier {
                 headers: ObjectHeaders::default(),
             })
         };
-        let send = async |request: PutRequest| {
-            let put = tokio::time::timeout(STORE_MAX, self.client.put(request)).await;
-            put.map_or_else(|_| Err(late()), |outcome| outcome.map(drop))
-        };
+        let send = |request| self.put_in_time(request);
         if !replaces && self.has_conditions.load(Ordering::Relaxed) {
             let outcome = send(request(PutCondition::Absent)?).await;
             if !matches!(&outcome, Err(error) if error.kind == ErrorKind::Unsupported) {
@@ -139,6 +136,12 @@ impl Tier {
         }
         Some(send(request(PutCondition::None)?).await)
     }
+
+    /// Sends a PUT, whose answer is waited for within [`STORE_MAX`].
+    pub(super) async fn put_in_time(&self, request: PutRequest) -> Result<(), ClientError> {
+        let put = tokio::time::timeout(STORE_MAX, self.client.put(request)).await;
+        put.map_or_else(|_| Err(late()), |outcome| outcome.map(drop))
+    }
 }
 
 fn late() -> ClientError {
@@ -146,12 +149,16 @@ fn late() -> ClientError {
     ClientError::new(ErrorKind::Transient, what)
 }
 
-/// The bytes of a PUT, in a block of the mount's memory.
-struct StoredForm(Block);
+/// The bytes of a PUT, in a block of the mount's memory. They count as being stored until the
+/// client has given them back, also where their PUT is not waited for any more.
+struct StoredForm {
+    block: Block,
+    _storing: Storing,
+}
 
 impl AsRef<[u8]> for StoredForm {
     fn as_ref(&self) -> &[u8] {
-        self.0.bytes(0..self.0.valid())
+        self.block.bytes(0..self.block.valid())
     }
 }
 

@@ -7,6 +7,7 @@ use mountpoint_client::testing::sim::{Operation, SimClient, SimOptions};
 use mountpoint_client::{ErrorKind, ObjectClient};
 use tokio::runtime::Runtime;
 
+use super::tier::storing_max;
 use super::{CheckedStep, SharedCache, SharedCacheParts};
 use crate::cache::StoreId;
 use crate::clock::Clock;
@@ -48,6 +49,13 @@ impl Node {
 
 fn bucket() -> Arc<SimClient> {
     Arc::new(SimClient::new(SimOptions::default()))
+}
+
+#[test]
+fn what_is_stored_at_once_keeps_to_the_memory_of_the_cache() {
+    for (held_max, expected) in [(0, 1), (20 << 20, 1), (64 << 20, 6), (1 << 30, 8)] {
+        assert_eq!(storing_max(held_max), expected, "{held_max}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::extent::SharedExtent;
-use super::format::HeldBytes;
+use super::format::{HeldBytes, STORED_LEN_MAX};
 use super::policy::TierPolicy;
 use super::statistics::SharedCounters;
 use crate::cache::StoreId;
@@ -63,8 +63,9 @@ pub(super) struct Tier {
     pub(super) started_as: Mutex<Option<ETag>>,
     /// Whether the server puts objects only where there is none.
     pub(super) has_conditions: AtomicBool,
-    /// Extents that are being stored.
+    /// Extents that are being stored, and how many may be.
     storing: AtomicUsize,
+    storing_max: usize,
     has_stored: Notify,
 }
 
@@ -81,7 +82,8 @@ impl Tier {
             clock,
             counters: SharedCounters::default(),
             held: HeldBytes::default(),
-            held_max: parts.held_max,
+            held_max: parts.held_max.max(STORED_LEN_MAX),
+            storing_max: storing_max(parts.held_max),
             policy: Mutex::new(TierPolicy::new(parts.seed)),
             assembling: Mutex::default(),
             seed: parts.seed,
@@ -97,19 +99,43 @@ impl Tier {
         with(&mut self.policy.lock(), self.clock.now())
     }
 
-    /// The bucket has answered after `took`.
+    /// The bucket has answered a GET after `took`.
     pub(super) fn answered(&self, took: Duration) {
-        if let Some(pause) = self.policy(|policy, now| policy.health.answered(took, now)) {
+        if let Some(pause) = self.policy(|policy, now| policy.reads.answered(took, now)) {
             leave_alone(pause, &format!("it takes {took:?} to answer"));
         }
     }
 
-    /// A request failed.
-    pub(super) fn failed(&self, what: &str, error: &ClientError) {
+    /// An object was not what its name says.
+    pub(super) fn sent_damage(&self) {
+        self.counters.damaged.add(1);
+        if let Some(pause) = self.policy(|policy, now| policy.reads.sent_damage(now)) {
+            leave_alone(pause, "its objects are damaged or foreign");
+        }
+    }
+
+    /// A GET failed.
+    pub(super) fn read_failed(&self, error: &ClientError) {
         self.counters.errors.add(1);
-        tracing::debug!("the shared cache cannot {what}: {error}");
-        if let Some(pause) = self.policy(|policy, now| policy.health.failed(now)) {
-            leave_alone(pause, &format!("it cannot {what}: {error}"));
+        tracing::debug!("the shared cache cannot be read: {error}");
+        if let Some(pause) = self.policy(|policy, now| policy.reads.failed(now)) {
+            leave_alone(pause, &format!("it cannot be read: {error}"));
+        }
+    }
+
+    /// A PUT has succeeded, or found what it was to store.
+    pub(super) fn stored(&self) {
+        // A slow PUT holds nobody: only its failure counts.
+        let took = Duration::ZERO;
+        self.policy(|policy, now| policy.stores.answered(took, now));
+    }
+
+    /// A PUT failed.
+    pub(super) fn store_failed(&self, error: &ClientError) {
+        self.counters.errors.add(1);
+        tracing::debug!("the shared cache cannot be written: {error}");
+        if let Some(pause) = self.policy(|policy, now| policy.stores.failed(now)) {
+            tracing::warn!("nothing is stored in the shared cache for {pause:?}: {error}");
         }
     }
 
@@ -119,7 +145,7 @@ impl Tier {
         if is_of_another {
             return self.policy(|policy, now| policy.fleet.waited(true, now));
         }
-        if let Some(pause) = self.policy(|policy, now| policy.health.failed(now)) {
+        if let Some(pause) = self.policy(|policy, now| policy.reads.failed(now)) {
             leave_alone(pause, "it is late");
         }
     }
@@ -154,7 +180,12 @@ impl Tier {
     pub(super) fn begin_storing(self: &Arc<Self>) -> Option<Storing> {
         let before = self.storing.fetch_add(1, Ordering::AcqRel);
         let storing = Storing(Arc::clone(self));
-        (before < STORING_MAX).then_some(storing)
+        let may_store = before < self.storing_max
+            && self.policy(|policy, now| {
+                let is_paused = policy.reads.is_paused(now) || policy.stores.is_paused(now);
+                !is_paused && policy.store_rate.takes(now)
+            });
+        may_store.then_some(storing)
     }
 
     /// Waits until nothing is being stored.
@@ -167,6 +198,12 @@ impl Tier {
             stored.await;
         }
     }
+}
+
+/// Extents that may be stored at once, where `held_max` bytes may be held.
+pub(super) fn storing_max(held_max: u64) -> usize {
+    let extents = usize::try_from(held_max / STORED_LEN_MAX).unwrap_or(STORING_MAX);
+    extents.clamp(1, STORING_MAX)
 }
 
 fn leave_alone(pause: Duration, why: &str) {
@@ -193,6 +230,6 @@ impl fmt::Debug for Tier {
 /// Extents whose pieces are held at once. Each stream needs one or two.
 const ASSEMBLING_MAX: usize = 256;
 
-/// Extents that are stored at once: with 8 MiB in 100 ms each, 640 MB/s. Beyond it the network is
-/// full, and readers need it more.
+/// Extents that are stored at once where memory allows: with 8 MiB in 100 ms each, 640 MB/s. Beyond
+/// it the network is full, and readers need it more.
 const STORING_MAX: usize = 8;

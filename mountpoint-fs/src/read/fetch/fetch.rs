@@ -74,6 +74,17 @@ pub(super) enum Source {
     Shared,
 }
 
+/// How one of the sources of a fetch ended.
+#[derive(Debug)]
+enum Ending {
+    /// All bytes are there.
+    Full,
+    /// A GET from S3 failed.
+    Failed(ClientError),
+    /// A cache does not have the bytes.
+    Missed,
+}
+
 /// What a second GET fills.
 #[derive(Debug)]
 struct SecondBlock {
@@ -88,6 +99,19 @@ struct Failures {
     count: u8,
     /// The error of the last of them; set before `state` says that the fetch failed.
     error: Option<ClientError>,
+}
+
+impl Source {
+    /// What may fill a block first, of a version with `copies`.
+    fn first(copies: &CachedCopies) -> Self {
+        match copies {
+            CachedCopies { disk: Some(_), .. } => Self::Disk,
+            CachedCopies {
+                shared: Some(_), ..
+            } => Self::Shared,
+            CachedCopies { .. } => Self::Store,
+        }
+    }
 }
 
 impl Fetch {
@@ -107,7 +131,7 @@ impl Fetch {
             purpose,
             metrics: Arc::clone(metrics),
             copies: copies.clone(),
-            source: AtomicU8::new(Source::Store as u8),
+            source: AtomicU8::new(Source::first(copies) as u8),
             is_kept: AtomicBool::new(false),
             began: metrics.now(),
             has_begun: AtomicBool::new(false),
@@ -233,12 +257,11 @@ impl Fetch {
         self.ended(Ok(()));
     }
 
-    /// The shared bucket did not fill its block, and a second GET brings the bytes already.
+    /// The shared bucket did not fill its block, and a second GET, whose error would be that of
+    /// the fetch, was sent to S3 already.
     pub(super) fn leaves_to_second(&self) {
-        self.ended(Err(ClientError::new(
-            ErrorKind::Transient,
-            "the shared cache does not have the bytes",
-        )));
+        assert!(self.has_second());
+        self.end(Ending::Missed);
     }
 
     /// The shared bucket is late, so that S3 is asked too.
@@ -298,24 +321,27 @@ impl Fetch {
 
     /// A GET has ended. The fetch has ended too if this was the GET that mattered.
     fn ended(&self, outcome: Result<(), ClientError>) {
-        let error = match outcome {
-            Ok(()) if self.has(self.len()) => None,
-            Ok(()) => Some(ClientError::new(
+        self.end(match outcome {
+            Ok(()) if self.has(self.len()) => Ending::Full,
+            Ok(()) => Ending::Failed(ClientError::new(
                 ErrorKind::InvalidResponse,
                 "a GET ended before its range did",
             )),
-            Err(error) => Some(error),
-        };
+            Err(error) => Ending::Failed(error),
+        });
+    }
+
+    fn end(&self, ending: Ending) {
         let is_over = {
             let mut failures = self.failures.lock();
             let gets = 1 + u8::from(self.has_second());
-            failures.count += u8::from(error.is_some());
-            let state = match error {
-                None => Some(DONE),
-                Some(error) => {
-                    failures.error = Some(error);
-                    (failures.count == gets).then_some(FAILED)
-                }
+            failures.count += u8::from(!matches!(ending, Ending::Full));
+            if let Ending::Failed(error) = &ending {
+                failures.error = Some(error.clone());
+            }
+            let state = match ending {
+                Ending::Full => Some(DONE),
+                Ending::Failed(_) | Ending::Missed => (failures.count == gets).then_some(FAILED),
             };
             if let Some(state) = state {
                 self.state.store(state, Ordering::Release);
@@ -415,6 +441,10 @@ impl FillObserver for Fetch {
 
     fn is_awaited_here(&self) -> bool {
         self.is_running()
+    }
+
+    fn is_late(&self) -> bool {
+        self.has_second()
     }
 }
 

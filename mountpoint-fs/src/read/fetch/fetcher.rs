@@ -101,7 +101,10 @@ impl Fetcher {
     pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill, sources: Sources) {
         match sources {
             Sources::All => self.sender.read_disk(fetch, fill),
-            Sources::Store => self.sender.get(fetch, fill),
+            Sources::Store => {
+                fetch.set_source(Source::Store);
+                self.sender.get(fetch, fill);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Nodes that share a bucket of contents: what one of them has read, and what never counts.
 
+use std::pin::Pin;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -281,29 +282,49 @@ fn bytes_that_came_before_a_failure_count() {
     assert!(node.context.stats().bytes_requested < SIZE);
 }
 
-#[test]
-fn a_bucket_that_is_late_does_not_hold_a_reader() {
-    let fleet = Fleet::with(SimOptions {
+/// Buckets of which the shared one answers GETs by hand.
+fn fleet_with_gets_by_hand() -> Fleet {
+    Fleet::with(SimOptions {
         time: Time::ManualGets,
         ..SimOptions::default()
-    });
-    let object = fleet.put("a");
-    let node = fleet.node();
-    let reader = node.open(&object);
+    })
+}
+
+/// A read of the first bytes, for which the shared bucket has been asked.
+fn begin_read<'a>(
+    fleet: &Fleet,
+    reader: &'a Reader,
+) -> Pin<Box<dyn Future<Output = Result<ReadData, FsError>> + 'a>> {
     let mut read = Box::pin(reader.read(0, 4096));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(read.as_mut().poll(&mut context).is_pending());
+    assert!(poll(&mut read).is_pending());
     while fleet.shared.pending_gets().is_empty() {
         std::thread::yield_now();
     }
+    read
+}
+
+fn poll<T>(read: &mut Pin<Box<T>>) -> Poll<T::Output>
+where
+    T: Future + ?Sized,
+{
+    read.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_bucket_that_is_late_does_not_hold_a_reader() {
+    let fleet = fleet_with_gets_by_hand();
+    let object = fleet.put("a");
+    let node = fleet.node();
+    let reader = node.open(&object);
+    let mut read = begin_read(&fleet, &reader);
     let look = || node.context.resources.fetcher.look_at_due();
     node.clock.advance(Duration::from_millis(900));
     assert!(look());
-    assert!(read.as_mut().poll(&mut context).is_pending());
+    assert!(poll(&mut read).is_pending());
     assert_eq!(fleet.origin_gets(), 0);
     node.clock.advance(Duration::from_millis(200));
     look();
-    let Poll::Ready(data) = read.as_mut().poll(&mut context) else {
+    let Poll::Ready(data) = poll(&mut read) else {
         panic!("still waiting");
     };
     assert_bytes(&data.unwrap(), 0..4096);
@@ -313,6 +334,88 @@ fn a_bucket_that_is_late_does_not_hold_a_reader() {
     for get in fleet.shared.pending_gets() {
         fleet.shared.finish(get.id);
     }
+    assert_eq!(fleet.origin_gets(), 0);
+}
+
+#[test]
+fn a_replaced_object_is_stale_also_where_the_shared_bucket_was_late() {
+    let fleet = fleet_with_gets_by_hand();
+    let object = fleet.put("a");
+    let node = fleet.node();
+    let reader = node.open(&object);
+    let mut read = begin_read(&fleet, &reader);
+    fleet.origin.put_pattern("a", SIZE, SEED + 1);
+    node.clock.advance(Duration::from_millis(1100));
+    node.context.resources.fetcher.look_at_due();
+    assert!(
+        poll(&mut read).is_pending(),
+        "the shared bucket may have it"
+    );
+    for get in fleet.shared.pending_gets() {
+        fleet.shared.finish(get.id);
+    }
+    let error = node.runtime.block_on(read).unwrap_err();
+    assert!(matches!(error, FsError::Stale(_)), "{error:?}");
+}
+
+/// Each object comes a little way at once, and then too slowly.
+#[test]
+fn a_bucket_that_sends_too_slowly_is_left_alone() {
+    let filled = Fleet::new();
+    filled.filled("a");
+    let slow = Fleet {
+        origin: Arc::clone(&filled.origin),
+        shared: fleet_with_gets_by_hand().shared,
+    };
+    for key in filled.extents() {
+        slow.shared.insert(filled.shared.object(&key).unwrap());
+    }
+    let object = filled.origin.object("a").unwrap();
+    let node = slow.node();
+    for _ in 0..3 {
+        let reader = node.open(&object);
+        let mut read = Box::pin(reader.read(13 * MIB, 64 << 10));
+        assert!(poll(&mut read).is_pending());
+        while slow.shared.pending_gets().is_empty() {
+            std::thread::yield_now();
+        }
+        let pending = slow.shared.pending_gets();
+        for get in &pending {
+            assert!(slow.shared.deliver(get.id, 20_000));
+        }
+        node.clock.advance(Duration::from_millis(1100));
+        node.context.resources.fetcher.look_at_due();
+        let data = node.runtime.block_on(read).unwrap();
+        assert_bytes(&data, 13 * MIB..13 * MIB + (64 << 10));
+        let hits = node.cache.stats().hits;
+        for get in &pending {
+            assert!(slow.shared.finish(get.id));
+        }
+        node.wait_for(|stats| stats.hits == hits + pending.len() as u64);
+    }
+    assert_eq!(node.cache.stats().late, 3);
+    let reader = node.open(&object);
+    let data = node.runtime.block_on(reader.read(13 * MIB, 4096)).unwrap();
+    assert_bytes(&data, 13 * MIB..13 * MIB + 4096);
+    assert!(slow.shared.pending_gets().is_empty());
+}
+
+#[test]
+fn a_bucket_that_stores_nothing_is_read_all_the_same() {
+    let fleet = Fleet::new();
+    fleet.filled("a");
+    fleet.shared.add_fault(FaultRule {
+        operation: Some(Operation::PutObject),
+        when: When::From(1),
+        fault: Fault::Fail(ErrorKind::Denied),
+    });
+    let node = fleet.node();
+    for name in ["other/b", "other/c", "other/d"] {
+        node.read_all(&fleet.put(name), SEED);
+    }
+    node.wait_for(|stats| stats.errors >= 3);
+    fleet.forget();
+    node.read_all(&fleet.origin.object("a").unwrap(), SEED);
     assert_eq!(fleet.origin_gets(), 0);
 }
 

@@ -85,6 +85,10 @@ const TRAILER_LEN: u64 = TRAILER_BYTES as u64;
 pub(in crate::cache::shared) const FRAME_BYTES: usize = CHUNK_BYTES + TRAILER_BYTES;
 const FRAME_LEN: u64 = FRAME_BYTES as u64;
 
+/// Most bytes of a stored form: an extent with the rest behind it, and its trailers.
+pub(in crate::cache::shared) const STORED_LEN_MAX: u64 =
+    (EXTENT_LEN + EXTENT_LEN / 4) / CHUNK_LEN * FRAME_LEN;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +142,8 @@ mod tests {
         assert_eq!(at(CHUNK_LEN..CHUNK_LEN + 1), FRAME_LEN..2 * FRAME_LEN);
         assert_eq!(at(0..8 * MIB), 0..place.stored_len());
         assert_eq!(place.stored_len(), 8 * MIB + 512 * TRAILER_LEN);
+        let longest = ExtentPlace::at(0, 10 * MIB - 1);
+        assert_eq!(longest.stored_len(), STORED_LEN_MAX - 1);
         let short = ExtentPlace::at(0, CHUNK_LEN + 5);
         assert_eq!(
             short.stored_range(&(CHUNK_LEN..CHUNK_LEN + 5)).end,

@@ -71,6 +71,11 @@ pub(in crate::cache::shared) fn absent_key(prefix: &str) -> Option<Key> {
     Key::parse(&format!("{prefix}{FOLDER}never-stored"))
 }
 
+/// Begins all keys of the cache behind the user's `prefix`.
+pub(in crate::cache::shared) fn folder(prefix: &str) -> String {
+    format!("{prefix}{FOLDER}")
+}
+
 /// Number of the directory of a key, for the policy.
 pub(in crate::cache::shared) fn directory_of(key: &Key) -> u64 {
     let (directory, _) = key.as_str().rsplit_once('/').unwrap_or_default();

@@ -9,17 +9,23 @@ mod health;
 mod jitter;
 mod miss_predictor;
 mod search;
+mod store_rate;
 
 pub(super) use fleet::{FleetPolicy, SEEN_FOR};
 pub(super) use health::TierHealth;
 pub(super) use jitter::Jitter;
 pub(super) use miss_predictor::MissPredictor;
 pub(super) use search::{ExtentSearch, SearchStep};
+pub(super) use store_rate::StoreRate;
 
 /// What one node has learned of the shared bucket.
 #[derive(Debug)]
 pub(super) struct TierPolicy {
-    pub(super) health: TierHealth,
+    /// Of GETs.
+    pub(super) reads: TierHealth,
+    /// Of PUTs: a bucket that stores nothing may still have what others stored before.
+    pub(super) stores: TierHealth,
+    pub(super) store_rate: StoreRate,
     pub(super) misses: MissPredictor,
     pub(super) fleet: FleetPolicy,
 }
@@ -28,7 +34,9 @@ impl TierPolicy {
     /// Knows nothing yet; `seed` differs from node to node.
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            health: TierHealth::default(),
+            reads: TierHealth::default(),
+            stores: TierHealth::default(),
+            store_rate: StoreRate::default(),
             misses: MissPredictor::default(),
             fleet: FleetPolicy::new(Jitter::new(seed)),
         }

@@ -46,7 +46,7 @@ impl ExtentSearch {
             lost_at: None,
             owns: false,
         };
-        if !policy.health.is_on(now) {
+        if !policy.reads.is_on(now) {
             return (search, SearchStep::Leave);
         }
         // Where nodes share their filling, each claims only what it has asked for.

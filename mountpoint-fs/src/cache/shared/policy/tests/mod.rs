@@ -87,7 +87,7 @@ fn signs_of_others_are_forgotten() {
 #[test]
 fn a_bucket_that_fails_is_not_asked() {
     let mut policy = TierPolicy::new(1);
-    while policy.health.failed(NOW).is_none() {}
+    while policy.reads.failed(NOW).is_none() {}
     assert_eq!(begin(&mut policy, true).1, SearchStep::Leave);
     assert_eq!(begin(&mut policy, false).1, SearchStep::Leave);
 }
