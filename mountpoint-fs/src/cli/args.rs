@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::{
-    BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags,
-    MetadataFlags, MountFlags, WriteFlags,
+    BucketArg, BucketFlags, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags,
+    LaterFlags, LoggingFlags, MetadataFlags, MountFlags, StagingFlags, WriteFlags,
 };
 
 /// Version and commit, for `--version`.
@@ -61,6 +61,10 @@ pub struct CliArgs {
     /// Content on a local disk.
     #[command(flatten)]
     pub cache: CacheFlags,
+
+    /// Files that are written in place.
+    #[command(flatten)]
+    pub staging: StagingFlags,
 
     /// The client of S3.
     #[command(flatten)]
@@ -115,13 +119,29 @@ impl CliArgs {
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
         let conflict = self.write.conflict().map(str::to_owned);
-        conflict.into_iter().chain(self.index_refusal()).collect()
+        let refusals = conflict.into_iter().chain(self.index_refusal());
+        refusals.chain(self.staging_refusal()).collect()
     }
 
     /// Whether nothing can be changed: by the flag, or because an index has no changes.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.mount.read_only || self.metadata.index.is_some()
+    }
+
+    /// Why these flags cannot stand beside `--staging`.
+    fn staging_refusal(&self) -> Option<String> {
+        self.staging.staging.as_ref()?;
+        let in_the_way = if self.is_read_only() {
+            "--staging cannot be used with --read-only or --index: nothing would be written"
+        } else if self.write.incremental_upload {
+            "--staging cannot be used with --incremental-upload: a staged file is stored as a whole"
+        } else if self.cache.cache_passthrough == CachePassthrough::On {
+            "--staging cannot be used with --cache-passthrough on: the kernel would not see what is written"
+        } else {
+            return None;
+        };
+        Some(in_the_way.to_owned())
     }
 
     /// Why these flags cannot stand beside `--index`.

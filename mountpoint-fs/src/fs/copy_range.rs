@@ -17,6 +17,11 @@ impl FileSystem {
         len: u64,
     ) -> Result<u64, FsError> {
         let (source, target) = (self.files.get(from.0)?, self.files.get(to.0)?);
+        if self.staged.is_some() {
+            return Err(FsError::Unsupported(
+                "a file that is written in place is copied through this machine",
+            ));
+        }
         let (_, reader, _) = source.reading()?;
         let (key, etag, size) = reader.version();
         let start = from.1.min(size);

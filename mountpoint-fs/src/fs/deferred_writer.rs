@@ -29,6 +29,12 @@ impl FileSystem {
         opener: Opener,
     ) -> Result<Opened, FsError> {
         let may_write = permit(self.writing.config(), Change::Overwrite).is_ok();
+        if let Some(files) = &self.staged {
+            return match may_write {
+                true => self.open_staged(files, ino, how, opener).await,
+                false => self.open(ino, options).await,
+            };
+        }
         let may_write = may_write && check_options(how).is_ok();
         let deferred = may_write.then(|| DeferredWriter::new(ino, opener));
         self.open_version(ino, options, OpenedFor::Both(deferred))
@@ -173,6 +179,9 @@ impl FileSystem {
 fn readers_beside(file: &OpenFile) -> Readers {
     match file {
         OpenFile::Reading { .. } => Readers::Itself,
-        OpenFile::Following { .. } | OpenFile::Unchanged(_) | OpenFile::Writing(_) => Readers::None,
+        OpenFile::Following { .. }
+        | OpenFile::Unchanged(_)
+        | OpenFile::Writing(_)
+        | OpenFile::Staged(_) => Readers::None,
     }
 }

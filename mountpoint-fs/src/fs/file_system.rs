@@ -20,7 +20,7 @@ use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{DeferredWriter, HandleTable, OpenFile, OpenWriter};
+use crate::handle::{DeferredWriter, HandleTable, OpenFile, OpenWriter, StagedFiles};
 use crate::mutate::Mutator;
 use crate::namespace::{FileOpened, Namespace, OpenVersion, Proof, WalkStats};
 use crate::operation::{
@@ -64,6 +64,8 @@ pub struct FileSystem {
     pub(super) owner: (u32, u32),
     /// Default permission bits of directories.
     pub(super) dir_mode: u16,
+    /// Files that are written in place, if the mount has a directory for them.
+    pub(super) staged: Option<Arc<StagedFiles>>,
     directories: HandleTable<OpenDirectory>,
 }
 
@@ -118,6 +120,7 @@ impl FileSystem {
             clock,
             files: HandleTable::default(),
             writers: Arc::default(),
+            staged: None,
             directories: HandleTable::default(),
         }
     }
@@ -210,7 +213,10 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the caller must look the
     /// name up again, and open the result. Linux does so by itself after `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        self.open_version(ino, options, OpenedFor::Reading).await
+        match &self.staged {
+            Some(files) => self.open_beside_staged(files, ino, options).await,
+            None => self.open_version(ino, options, OpenedFor::Reading).await,
+        }
     }
 
     /// Opens a file for reading, and perhaps for its first change.
@@ -368,6 +374,9 @@ impl FileSystem {
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
+        if let Some(open) = self.staged_of(&file) {
+            return self.read_staged(&open, (offset, size), fills_cache).await;
+        }
         if let OpenFile::Following { ino, reader } = &*file {
             let read = self.read_following(*ino, reader, (offset, size), fills_cache);
             return read.await;
@@ -420,11 +429,13 @@ impl FileSystem {
         match &*file {
             OpenFile::Following { ino, .. } => self.namespace.close_following(*ino),
             OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
+            OpenFile::Staged(handle) => self.release_staged(&handle.open),
             OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
                 if let Some(open) = file.deferred().and_then(DeferredWriter::writer) {
                     self.release_writer(Arc::clone(open));
                 } else if let OpenFile::Reading { ino, .. } = &*file {
                     self.namespace.close(*ino);
+                    self.end_staged(*ino);
                 }
             }
         }

@@ -45,6 +45,12 @@ impl FileSystem {
         FsError::Stale("it is read from a local file, and was opened in another way".to_owned())
     }
 
+    /// Whether files are written in place (`--staging`).
+    #[must_use]
+    pub fn writes_in_place(&self) -> bool {
+        self.staged.is_some()
+    }
+
     /// Whether the mount's flags permit to open an existing file in this way.
     #[must_use]
     pub fn permits_writing(&self, options: WriteOptions) -> bool {

@@ -10,6 +10,7 @@ mod names;
 mod open_directory;
 mod open_for_writing;
 mod permission;
+mod staged;
 mod write;
 
 #[cfg(test)]

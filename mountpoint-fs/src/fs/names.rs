@@ -11,10 +11,12 @@ use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
+use super::staged::HeldFile;
 use crate::handle::Opener;
 use crate::mutate::{Removal, Target};
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
+use crate::write::Stored;
 
 impl FileSystem {
     /// Removes a file.
@@ -22,8 +24,15 @@ impl FileSystem {
         permit(&self.write, Change::Delete)?;
         self.finish_closed_name(directory, name).await?;
         let change = self.namespace.removal(directory, name)?;
-        change.file()?;
-        self.mutator.delete(change.key()).await?;
+        let (ino, _) = change.file()?;
+        let staged = self.hold_staged(Some(ino)).await;
+        // What was never stored leaves nothing to delete.
+        if staged.as_ref().is_none_or(|file| file.base().is_some()) {
+            self.mutator.delete(change.key()).await?;
+        }
+        if let Some(file) = &staged {
+            file.removed();
+        }
         change.removed();
         Ok(())
     }
@@ -139,6 +148,8 @@ impl FileSystem {
         self.store_own(from, process, stop).await?;
         // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
+        let child = |(directory, name)| self.namespace.known_child(directory, name);
+        let held = self.hold_both((child(from), child(to)), stop).await?;
         let from = self.namespace.change_locked(from.0, from.1)?;
         let to = self.namespace.change_locked(to.0, to.1)?;
         if from.key() == to.key() {
@@ -146,7 +157,8 @@ impl FileSystem {
         }
         match from.known().cloned() {
             Some((_, Found::File(version))) => {
-                self.rename_file(from, to, (version, mode), stop).await
+                self.rename_file(from, to, (version, mode), (stop, held))
+                    .await
             }
             Some((_, Found::Directory)) => self.rename_directory(from, to, mode, stop).await,
             None => Err(FsError::NotFound),
@@ -190,7 +202,7 @@ impl FileSystem {
         from: NameChange<'_>,
         to: NameChange<'_>,
         (version, mode): (Version, RenameMode),
-        stop: &Stop,
+        (stop, (source, replaced)): (&Stop, (Option<HeldFile>, Option<HeldFile>)),
     ) -> Result<(), FsError> {
         let may_replace = permit(&self.write, Change::Overwrite);
         let target = match (to.known(), mode) {
@@ -204,6 +216,15 @@ impl FileSystem {
             (None, _) => Target::Absent,
         };
         self.mutator.forget_renames_from_above(to.key()).await;
+        if let Some(file) = source.as_ref().filter(|file| file.base().is_none()) {
+            let known = to.known().and_then(|(_, found)| stored_of(found));
+            let base = replaced.as_ref().map_or(known, HeldFile::base);
+            Self::rename_unstored(file, to.key(), base);
+            if let Some(replaced) = &replaced {
+                replaced.removed();
+            }
+            return from.moved(to, Some(version));
+        }
         let seen = (from.key(), &version.etag);
         let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
         let moved = match moved {
@@ -216,6 +237,9 @@ impl FileSystem {
         };
         let is_known = |source: &ETag| source.matches(&version.etag);
         if !moved.source.as_ref().is_none_or(is_known) {
+            for file in source.iter().chain(&replaced) {
+                file.removed();
+            }
             from.moved_unseen(to);
             return Ok(());
         }
@@ -224,6 +248,12 @@ impl FileSystem {
             size: moved.size.unwrap_or(version.size),
             ..version
         };
+        if let Some(file) = &source {
+            file.renamed(to.key(), Some(&version));
+        }
+        if let Some(file) = &replaced {
+            file.removed();
+        }
         from.moved(to, Some(version))
     }
 
@@ -240,13 +270,35 @@ impl FileSystem {
             _ if to.has_kept_children() => return Err(FsError::NotEmpty),
             _ => {}
         }
+        let mut below = Vec::new();
         for change in [&from, &to] {
             if let Some((ino, _)) = change.known() {
-                self.finish_closed_below(*ino).await?;
+                if self.staged.is_none() {
+                    self.finish_closed_below(*ino).await?;
+                    continue;
+                }
+                below.push(self.hold_below(*ino, stop).await?);
             }
+        }
+        if below.get(1).is_some_and(|files| !files.is_empty()) {
+            return Err(FsError::NotEmpty);
         }
         let (old, new) = (from.prefix()?, to.prefix()?);
         self.mutator.rename_directory(&old, &new, stop).await?;
+        if let Some(files) = below.first() {
+            self.renamed_above(files, &old, &new).await;
+        }
         from.moved(to, None)
+    }
+}
+
+/// The version of a file that the bucket has.
+fn stored_of(found: &Found) -> Option<Stored> {
+    match found {
+        Found::File(version) if !version.etag.as_str().is_empty() => Some(Stored {
+            etag: version.etag.clone(),
+            size: version.size,
+        }),
+        Found::File(_) | Found::Directory => None,
     }
 }

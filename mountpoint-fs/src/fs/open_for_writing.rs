@@ -30,9 +30,14 @@ impl FileSystem {
         opener: Opener,
     ) -> Result<(Entry, Opened), FsError> {
         permit(self.writing.config(), Change::Create)?;
+        if let Some(files) = &self.staged {
+            return self.create_staged(files, (parent, name), options, opener);
+        }
         check_options(options)?;
         let progress = self.new_progress(0);
-        let created = self.namespace.create(parent, name, &progress)?;
+        let created = self
+            .namespace
+            .create(parent, name, &progress, Readers::None)?;
         let (mut entry, key) = (created.entry, created.key);
         let ino = entry.attributes.ino;
         let observer = self.observer((ino, &key), &progress);
@@ -92,6 +97,9 @@ impl FileSystem {
         options: WriteOptions,
         opener: Opener,
     ) -> Result<Opened, FsError> {
+        if let Some(files) = &self.staged {
+            return self.open_staged(files, ino, options, opener).await;
+        }
         self.finish_closed(ino).await?;
         if let Some(opened) = self.share_untouched(ino, options, opener)? {
             return Ok(opened);
@@ -306,7 +314,7 @@ impl FileSystem {
         open
     }
 
-    fn new_progress(&self, size: u64) -> Arc<Progress> {
+    pub(super) fn new_progress(&self, size: u64) -> Arc<Progress> {
         Arc::new(Progress::new(size, self.clock.wall()))
     }
 

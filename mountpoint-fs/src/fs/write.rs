@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::{join, join_all};
 
 use super::FileSystem;
@@ -27,7 +28,7 @@ impl FileSystem {
             Ok(file) => file,
             Err(error) => return Some(Err(error)),
         };
-        if file.unchanged().is_some() {
+        if file.unchanged().is_some() || file.staged().is_some() {
             return None;
         }
         match file.writing() {
@@ -70,10 +71,32 @@ impl FileSystem {
         goes_on: &(dyn Fn() -> bool + Send + Sync),
     ) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
+        if let Some(handle) = file.staged() {
+            // A copy of file data, of callers that keep theirs.
+            let data = Bytes::copy_from_slice(data);
+            return self.write_staged(handle, offset, data).await;
+        }
         let open = self.writer_at(&file, offset).await;
         let open = open.inspect_err(|_| self.refused(&file))?;
         open.written();
         open.writer.write_in_order(offset, data, goes_on).await
+    }
+
+    /// Takes the bytes of a waiting WRITE, as [`Self::write_in_order`].
+    pub async fn write_held(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: PendingWrite,
+        goes_on: &(dyn Fn() -> bool + Send + Sync),
+    ) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        if let Some(handle) = file.staged() {
+            let data = Bytes::from_owner(data);
+            return self.write_staged(handle, offset, data).await;
+        }
+        self.write_in_order(handle, offset, data.bytes(), goes_on)
+            .await
     }
 
     /// Handles the close of a descriptor.
@@ -81,6 +104,9 @@ impl FileSystem {
     /// Returns when the bucket holds the written bytes, unless another descriptor is still open.
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
+        if let Some(handle) = file.staged() {
+            return self.flush_staged(handle, closing).await;
+        }
         if let Some(deferred) = file.unchanged() {
             self.closed_unchanged(deferred, closing);
         }
@@ -99,6 +125,9 @@ impl FileSystem {
     /// Returns when the bucket holds the written bytes.
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
+        if let Some(handle) = file.staged() {
+            return handle.open.file.store().await;
+        }
         let Ok(open) = file.writing() else {
             return file.refusal().map_or(Ok(()), Err);
         };
@@ -186,7 +215,7 @@ impl FileSystem {
 
     /// Whether a file is open for writing.
     pub fn is_writing(&self) -> bool {
-        !self.writers.lock().is_empty()
+        self.has_staged_changes() || !self.writers.lock().is_empty()
     }
 
     /// Gives up every file that is not stored. For the end of the mount.

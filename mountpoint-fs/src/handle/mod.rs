@@ -7,8 +7,10 @@ mod deferred_writer;
 mod handle_table;
 mod open_file;
 mod open_writer;
+mod staged;
 
 pub use deferred_writer::DeferredWriter;
 pub use handle_table::HandleTable;
 pub use open_file::OpenFile;
 pub use open_writer::{Closer, Closing, OpenWriter, Opener, OtherDescriptors};
+pub use staged::{OpenStaged, StagedFiles, StagedHandle};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::deferred_writer::DeferredWriter;
 use super::open_writer::OpenWriter;
+use super::staged::StagedHandle;
 use crate::operation::{FsError, InodeNo};
 use crate::read::Reader;
 use crate::read::mode::ReadWatch;
@@ -37,6 +38,8 @@ pub enum OpenFile {
     Unchanged(DeferredWriter),
     /// An open for writing, after its first change.
     Writing(Arc<OpenWriter>),
+    /// An open of a file that is written in place, for reading or writing.
+    Staged(StagedHandle),
 }
 
 impl OpenFile {
@@ -54,7 +57,7 @@ impl OpenFile {
             {
                 Ok((*ino, reader, watch.as_ref()))
             }
-            Self::Following { .. } => Err(FsError::Unsupported(
+            Self::Following { .. } | Self::Staged(_) => Err(FsError::Unsupported(
                 "a file that is being written is not copied on the server",
             )),
             Self::Reading { .. } | Self::Unchanged(_) | Self::Writing(_) => Err(FsError::OneWay(
@@ -74,6 +77,15 @@ impl OpenFile {
         open.is_some_and(|open| {
             open.writer.failure().is_none() && open.writer.progress().size() <= offset
         })
+    }
+
+    /// The handle of a staged file.
+    #[must_use]
+    pub fn staged(&self) -> Option<&StagedHandle> {
+        match self {
+            Self::Staged(handle) => Some(handle),
+            _ => None,
+        }
     }
 
     /// The writer: [`FsError::OneWay`] if there is none, or the error of the first refused write.
@@ -97,7 +109,7 @@ impl OpenFile {
         match self {
             Self::Unchanged(deferred) => Some(deferred),
             Self::Reading { deferred, .. } => deferred.as_ref(),
-            Self::Following { .. } | Self::Writing(_) => None,
+            Self::Following { .. } | Self::Writing(_) | Self::Staged(_) => None,
         }
     }
 

@@ -10,8 +10,8 @@ use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use super::{Environment, SharedCacheSource};
 use crate::cli::{CliArgs, ClientFlags, ReadModeArg, UploadChecksums};
 use crate::config::{
-    CacheConfig, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode,
-    WriteConfig, limits, scale,
+    CacheConfig, ConflictPolicy, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig,
+    ReadMode, StagingConfig, WriteConfig, limits, scale,
 };
 use crate::fuse::Transport;
 
@@ -67,6 +67,8 @@ pub struct MountConfig {
     pub cache: Option<CacheConfig>,
     /// Content in a bucket that mounts share, if the user wants that.
     pub shared_cache: Option<SharedCacheSource>,
+    /// Files that are written in place, if the user wants that.
+    pub staging: Option<StagingConfig>,
     /// Kernel settings.
     pub fuse: FuseTuning,
     /// Permitted users and other options of the mount.
@@ -104,6 +106,7 @@ impl MountConfig {
         let shared_cache = args.cache.shared_config();
         let shared_cache =
             shared_cache.map(|config| SharedCacheSource::new(config, &client, &prefix));
+        let staging = staging_config(args, client.endpoint_url.as_deref());
         let mount = &args.mount;
         Ok(Self {
             directory: args.directory.clone(),
@@ -127,6 +130,7 @@ impl MountConfig {
                 environment.keeps_cache.unwrap_or(false),
             ),
             shared_cache: shared_cache.transpose()?,
+            staging,
             fuse: fuse_tuning(args, environment, memory_max)?,
             access: crate::fuse::MountOptions {
                 source_name: args.source_name(),
@@ -139,6 +143,19 @@ impl MountConfig {
             warnings: [args.warnings(), environment.warnings.clone()].concat(),
         })
     }
+}
+
+fn staging_config(args: &CliArgs, endpoint: Option<&str>) -> Option<StagingConfig> {
+    let directory = args.staging.staging.as_deref()?;
+    let policy = args.staging.on_conflict.map(ConflictPolicy::from);
+    Some(StagingConfig {
+        directory: absolute(directory),
+        on_conflict: policy.unwrap_or_default(),
+        bucket: args.bucket.name.clone(),
+        endpoint: endpoint.unwrap_or_default().to_owned(),
+        host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default(),
+        mount_point: absolute(&args.directory).display().to_string(),
+    })
 }
 
 fn fuse_tuning(
@@ -168,7 +185,11 @@ fn fuse_tuning(
         ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
         write_max: scale::write_max(memory_max),
-        passthrough: args.cache.cache_passthrough.into(),
+        // A file that the kernel reads by itself would not show what is written in place.
+        passthrough: match args.staging.staging {
+            Some(_) => PassthroughMode::Off,
+            None => args.cache.cache_passthrough.into(),
+        },
     })
 }
 

@@ -23,7 +23,7 @@ use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget, index};
 use crate::cache::{Cache, Caches, SharedCache, StoreId};
 use crate::clock::Clock;
-use crate::config::{CacheConfig, FsConfig, limits, scale};
+use crate::config::{CacheConfig, FsConfig, StagingConfig, limits, scale};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
@@ -95,6 +95,7 @@ impl MountedBucket {
         let parts = MountParts {
             cache,
             shared,
+            staging: config.staging.as_ref(),
             fs: &config.fs,
             access: &config.access,
             tuning: config.fuse,
@@ -119,6 +120,7 @@ impl MountedBucket {
         let parts = MountParts {
             cache: None,
             shared: None,
+            staging: None,
             fs,
             access,
             tuning,
@@ -135,6 +137,7 @@ impl MountedBucket {
         let MountParts {
             cache,
             shared,
+            staging,
             fs,
             access,
             tuning,
@@ -170,7 +173,15 @@ impl MountedBucket {
             shared,
         };
         let kept = caches.clone();
-        let fs = Arc::new(FileSystem::with_caches(client, fs.clone(), kept, clock));
+        let mut fs = FileSystem::with_caches(client, fs.clone(), kept, clock);
+        if let Some(config) = staging
+            && let Err(error) = stage(&mut fs, config, &mount)
+        {
+            // Best effort: the user must see why the start failed.
+            mount.unmount(true).ok();
+            return Err(error);
+        }
+        let fs = Arc::new(fs);
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         if !access.read_only {
             remember(&fs, &mount, &runtime)?;
@@ -312,6 +323,7 @@ impl MountedBucket {
 struct MountParts<'a> {
     cache: Option<CacheSource<'a>>,
     shared: Option<Arc<SharedCache>>,
+    staging: Option<&'a StagingConfig>,
     fs: &'a FsConfig,
     access: &'a MountOptions,
     tuning: FuseTuning,
@@ -339,6 +351,15 @@ impl CacheSource<'_> {
     }
 }
 
+/// Opens the directory of staged files. The mount exists already, so that a directory inside is
+/// recognised.
+fn stage(fs: &mut FileSystem, config: &StagingConfig, mount: &Mount) -> Result<(), StartError> {
+    let coverage = mount.coverage();
+    let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
+    fs.stage(config, &is_inside)
+        .map_err(|error| StartError::new(format!("--staging: {error}")))
+}
+
 /// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.
 ///
 /// Whoever fills a cache for a mount needs the same options: a region that was found later, or one
@@ -356,13 +377,18 @@ pub fn store_id(client: &CrtClientOptions) -> StoreId {
 /// Stores closed files, and gives up open ones.
 fn finish_writes(fs: &FileSystem, runtime: &Runtime, drain: Duration) {
     runtime.block_on(async {
-        let drained = tokio::time::timeout(drain, fs.drained()).await;
+        let drained = tokio::time::timeout(drain, async {
+            fs.store_staged().await;
+            fs.drained().await;
+        });
+        let drained = drained.await;
         if drained.is_err() {
             tracing::error!(
                 "files that were closed were not stored within {drain:?}: they are given up"
             );
         }
-        let abandoned = tokio::time::timeout(limits::UPLOAD_ABORT, fs.abandon_writers()).await;
+        let given_up = async { tokio::join!(fs.keep_staged(), fs.abandon_writers()) };
+        let abandoned = tokio::time::timeout(limits::UPLOAD_ABORT, given_up).await;
         if abandoned.is_err() {
             tracing::error!(
                 "unfinished uploads were not aborted within {:?}: the next mount does that",

@@ -30,6 +30,7 @@ pub(super) fn log_start(config: &MountConfig) {
         write_part_size = fs.write.part_size,
         read_mode = ?fs.read.mode,
         cache = ?config.cache,
+        staging = ?config.staging,
         threads = fuse.threads,
         transport = ?fuse.transport,
         max_background = fuse.max_background,

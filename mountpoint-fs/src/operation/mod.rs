@@ -20,8 +20,8 @@ pub use progress::Progress;
 pub use purpose::{Looking, Purpose};
 pub use stop::Stop;
 pub use types::{
-    AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail, EvictionBatch,
-    FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData, RenameMode, SetMode, Slices,
-    StaleName, StatFs, TimeChange, WriteOptions,
+    AllocateMode, AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail,
+    EvictionBatch, FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData, RenameMode, SetMode,
+    Slices, StaleName, StatFs, TimeChange, WriteOptions,
 };
 pub use xattrs::ExtendedAttributes;

@@ -169,6 +169,21 @@ pub enum SetMode {
     Replace,
 }
 
+/// The effect of `fallocate` on a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocateMode {
+    /// Room for its bytes.
+    Reserve {
+        /// Whether the file is not made longer (`FALLOC_FL_KEEP_SIZE`).
+        keeps_size: bool,
+    },
+    /// Zeros (`FALLOC_FL_PUNCH_HOLE`, `FALLOC_FL_ZERO_RANGE`).
+    Zero {
+        /// Whether the file is not made longer.
+        keeps_size: bool,
+    },
+}
+
 /// Attributes to change; `None` where one stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {

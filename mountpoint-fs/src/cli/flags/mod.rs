@@ -8,6 +8,7 @@ mod later;
 mod logging;
 mod metadata;
 mod mount;
+mod staging;
 mod values;
 mod write;
 
@@ -19,6 +20,7 @@ pub use later::LaterFlags;
 pub use logging::LoggingFlags;
 pub use metadata::MetadataFlags;
 pub use mount::{MountFlags, ReadModeArg};
+pub use staging::{OnConflict, StagingFlags};
 pub use values::TimeToLive;
 pub(crate) use values::parse_endpoint;
 pub use write::{Sse, UploadChecksums, WriteFlags};

@@ -4,6 +4,7 @@
 //! is succeeds; one that cannot be kept fails, and the error names the flag that would keep it.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
@@ -14,8 +15,8 @@ use crate::fs::FileSystem;
 use crate::fs::permission::{Change, not_kept, permit};
 use crate::namespace::Version;
 use crate::operation::{
-    AttributeChange, Attributes, Entry, FileKind, FsError, HandleNo, InodeNo, PosixAttributes,
-    Progress, ReadData, TimeChange,
+    AllocateMode, AttributeChange, Attributes, Entry, FileKind, FsError, HandleNo, InodeNo,
+    PosixAttributes, Progress, ReadData, TimeChange,
 };
 
 impl FileSystem {
@@ -26,8 +27,14 @@ impl FileSystem {
         change: AttributeChange,
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
-        let mut now = self.attributes(ino).await?;
         let mut change = change;
+        if let Some(files) = &self.staged
+            && let Some(len) = change.size.take()
+        {
+            self.set_staged_len(files, ino, (change.handle, len))
+                .await?;
+        }
+        let mut now = self.attributes(ino).await?;
         if now.size > 0 && self.cut_unchanged(&change).await? {
             change.size = None;
             now = self.attributes(ino).await?;
@@ -39,7 +46,13 @@ impl FileSystem {
         if self.write.posix_metadata {
             return self.set_stored_attributes(ino, change, now).await;
         }
-        if let Some(progress) = self.namespace.progress(ino) {
+        let is_stored = || {
+            self.staged_file(ino)
+                .is_some_and(|it| !it.file.is_changed())
+        };
+        if let Some(progress) = self.namespace.progress(ino)
+            && !is_stored()
+        {
             return self.set_while_written(ino, &change, &progress).await;
         }
         let wanted = SizeEffect::of(&change, &now)?;
@@ -79,11 +92,21 @@ impl FileSystem {
         Ok(true)
     }
 
-    /// `fallocate` without flags: extends the file to `end` bytes at least.
+    /// `fallocate`. Without flags the file has at least the bytes of `range` then; only a staged file
+    /// takes flags.
     ///
     /// [`FsError::Unsupported`] for a stored file with content: S3 cannot reserve space.
-    pub async fn allocate(&self, handle: HandleNo, end: u64) -> Result<(), FsError> {
+    pub async fn allocate(
+        &self,
+        handle: HandleNo,
+        range: Range<u64>,
+        mode: AllocateMode,
+    ) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
+        if let Some(handle) = file.staged() {
+            return self.allocate_staged(handle, range, mode).await;
+        }
+        let end = range.end;
         let ino = match (file.writing(), file.unchanged()) {
             (Ok(open), _) => open.ino,
             (Err(_), Some(deferred)) => deferred.ino,

@@ -36,6 +36,16 @@ impl FileSystem {
             *headers = new;
             Ok(())
         };
+        if let Some(staged) = self.staged_file(ino) {
+            if staged.file.change_headers(change).await? {
+                return Ok(None);
+            }
+            let _held = staged.file.hold_stores().await;
+            let name = self.namespace.change_inode(ino)?;
+            let mut object = self.object(&name).await?;
+            object.headers = changed.expect("it was changed");
+            return self.replace_headers(name, &object, None).await;
+        }
         if let Some(open) = self.writer(ino) {
             if open.writer.change_metadata(change).await? {
                 return Ok(None);
@@ -74,6 +84,11 @@ impl FileSystem {
         let etag = etag.await?;
         if let Some(open) = open {
             open.writer.metadata_replaced(&info.etag, &etag).await;
+        }
+        if let Some((ino, _)) = name.known()
+            && let Some(staged) = self.staged_file(*ino)
+        {
+            staged.file.headers_replaced(&info.etag, &etag);
         }
         name.replaced_in_place(Version {
             etag,

@@ -90,7 +90,10 @@ impl FileSystem {
     /// Extended attributes of a file that is being written, before S3 has them.
     fn written_attributes(&self, ino: InodeNo) -> Option<ExtendedAttributes> {
         self.namespace.progress(ino)?;
-        let headers = self.writer(ino)?.writer.headers();
+        let headers = match self.staged_file(ino) {
+            Some(staged) => staged.file.headers(),
+            None => self.writer(ino)?.writer.headers(),
+        };
         Some(ExtendedAttributes::of(&headers.metadata))
     }
 }

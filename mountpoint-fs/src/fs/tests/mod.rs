@@ -5,6 +5,7 @@ mod models;
 mod names;
 mod open;
 mod rename;
+mod staged;
 mod write;
 
 use std::ffi::OsStr;

@@ -346,9 +346,7 @@ impl Dispatcher {
         let (this, held) = (Arc::clone(self), self.fs.hold(data));
         let pending = async move {
             let goes_on = || thread.goes_on();
-            let written = this
-                .fs
-                .write_in_order(handle, offset, held.bytes(), &goes_on);
+            let written = this.fs.write_held(handle, offset, held, &goes_on);
             let result = written.await;
             this.reply(FuseOperation::Write, ino, result, done)
         };

@@ -13,7 +13,7 @@ use crate::fuse::reply::Reply;
 use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Mutation};
 use crate::handle::Opener;
 use crate::operation::{
-    AttributeChange, HandleNo, InodeNo, RenameMode, SetMode, Stop, WriteOptions,
+    AllocateMode, AttributeChange, HandleNo, InodeNo, RenameMode, SetMode, Stop, WriteOptions,
 };
 
 impl Dispatcher {
@@ -59,11 +59,13 @@ impl Dispatcher {
             Mutation::RemoveExtendedAttribute { name } => {
                 this.remove_extended_attribute(ino, name.to_owned())
             }
-            Mutation::Allocate(AllocateRequest { mode: 1.., .. }) => {
-                return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
-            }
-            Mutation::Allocate(AllocateRequest { handle, end, .. }) => {
-                this.allocate(ino, HandleNo(handle), end)
+            Mutation::Allocate(request) => {
+                let mode = allocate_mode(request.mode);
+                let Some(mode) = mode.filter(|mode| *mode == EXTENDS || self.fs.writes_in_place())
+                else {
+                    return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
+                };
+                this.allocate(ino, request, mode)
             }
             Mutation::CopyRange(request) => this.copy_range(ino, request),
         };
@@ -174,9 +176,15 @@ impl Dispatcher {
         })
     }
 
-    fn allocate(self: Arc<Self>, ino: InodeNo, handle: HandleNo, end: u64) -> PendingReply {
+    fn allocate(
+        self: Arc<Self>,
+        ino: InodeNo,
+        request: AllocateRequest,
+        mode: AllocateMode,
+    ) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.allocate(handle, end).await;
+            let (handle, range) = (HandleNo(request.handle), request.start..request.end);
+            let result = self.fs.allocate(handle, range, mode).await;
             self.done(FuseOperation::Allocate, ino, result)
         })
     }
@@ -201,6 +209,21 @@ impl Dispatcher {
         })
     }
 }
+
+/// The effect of the flags of `fallocate`; `None` for those without a meaning here.
+fn allocate_mode(flags: u32) -> Option<AllocateMode> {
+    let flags = flags.cast_signed();
+    let keeps_size = flags & libc::FALLOC_FL_KEEP_SIZE != 0;
+    match flags & !libc::FALLOC_FL_KEEP_SIZE {
+        0 => Some(AllocateMode::Reserve { keeps_size }),
+        libc::FALLOC_FL_PUNCH_HOLE if keeps_size => Some(AllocateMode::Zero { keeps_size }),
+        libc::FALLOC_FL_ZERO_RANGE => Some(AllocateMode::Zero { keeps_size }),
+        _ => None,
+    }
+}
+
+/// `fallocate` without flags.
+const EXTENDS: AllocateMode = AllocateMode::Reserve { keeps_size: false };
 
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;

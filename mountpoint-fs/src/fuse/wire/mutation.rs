@@ -50,7 +50,8 @@ pub(in crate::fuse) enum Mutation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) struct AllocateRequest {
     pub(in crate::fuse) handle: u64,
-    /// Where the range ends that is to be there.
+    /// The range, not empty.
+    pub(in crate::fuse) start: u64,
     pub(in crate::fuse) end: u64,
     pub(in crate::fuse) mode: u32,
 }
@@ -71,9 +72,15 @@ pub(in crate::fuse) struct CopyRangeRequest {
 impl AllocateRequest {
     fn parse(fields: &mut Fields<'_>) -> Option<Self> {
         let handle = fields.u64()?;
-        let end = fields.u64()?.checked_add(fields.u64()?)?;
+        let start = fields.u64()?;
+        let end = start.checked_add(fields.u64()?)?;
         let mode = fields.u32()?;
-        Some(Self { handle, end, mode })
+        Some(Self {
+            handle,
+            start,
+            end,
+            mode,
+        })
     }
 }
 
@@ -255,6 +262,7 @@ mod tests {
         check(13, &words(&[7], &[], b"a\0"), Some(&link));
         let allocate = AllocateRequest {
             handle: 1,
+            start: 7,
             end: 16,
             mode: 3,
         };

@@ -150,10 +150,12 @@ impl Namespace {
         let known = match self.table.child(place.directory, &place.name) {
             Some(ino) => {
                 let view = self.table.view(ino)?;
-                if view.is_written {
+                if view.is_written && !view.is_staged {
                     return Err(being_written(&place.name));
                 }
-                Some((ino, view.found))
+                // What the bucket has of a staged file; a version without an ETag if it has none.
+                let stored = self.table.stored_version(ino).map(Found::File);
+                Some((ino, stored.unwrap_or(view.found)))
             }
             None => None,
         };

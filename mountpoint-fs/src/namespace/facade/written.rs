@@ -27,6 +27,7 @@ impl Namespace {
         parent: InodeNo,
         name: &OsStr,
         progress: &Arc<Progress>,
+        readers: Readers,
     ) -> Result<Created, FsError> {
         let name = names::parse(name)?;
         let at_rest = self.key_locks.hold();
@@ -37,7 +38,7 @@ impl Namespace {
         let observed = self.seen_now();
         let made = self
             .table
-            .create_written(parent, name, progress, observed)?;
+            .create_written(parent, name, (progress, readers), observed)?;
         drop(at_rest);
         let now = self.clock.now();
         self.local_changes.record(key.as_str(), now);
@@ -118,6 +119,19 @@ impl Namespace {
         let observed = self.seen_now();
         self.table
             .stored(ino, progress, &written(progress, size, etag), observed);
+        self.settle_stored(ino);
+    }
+
+    /// S3 has the staged file `ino` as it was a moment ago; it stays open.
+    pub fn stored_staged(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
+        let observed = self.seen_now();
+        let version = written(progress, size, etag);
+        self.table.stored_staged(ino, progress, &version, observed);
+        self.settle_stored(ino);
+    }
+
+    /// From now on older answers about the name of `ino` are not believed.
+    fn settle_stored(&self, ino: InodeNo) {
         if let Ok(view) = self.table.view(ino)
             && let Ok(prefix) = self.table.directory_prefix(view.parent)
         {
@@ -156,6 +170,32 @@ impl Namespace {
     /// The writer with `progress` is done with `ino` and has changed nothing.
     pub fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
         self.table.ends(ino, progress);
+    }
+
+    /// A handle of the staged file `ino` was opened. Returns whether the kernel's pages of it are
+    /// right.
+    #[must_use]
+    pub fn opened_staged(&self, ino: InodeNo) -> bool {
+        self.table.opened_staged(ino)
+    }
+
+    /// Whether a handle of `ino` is open that is not its writer's.
+    #[must_use]
+    pub fn has_readers(&self, ino: InodeNo) -> bool {
+        self.table.view(ino).is_ok_and(|view| view.openers > 0)
+    }
+
+    /// The time of the last change of `ino`, as last known.
+    #[must_use]
+    pub fn known_mtime(&self, ino: InodeNo) -> Option<SystemTime> {
+        let known = self.table.posix(ino).and_then(|posix| posix.mtime);
+        known.or_else(|| Some(self.table.stored_version(ino)?.mtime))
+    }
+
+    /// The inode that `name` in `directory` was last known to be.
+    #[must_use]
+    pub fn known_child(&self, directory: InodeNo, name: &OsStr) -> Option<InodeNo> {
+        self.table.child(directory, name.to_str()?)
     }
 
     /// A handle that was open for writing was closed.

@@ -17,6 +17,8 @@ pub enum Readers {
     Itself,
     /// Those that follow what its writer stores, and those of an empty file.
     Followers,
+    /// Anybody: the file is staged, so every handle reads its newest bytes.
+    Any,
 }
 
 /// A file that is open for writing.
@@ -31,6 +33,8 @@ pub(in crate::namespace) struct Writing {
     /// What the version was that S3 has, as its writer said it; `None` if none of these handles
     /// stored it.
     pub(super) stored_by: Option<Arc<Progress>>,
+    /// It is written in place: its name may be changed while it is written.
+    pub(super) is_staged: bool,
     /// This mount took its name away, or the name means another host's file.
     pub(super) is_gone: bool,
 }

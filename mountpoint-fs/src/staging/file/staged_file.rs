@@ -92,6 +92,19 @@ impl StagedFile {
         self.state.lock().contents.size()
     }
 
+    /// The version that the bucket has of it, as last known; `None` if it has none.
+    #[must_use]
+    pub fn base(&self) -> Option<Stored> {
+        let state = self.state.lock();
+        state.base.as_ref().map(|base| base.version.clone())
+    }
+
+    /// Whether its name was removed.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.state.lock().is_removed
+    }
+
     /// Whether the bucket lacks changes.
     #[must_use]
     pub fn is_changed(&self) -> bool {
@@ -377,6 +390,14 @@ impl StagedFile {
     /// file whose changes are stored. For the end of the mount.
     pub async fn keep(&self, reason: &str) {
         let _turn = self.storing.lock().await;
+        if self.is_changed() {
+            self.keep_as(reason).await;
+        }
+    }
+
+    /// Keeps the local version as [`Self::keep`] does, without a wait for a store in progress, which
+    /// may succeed all the same.
+    pub async fn keep_at_end(&self, reason: &str) {
         if self.is_changed() {
             self.keep_as(reason).await;
         }

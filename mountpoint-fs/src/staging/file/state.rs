@@ -65,6 +65,7 @@ impl FileState {
         is_unasked: bool,
     ) -> Self {
         let size = base.as_ref().map(|base| base.version.size);
+        let is_timed = base.is_some();
         Self {
             key,
             base,
@@ -75,7 +76,7 @@ impl FileState {
             is_removed: false,
             adopts: Adopts::Nothing,
             is_unasked,
-            is_timed: false,
+            is_timed,
         }
     }
 

@@ -35,6 +35,12 @@ impl PendingWrite {
     }
 }
 
+impl AsRef<[u8]> for PendingWrite {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl fmt::Debug for PendingWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingWrite")

@@ -388,6 +388,7 @@ impl Filesystem for Bridge {
     ) {
         let allocate = AllocateRequest {
             handle: handle.0,
+            start: offset,
             // Both are below the half of what fits.
             end: offset + len,
             mode: mode.cast_unsigned(),

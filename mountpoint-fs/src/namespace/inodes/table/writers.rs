@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::InodeTable;
 use super::entries::Admitted;
-use crate::namespace::inodes::inode::{Inode, Moment, Observed};
+use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
+use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::inodes::writing::{Readers, Writing, version_of};
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
@@ -40,7 +41,7 @@ impl InodeTable {
         &self,
         directory: InodeNo,
         name: &str,
-        progress: &Arc<Progress>,
+        (progress, readers): (&Arc<Progress>, Readers),
         observed: Observed,
     ) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
@@ -61,6 +62,7 @@ impl InodeTable {
             Writing {
                 handles: 1,
                 progress,
+                is_staged: readers == Readers::Any,
                 ..Writing::default()
             },
         );
@@ -85,6 +87,7 @@ impl InodeTable {
         let may_be_read = match readers {
             Readers::None => inode.openers == 0,
             Readers::Itself => inode.openers <= 1,
+            Readers::Any => true,
             Readers::Followers => {
                 let writing = table.writing.get(&ino);
                 let followers = writing.map_or(0, |writing| writing.followers);
@@ -97,7 +100,9 @@ impl InodeTable {
                 inode.name
             )));
         }
-        table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
+        let writing = table.writing.entry(ino).or_default();
+        writing.progress = Some(Arc::clone(progress));
+        writing.is_staged = readers == Readers::Any;
         Ok(())
     }
 
@@ -145,6 +150,36 @@ impl InodeTable {
         if table.is_written_with(ino, progress) {
             table.set_version(ino, progress, version, observed);
         }
+    }
+
+    /// The bucket has the staged file `ino` as `version`. The kernel's pages have at least its bytes.
+    pub(in crate::namespace) fn stored_staged(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        let mut table = self.table.lock();
+        if !table.is_written_with(ino, progress) {
+            return;
+        }
+        if let Ok(inode) = table.inode_mut(ino) {
+            inode.body = Body::File(PackedVersion::pack(version));
+            inode.observed = observed;
+        }
+        if let Some(posix) = table.posix(ino) {
+            let mtime = progress.set_time();
+            table.set_posix(ino, Some(PosixAttributes { mtime, ..posix }));
+        }
+    }
+
+    /// Counts an open of the staged file `ino`. Returns whether it was opened before, so that the
+    /// kernel's pages are its.
+    pub(in crate::namespace) fn opened_staged(&self, ino: InodeNo) -> bool {
+        let mut table = self.table.lock();
+        let inode = table.inode_mut(ino);
+        inode.is_ok_and(|inode| std::mem::replace(&mut inode.was_opened, true))
     }
 
     /// The writer with `progress` has come to its end, if it is still the one.

@@ -1,0 +1,97 @@
+//! Changes of the bytes of staged files.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::fs::FileSystem;
+use crate::fs::permission::{Change, permit};
+use crate::handle::{OpenStaged, StagedFiles, StagedHandle};
+use crate::operation::{AllocateMode, FsError, HandleNo, InodeNo};
+
+impl FileSystem {
+    /// Writes `data` at `offset`.
+    pub(in crate::fs) async fn write_staged(
+        &self,
+        handle: &StagedHandle,
+        offset: u64,
+        data: Bytes,
+    ) -> Result<(), FsError> {
+        let open = &handle.open;
+        if !handle.writes {
+            return Err(FsError::BadHandle);
+        }
+        if offset < open.file.size() {
+            self.permit_change_of(open)?;
+        }
+        open.written();
+        let written = open.file.write(offset, data).await;
+        if written.is_err() {
+            // The kernel may keep the page of a mapping as the application wrote it.
+            self.namespace.write_refused(open.ino);
+        }
+        written?;
+        match handle.is_synchronous {
+            true => open.file.store().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Sets the length of the file `ino`: by an open `handle`, or by its path. Then the change is
+    /// stored when this returns.
+    pub(in crate::fs) async fn set_staged_len(
+        &self,
+        files: &StagedFiles,
+        ino: InodeNo,
+        (handle, len): (Option<HandleNo>, u64),
+    ) -> Result<(), FsError> {
+        if let Some(handle) = handle {
+            let file = self.files.get(handle)?;
+            let handle = file.staged().filter(|handle| handle.writes);
+            let open = &handle.ok_or(FsError::BadHandle)?.open;
+            self.permit_change_of(open)?;
+            open.written();
+            return open.file.set_len(len).await;
+        }
+        permit(&self.write, Change::Overwrite)?;
+        let opening = match self.share_staged(files, ino).await? {
+            Some(opening) => opening,
+            None => self.begin_staged(files, ino, len == 0).await?,
+        };
+        let open = opening.open();
+        open.file.set_len(len).await?;
+        open.file.store().await
+    }
+
+    /// `fallocate` of a staged file.
+    pub(in crate::fs) async fn allocate_staged(
+        &self,
+        handle: &StagedHandle,
+        range: Range<u64>,
+        mode: AllocateMode,
+    ) -> Result<(), FsError> {
+        let open = &handle.open;
+        if !handle.writes {
+            return Err(FsError::BadHandle);
+        }
+        match mode {
+            AllocateMode::Reserve { keeps_size } => {
+                open.written();
+                open.file.allocate(range, keeps_size).await
+            }
+            AllocateMode::Zero { keeps_size } => {
+                self.permit_change_of(open)?;
+                open.written();
+                open.file.zero(range, keeps_size).await
+            }
+        }
+    }
+
+    /// Whether bytes that the file has may be changed.
+    fn permit_change_of(&self, open: &OpenStaged) -> Result<(), FsError> {
+        match open.is_new {
+            true => Ok(()),
+            false => permit(&self.write, Change::Overwrite),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Closing staged files, and the end of all with the mount.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use crate::fs::FileSystem;
+use crate::handle::{Closing, OpenStaged, StagedFiles, StagedHandle};
+use crate::namespace::Namespace;
+use crate::operation::{FsError, InodeNo};
+use crate::write::background;
+
+impl FileSystem {
+    /// Handles the close of a descriptor: stores changes, and returns the error of that.
+    pub(in crate::fs) async fn flush_staged(
+        &self,
+        handle: &StagedHandle,
+        closing: &dyn Closing,
+    ) -> Result<(), FsError> {
+        match handle.close_stores(closing) {
+            true => handle.open.file.store().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Handles the last close of a handle. Behind the last of the file, changes of a mapping are
+    /// stored, or kept in the directory.
+    pub(in crate::fs) fn release_staged(&self, open: &Arc<OpenStaged>) {
+        let Some(files) = &self.staged else { return };
+        if !files.released(open) {
+            return;
+        }
+        let (files, namespace) = (Arc::clone(files), Arc::clone(&self.namespace));
+        let open = Arc::clone(open);
+        background::run(async move {
+            if let Err(error) = open.file.release().await {
+                let key = open.file.key();
+                tracing::error!(%key, "a file that was closed could not be stored: {error}");
+            }
+            end(&files, &namespace, &open);
+        });
+    }
+
+    /// Ends the staged file of `ino` if nobody needs it any more.
+    pub(in crate::fs) fn end_staged(&self, ino: InodeNo) {
+        if let Some(files) = &self.staged
+            && let Some(open) = files.of(ino)
+        {
+            end(files, &self.namespace, &open);
+        }
+    }
+
+    /// Whether a staged file has changes that the bucket lacks.
+    pub(in crate::fs) fn has_staged_changes(&self) -> bool {
+        let files = self.staged.as_ref().map(|files| files.all());
+        let mut files = files.iter().flatten();
+        files.any(|open| open.file.is_changed())
+    }
+
+    /// Stores every staged file that has changes. For the end of the mount.
+    pub async fn store_staged(&self) {
+        let files = self.staged.as_ref().map(|files| files.all());
+        let stores = files.iter().flatten().map(async |open| {
+            if let Err(error) = open.file.store().await {
+                let key = open.file.key();
+                tracing::warn!(%key, "the mount ends, and the file could not be stored: {error}");
+            }
+        });
+        join_all(stores).await;
+    }
+
+    /// Keeps in the directory what could not be stored of staged files. For the end of the mount:
+    /// waits for no store.
+    pub async fn keep_staged(&self) {
+        let files = self.staged.as_ref().map(|files| files.all());
+        let kept = files.iter().flatten().map(|open| {
+            let reason = "the mount ended before the file was stored";
+            open.file.keep_at_end(reason)
+        });
+        join_all(kept).await;
+    }
+}
+
+/// Ends the staged file `open`, unless a handle of its inode is open or the bucket lacks changes.
+fn end(files: &StagedFiles, namespace: &Namespace, open: &OpenStaged) {
+    let ino = open.ino;
+    let is_needed = || open.file.is_changed() || namespace.has_readers(ino);
+    files.forget(open, is_needed, || {
+        namespace.unchanged(ino, open.file.progress());
+        namespace.close_writer(ino);
+    });
+}

@@ -1,0 +1,13 @@
+//! Files that are written in place (`--staging`): the operations of the kernel on them.
+//!
+//! An inode has one [`StagedFile`] from its first open for writing on. All handles read and write
+//! it, also those that were opened for reading before. Closing and synchronising store it.
+//!
+//! [`StagedFile`]: crate::staging::StagedFile
+
+mod changes;
+mod close;
+mod names;
+mod open;
+
+pub(super) use names::HeldFile;

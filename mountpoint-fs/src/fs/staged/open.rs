@@ -1,0 +1,349 @@
+//! Opening staged files.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use mountpoint_client::types::{Key, ObjectHeaders};
+
+use crate::config::StagingConfig;
+use crate::fs::FileSystem;
+use crate::fs::file_system::OpenedFor;
+use crate::fs::permission::{Change, permit};
+use crate::handle::{OpenFile, OpenStaged, Opener, StagedFiles, StagedHandle};
+use crate::namespace::{Namespace, Readers, Version};
+use crate::operation::{
+    Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, Progress, ReadData, WriteOptions,
+};
+use crate::staging::{StagedBase, Staging};
+use crate::write::{Adopts, Stored, WriteObserver};
+
+/// A handle that was counted and is not there yet.
+pub(in crate::fs) struct Opening<'a> {
+    fs: &'a FileSystem,
+    open: Option<Arc<OpenStaged>>,
+}
+
+impl Opening<'_> {
+    /// The file.
+    pub(super) fn open(&self) -> &Arc<OpenStaged> {
+        self.open.as_ref().expect("it is taken by value")
+    }
+
+    fn take(mut self) -> Arc<OpenStaged> {
+        self.open.take().expect("it is taken once")
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = &self.open {
+            self.fs.release_staged(open);
+        }
+    }
+}
+
+impl FileSystem {
+    /// Lets files be written in place, with their changes in the directory of `config`. Blocks.
+    ///
+    /// `is_inside` tells whether a path is in the mount itself. Before the mount is served.
+    ///
+    /// # Errors
+    /// A text for the user.
+    pub fn stage(
+        &mut self,
+        config: &StagingConfig,
+        is_inside: &dyn Fn(&Path) -> bool,
+    ) -> Result<(), String> {
+        let clock = self.clock.clone();
+        let staging = Staging::open(config, &self.reading, &self.writing, is_inside, clock)?;
+        self.staged = Some(Arc::new(StagedFiles::new(staging)));
+        Ok(())
+    }
+
+    /// The staged file that `file` reads, if there is one.
+    pub(in crate::fs) fn staged_of(&self, file: &OpenFile) -> Option<Arc<OpenStaged>> {
+        match file {
+            OpenFile::Staged(handle) => Some(Arc::clone(&handle.open)),
+            OpenFile::Reading { ino, .. } => self.staged_file(*ino),
+            OpenFile::Following { .. } | OpenFile::Unchanged(_) | OpenFile::Writing(_) => None,
+        }
+    }
+
+    /// The staged file of `ino`.
+    pub(in crate::fs) fn staged_file(&self, ino: InodeNo) -> Option<Arc<OpenStaged>> {
+        self.staged.as_ref()?.of(ino)
+    }
+
+    /// Reads the newest bytes.
+    pub(in crate::fs) async fn read_staged(
+        &self,
+        open: &OpenStaged,
+        (offset, size): (u64, u32),
+        fills_cache: bool,
+    ) -> Result<ReadData, FsError> {
+        let outcome = open.file.read(offset, size, fills_cache).await;
+        if matches!(outcome, Err(FsError::Stale(_))) && !open.file.is_changed() {
+            self.namespace.is_replaced(open.ino);
+        }
+        outcome
+    }
+
+    /// Creates a staged file and opens it.
+    pub(in crate::fs) fn create_staged(
+        &self,
+        files: &StagedFiles,
+        (parent, name): (InodeNo, &OsStr),
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<(Entry, Opened), FsError> {
+        let progress = self.new_progress(0);
+        let (mut entry, open) = files.add(|| {
+            let created = self
+                .namespace
+                .create(parent, name, &progress, Readers::Any)?;
+            let ino = created.entry.attributes.ino;
+            let base = match created.is_unasked {
+                true => StagedBase::Unasked,
+                false => StagedBase::None,
+            };
+            let mut headers = files.staging().headers_of_new(&created.key);
+            if let Some(posix) = self.posix_of_new(options.mode) {
+                posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
+            }
+            let observer = self.staged_observer(ino, &progress);
+            let progress = Arc::clone(&progress);
+            let file = files
+                .staging()
+                .file(created.key, base, headers, progress, observer);
+            Ok::<_, FsError>((created.entry, OpenStaged::new(ino, file, true)))
+        })?;
+        open.file.may_adopt(match options {
+            WriteOptions {
+                exclusive: true, ..
+            } => Adopts::Nothing,
+            WriteOptions { truncate: true, .. } => Adopts::Empty,
+            WriteOptions { .. } => Adopts::Any,
+        });
+        if let Some(posix) = self.posix_of_new(options.mode) {
+            self.namespace.set_posix(open.ino, posix);
+            posix.show(&mut entry.attributes);
+        }
+        let opened = self.insert_staged(open, Some(options), opener);
+        Ok((entry, opened))
+    }
+
+    /// Opens an existing file to write it in place.
+    pub(in crate::fs) async fn open_staged(
+        &self,
+        files: &StagedFiles,
+        ino: InodeNo,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        let change = match options {
+            WriteOptions {
+                append: true,
+                truncate: false,
+                ..
+            } => Change::Append,
+            WriteOptions { .. } => Change::Overwrite,
+        };
+        let opening = match self.share_staged(files, ino).await? {
+            Some(opening) => {
+                // A file that was made by this mount a moment ago is not an existing one.
+                if !opening.open().is_new {
+                    permit(&self.write, change)?;
+                }
+                opening
+            }
+            None => {
+                permit(&self.write, change)?;
+                self.begin_staged(files, ino, options.truncate).await?
+            }
+        };
+        if options.truncate {
+            opening.open().file.set_len(0).await?;
+        }
+        Ok(self.insert_staged(opening.take(), Some(options), opener))
+    }
+
+    /// Opens a file for reading: its newest bytes, wherever they are.
+    pub(in crate::fs) async fn open_beside_staged(
+        &self,
+        files: &StagedFiles,
+        ino: InodeNo,
+        options: OpenOptions,
+    ) -> Result<Opened, FsError> {
+        if let Some(opening) = self.share_staged(files, ino).await? {
+            return Ok(self.insert_staged(opening.take(), None, Opener::UNSEEN));
+        }
+        match self.open_version(ino, options, OpenedFor::Reading).await {
+            Ok(opened) => Ok(opened),
+            // A writer may have opened the file meanwhile.
+            Err(error) => match self.share_staged(files, ino).await? {
+                Some(opening) => Ok(self.insert_staged(opening.take(), None, Opener::UNSEEN)),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// A handle more of a file that is staged already.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if the name means another version than the file, which is unchanged here.
+    pub(super) async fn share_staged<'a>(
+        &'a self,
+        files: &StagedFiles,
+        ino: InodeNo,
+    ) -> Result<Option<Opening<'a>>, FsError> {
+        let Some(open) = files.share(ino) else {
+            return Ok(None);
+        };
+        let opening = Opening {
+            fs: self,
+            open: Some(open),
+        };
+        let file = &opening.open().file;
+        if let Some(failure) = file.failure() {
+            return Err(failure);
+        }
+        let unchanged = || {
+            file.base()
+                .filter(|_| !file.is_changed() && !file.is_removed())
+        };
+        if let Some(base) = unchanged() {
+            let key = file.key();
+            let newest = self.mutator.describe(&key).await;
+            let is_same = match &newest {
+                Ok(newest) => newest.info.etag.matches(&base.etag),
+                Err(FsError::NotFound) => false,
+                Err(error) => return Err(error.clone()),
+            };
+            // A store or a rename of this mount may have been faster than the answer.
+            let is_known = file.key() == key && unchanged().as_ref() == Some(&base);
+            if !is_same && is_known {
+                self.namespace.is_replaced(ino);
+                return Err(FsError::Stale(format!("{key} was replaced in the bucket")));
+            }
+        }
+        Ok(Some(opening))
+    }
+
+    /// The staged file of the existing file `ino`, with one handle more. Sends a HEAD, for the
+    /// headers that the next version is to have, unless all bytes are to be dropped.
+    pub(super) async fn begin_staged<'a>(
+        &'a self,
+        files: &StagedFiles,
+        ino: InodeNo,
+        is_cut: bool,
+    ) -> Result<Opening<'a>, FsError> {
+        let gone = || FsError::Stale("the file is not there any more".to_owned());
+        let (key, version) = self.namespace.stored_version(ino).ok_or_else(gone)?;
+        let headers = match is_cut {
+            true => self.headers_of_replaced(ino).await?,
+            false => {
+                let headers = self.headers_of_staged(&key, &version).await;
+                Some(self.distrust_stale(ino, headers)?)
+            }
+        };
+        let headers = headers.unwrap_or_else(|| files.staging().headers_of_new(&key));
+        let mtime = self.namespace.known_mtime(ino).unwrap_or(version.mtime);
+        let open = files.share_or_make(ino, || {
+            let progress = Arc::new(Progress::new(version.size, mtime));
+            let begun = self.namespace.begin_writing(ino, &progress, Readers::Any);
+            let (its_key, known) = begun?;
+            if its_key != key || !known.is_same(&version) {
+                self.namespace.unchanged(ino, &progress);
+                self.namespace.close_writer(ino);
+                return Err(FsError::Stale(format!("{key} was replaced just now")));
+            }
+            let Version { etag, size, .. } = version;
+            let base = StagedBase::Version(Stored { etag, size });
+            let observer = self.staged_observer(ino, &progress);
+            let file = files.staging().file(key, base, headers, progress, observer);
+            Ok(OpenStaged::new(ino, file, false))
+        })?;
+        Ok(Opening {
+            fs: self,
+            open: Some(open),
+        })
+    }
+
+    /// The headers of an object whose next version keeps them.
+    async fn headers_of_staged(
+        &self,
+        key: &Key,
+        version: &Version,
+    ) -> Result<ObjectHeaders, FsError> {
+        let details = self.describe_version(key, version).await?;
+        if Version::from(&details.info).is_archived {
+            return Err(FsError::Denied(format!(
+                "{key} is archived; restore it to write it"
+            )));
+        }
+        Ok(details.headers)
+    }
+
+    /// A handle of a staged file, for writing with `options` or for reading alone.
+    fn insert_staged(
+        &self,
+        open: Arc<OpenStaged>,
+        options: Option<WriteOptions>,
+        opener: Opener,
+    ) -> Opened {
+        let keep_cache = self.namespace.opened_staged(open.ino);
+        let writes = options.is_some();
+        let handle = self.files.insert(OpenFile::Staged(StagedHandle {
+            open,
+            writes,
+            is_synchronous: options.is_some_and(|options| options.synchronous),
+            opener,
+        }));
+        Opened {
+            handle,
+            // Shared mappings need the page cache, through which all other changes go as well.
+            direct_io: false,
+            keep_cache,
+            flush: writes,
+            grows: false,
+            local: None,
+        }
+    }
+
+    fn staged_observer(&self, ino: InodeNo, progress: &Arc<Progress>) -> Arc<dyn WriteObserver> {
+        Arc::new(StagedName {
+            namespace: Arc::clone(&self.namespace),
+            ino,
+            progress: Arc::clone(progress),
+        })
+    }
+}
+
+/// The name of a staged file, which follows its stores.
+struct StagedName {
+    namespace: Arc<Namespace>,
+    ino: InodeNo,
+    progress: Arc<Progress>,
+}
+
+impl WriteObserver for StagedName {
+    fn resumed(&self) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    fn stored(&self, stored: &Stored) {
+        let etag = stored.etag.clone();
+        let progress = &self.progress;
+        self.namespace
+            .stored_staged(self.ino, progress, stored.size, etag);
+    }
+
+    fn adopted(&self) {
+        self.namespace.gave_way(self.ino, &self.progress);
+    }
+
+    fn failed(&self, _: &FsError) {
+        self.namespace.writing_failed(self.ino, &self.progress);
+    }
+}

@@ -1,0 +1,192 @@
+//! Staged files that are open: one for each inode, which all of its handles share.
+//!
+//! Knows no names and no bytes. Invariant: an inode has at most one staged file, from its first
+//! open for writing until the last handle of the inode was released and its changes are stored or
+//! kept.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::open_writer::{Closer, Closing, Opener, OtherDescriptors};
+use crate::operation::InodeNo;
+use crate::staging::{StagedFile, Staging};
+use crate::sync::Mutex;
+
+/// A staged file that is open.
+#[derive(Debug)]
+pub struct OpenStaged {
+    /// The inode, which lives at least as long as this value.
+    pub ino: InodeNo,
+    /// Takes and gives the bytes.
+    pub file: Arc<StagedFile>,
+    /// Whether the open that began it has made the file.
+    pub is_new: bool,
+    /// Whether an application changed the bytes since the open that made or emptied the file.
+    was_written: AtomicBool,
+}
+
+/// One handle of a staged file.
+#[derive(Debug)]
+pub struct StagedHandle {
+    /// The file.
+    pub open: Arc<OpenStaged>,
+    /// Whether the handle may write.
+    pub writes: bool,
+    /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
+    pub is_synchronous: bool,
+    /// The process that opened it.
+    pub opener: Opener,
+}
+
+impl OpenStaged {
+    /// An open `file`, which `is_new` if its open has made it.
+    #[must_use]
+    pub fn new(ino: InodeNo, file: Arc<StagedFile>, is_new: bool) -> Self {
+        Self {
+            ino,
+            file,
+            is_new,
+            was_written: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that an application changed the bytes.
+    pub fn written(&self) {
+        self.was_written.store(true, Ordering::Release);
+    }
+}
+
+impl StagedHandle {
+    /// Whether a close by `closing` stores the file.
+    ///
+    /// Before the first write, a close stores nothing that another descriptor will close again: a
+    /// shell duplicates its descriptor of `> file`, and children inherit it.
+    pub fn close_stores(&self, closing: &dyn Closing) -> bool {
+        if !self.writes || self.open.was_written.load(Ordering::Acquire) {
+            return self.writes;
+        }
+        let key = self.open.file.key();
+        let name = key.as_str();
+        let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
+        closing.closer(self.opener) != Closer::Child
+            && closing.others(self.open.ino, name) != OtherDescriptors::Held
+    }
+}
+
+/// The staged files of a mount that are open.
+pub struct StagedFiles {
+    staging: Arc<Staging>,
+    /// Each file with the number of its handles. The lock is taken before those of names.
+    open: Mutex<HashMap<InodeNo, (Arc<OpenStaged>, u32)>>,
+}
+
+impl StagedFiles {
+    /// No files, which `staging` would make.
+    #[must_use]
+    pub fn new(staging: Arc<Staging>) -> Self {
+        Self {
+            staging,
+            open: Mutex::default(),
+        }
+    }
+
+    /// What makes staged files.
+    #[must_use]
+    pub fn staging(&self) -> &Staging {
+        &self.staging
+    }
+
+    /// The staged file of `ino`.
+    #[must_use]
+    pub fn of(&self, ino: InodeNo) -> Option<Arc<OpenStaged>> {
+        self.open.lock().get(&ino).map(|(open, _)| Arc::clone(open))
+    }
+
+    /// Counts one more handle of `ino`, if it has a staged file.
+    #[must_use]
+    pub fn share(&self, ino: InodeNo) -> Option<Arc<OpenStaged>> {
+        let mut files = self.open.lock();
+        let (open, handles) = files.get_mut(&ino)?;
+        *handles += 1;
+        Some(Arc::clone(open))
+    }
+
+    /// Counts one more handle of `ino`, whose staged file `make` makes if there is none.
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub fn share_or_make<E>(
+        &self,
+        ino: InodeNo,
+        make: impl FnOnce() -> Result<OpenStaged, E>,
+    ) -> Result<Arc<OpenStaged>, E> {
+        match self.open.lock().entry(ino) {
+            Entry::Occupied(mut known) => {
+                let (open, handles) = known.get_mut();
+                *handles += 1;
+                Ok(Arc::clone(open))
+            }
+            Entry::Vacant(place) => {
+                let open = Arc::new(make()?);
+                place.insert((Arc::clone(&open), 1));
+                Ok(open)
+            }
+        }
+    }
+
+    /// Adds the new staged file that `make` makes, with one handle.
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub fn add<T, E>(
+        &self,
+        make: impl FnOnce() -> Result<(T, OpenStaged), E>,
+    ) -> Result<(T, Arc<OpenStaged>), E> {
+        let mut files = self.open.lock();
+        let (made, open) = make()?;
+        let open = Arc::new(open);
+        files.insert(open.ino, (Arc::clone(&open), 1));
+        Ok((made, open))
+    }
+
+    /// Counts a handle that was released. Returns whether none is left.
+    #[must_use]
+    pub fn released(&self, open: &OpenStaged) -> bool {
+        let mut files = self.open.lock();
+        let Some((_, handles)) = files.get_mut(&open.ino) else {
+            return false;
+        };
+        *handles = handles.saturating_sub(1);
+        *handles == 0
+    }
+
+    /// Forgets `open` and calls `end`, unless a handle is open or `is_needed` says so.
+    pub fn forget(&self, open: &OpenStaged, is_needed: impl FnOnce() -> bool, end: impl FnOnce()) {
+        let mut files = self.open.lock();
+        let is_idle = |(known, handles): &(Arc<OpenStaged>, u32)| {
+            *handles == 0 && std::ptr::eq(&**known, open)
+        };
+        if files.get(&open.ino).is_some_and(is_idle) && !is_needed() {
+            files.remove(&open.ino);
+            end();
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<OpenStaged>> {
+        let files = self.open.lock();
+        files.values().map(|(open, _)| Arc::clone(open)).collect()
+    }
+}
+
+impl fmt::Debug for StagedFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagedFiles")
+            .field("open", &self.open.lock().len())
+            .finish_non_exhaustive()
+    }
+}
