@@ -16,7 +16,6 @@ use crate::handle::Opener;
 use crate::mutate::{Removal, Target};
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
-use crate::write::Stored;
 
 impl FileSystem {
     /// Removes a file.
@@ -26,12 +25,15 @@ impl FileSystem {
         let change = self.namespace.removal(directory, name)?;
         let (ino, _) = change.file()?;
         let staged = self.hold_staged(Some(ino)).await;
-        // What was never stored leaves nothing to delete.
-        if staged.as_ref().is_none_or(|file| file.base().is_some()) {
-            self.mutator.delete(change.key()).await?;
-        }
-        if let Some(file) = &staged {
-            file.removed();
+        match &staged {
+            // Nothing was stored, so there is nothing to delete.
+            Some(file) if file.base().is_none() => file.removed(),
+            Some(file) => {
+                file.outlive_object().await;
+                self.mutator.delete(change.key()).await?;
+                file.removed();
+            }
+            None => self.mutator.delete(change.key()).await?,
         }
         change.removed();
         Ok(())
@@ -216,10 +218,11 @@ impl FileSystem {
             (None, _) => Target::Absent,
         };
         self.mutator.forget_renames_from_above(to.key()).await;
+        if let Some(replaced) = &replaced {
+            replaced.outlive_object().await;
+        }
         if let Some(file) = source.as_ref().filter(|file| file.base().is_none()) {
-            let known = to.known().and_then(|(_, found)| stored_of(found));
-            let base = replaced.as_ref().map_or(known, HeldFile::base);
-            Self::rename_unstored(file, to.key(), base);
+            self.rename_unstored(file, to.key(), &target).await?;
             if let Some(replaced) = &replaced {
                 replaced.removed();
             }
@@ -238,7 +241,8 @@ impl FileSystem {
         let is_known = |source: &ETag| source.matches(&version.etag);
         if !moved.source.as_ref().is_none_or(is_known) {
             for file in source.iter().chain(&replaced) {
-                file.removed();
+                file.lost("another client changed the object during its rename")
+                    .await;
             }
             from.moved_unseen(to);
             return Ok(());
@@ -289,16 +293,5 @@ impl FileSystem {
             self.renamed_above(files, &old, &new).await;
         }
         from.moved(to, None)
-    }
-}
-
-/// The version of a file that the bucket has.
-fn stored_of(found: &Found) -> Option<Stored> {
-    match found {
-        Found::File(version) if !version.etag.as_str().is_empty() => Some(Stored {
-            etag: version.etag.clone(),
-            size: version.size,
-        }),
-        Found::File(_) | Found::Directory => None,
     }
 }

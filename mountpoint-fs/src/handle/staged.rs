@@ -152,6 +152,14 @@ impl StagedFiles {
         Ok((made, open))
     }
 
+    /// Whether `open` has a handle.
+    #[must_use]
+    pub fn is_open(&self, open: &OpenStaged) -> bool {
+        let files = self.open.lock();
+        let known = files.get(&open.ino);
+        known.is_some_and(|(known, handles)| *handles > 0 && std::ptr::eq(&**known, open))
+    }
+
     /// Counts a handle that was released. Returns whether none is left.
     #[must_use]
     pub fn released(&self, open: &OpenStaged) -> bool {

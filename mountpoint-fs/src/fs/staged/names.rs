@@ -10,6 +10,7 @@ use mountpoint_client::types::{ETag, Key};
 
 use crate::fs::FileSystem;
 use crate::handle::OpenStaged;
+use crate::mutate::Target;
 use crate::namespace::Version;
 use crate::operation::{FsError, InodeNo, Stop};
 use crate::staging::StoresHeld;
@@ -18,6 +19,8 @@ use crate::write::Stored;
 /// A staged file whose stores are held while its name changes.
 pub(in crate::fs) struct HeldFile {
     pub(in crate::fs) open: Arc<OpenStaged>,
+    /// Whether an application has it open.
+    is_open: bool,
     _held: StoresHeld,
 }
 
@@ -27,9 +30,26 @@ impl HeldFile {
         self.open.file.base()
     }
 
+    /// Fetches the bytes that only the object has, which is about to be removed or replaced.
+    /// Handles that are open go on to read them.
+    pub(in crate::fs) async fn outlive_object(&self) {
+        if self.is_open
+            && let Err(error) = self.open.file.fetch_base(REMOVED_FETCH_MAX).await
+        {
+            let key = self.open.file.key();
+            tracing::debug!(%key, "an open file loses its object, which was not fetched: {error}");
+        }
+    }
+
     /// Notes that the name means nothing, or another file.
     pub(in crate::fs) fn removed(&self) {
         self.open.file.removed();
+    }
+
+    /// Keeps changes that can be stored under no name, and ends the file.
+    pub(in crate::fs) async fn lost(&self, reason: &str) {
+        self.open.file.keep_at_end(reason).await;
+        self.removed();
     }
 
     /// Notes the new name `key` of a file that the bucket has as `version` now.
@@ -47,7 +67,12 @@ impl FileSystem {
     pub(in crate::fs) async fn hold_staged(&self, ino: Option<InodeNo>) -> Option<HeldFile> {
         let open = self.staged_file(ino?)?;
         let held = open.file.hold_stores().await;
-        Some(HeldFile { open, _held: held })
+        let files = self.staged.as_ref()?;
+        Some(HeldFile {
+            is_open: files.is_open(&open) || self.namespace.has_readers(open.ino),
+            open,
+            _held: held,
+        })
     }
 
     /// Holds the stores of two names of a rename. The wait ends when `stop` is asked for.
@@ -86,11 +111,26 @@ impl FileSystem {
         }
     }
 
-    /// Renames a staged file that the bucket does not have. Its store will replace the object of
-    /// the new name, `replaced`.
-    pub(in crate::fs) fn rename_unstored(file: &HeldFile, key: &Key, replaced: Option<Stored>) {
+    /// Renames a staged file that the bucket does not have. Its store will replace the object that
+    /// the new name has now.
+    pub(in crate::fs) async fn rename_unstored(
+        &self,
+        file: &HeldFile,
+        key: &Key,
+        target: &Target,
+    ) -> Result<(), FsError> {
+        let replaced = match (self.mutator.describe(key).await, target) {
+            (Ok(_), Target::Absent) => return Err(FsError::Exists),
+            (Ok(object), Target::Any) => Some(Stored {
+                etag: object.info.etag,
+                size: object.info.size,
+            }),
+            (Err(FsError::NotFound), _) => None,
+            (Err(error), _) => return Err(error),
+        };
         // None of the bytes of that version show through: it only is what the store replaces.
         file.open.file.renamed(key.clone(), replaced);
+        Ok(())
     }
 
     /// Notes that the directory `old`, which `files` are below, is called `new`.
@@ -121,3 +161,7 @@ impl FileSystem {
         join_all(moved).await;
     }
 }
+
+/// Most bytes that are fetched of an open file before its object is removed: what programs map and
+/// keep open. Reads of a larger one fail behind its removal, but for what was read or written.
+const REMOVED_FETCH_MAX: u64 = 1 << 30;

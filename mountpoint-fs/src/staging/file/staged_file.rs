@@ -16,7 +16,7 @@ use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock as AsyncRwLock};
 
 use super::state::{Base, FileState, StagedBase};
-use crate::config::limits::GAP_BYTES_MAX;
+use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress, ReadData};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::context::StagingContext;
@@ -489,6 +489,41 @@ impl StagedFile {
         if base.is_some() {
             state.base = base;
         }
+    }
+
+    /// Brings the bytes of the base that show through to the disk, if there are `most` of them at
+    /// most: the object is about to be removed.
+    pub async fn fetch_base(self: &Arc<Self>, most: u64) -> Result<(), FsError> {
+        let _turn = self.gate.write().await;
+        let (pieces, mtime) = {
+            let state = self.state.lock();
+            let mut pieces = state.contents.pieces(0..state.contents.size());
+            pieces.retain(|piece| piece.source == Source::Base);
+            (pieces, self.progress.mtime())
+        };
+        if pieces.iter().map(Piece::len).sum::<u64>() > most {
+            return Ok(());
+        }
+        for range in pieces.iter().map(|piece| piece.range.clone()) {
+            let mut at = range.start;
+            while at < range.end {
+                let len = (range.end - at).min(WRITE_SIZE_MAX as u64);
+                let size = u32::try_from(len).unwrap_or(u32::MAX);
+                // A copy of file data: from the memory of reads to the disk.
+                let data = self.read(at, size, false).await?.to_vec();
+                if data.is_empty() {
+                    break;
+                }
+                let (this, offset) = (Arc::clone(self), at);
+                at += data.len() as u64;
+                let job = move || this.write_local(offset, &data);
+                self.context.on_disk(job).await?;
+            }
+        }
+        if !pieces.is_empty() {
+            self.progress.advance(self.size(), mtime);
+        }
+        Ok(())
     }
 
     /// Notes that the file has no name any more: it is never stored again.

@@ -75,8 +75,7 @@ fn a_conflict_fails_the_close_and_the_name_means_the_other_version() {
     assert!(matches!(&closed, Err(FsError::Stale(text)) if text.contains("staged list")));
     let reader = mount.open_to_read("f");
     assert_eq!(mount.read(reader).unwrap(), "theirs");
-    let kept = std::fs::read_dir(mount.directory.path().join("kept"));
-    assert_eq!(kept.unwrap().count(), 2, "its bytes and their description");
+    assert_eq!(mount.kept(), 2, "its bytes and their description");
 }
 
 #[test]
@@ -85,8 +84,8 @@ fn a_conflict_is_solved_as_the_user_wants() {
     let ours = Staged::with(&["f"], all_changes(), ConflictPolicy::Overwrite);
     for mount in [&both, &ours] {
         let handle = mount.open("f");
-        mount.read(handle).unwrap();
-        mount.write(handle, 0, "C").unwrap();
+        // All its bytes: those of the replaced object are gone.
+        mount.write(handle, 0, "Content of f").unwrap();
         mount.bucket.put_object("f", "theirs");
         wait(mount.fs.flush(handle, &OPENER)).unwrap();
         mount.fs.release(handle);
@@ -169,7 +168,6 @@ fn the_end_of_the_mount_stores_what_it_can_and_keeps_the_rest() {
     mount.write(first, 1, "O").unwrap();
     wait(mount.fs.keep_staged());
     assert!(!mount.fs.is_writing());
-    let kept = std::fs::read_dir(mount.directory.path().join("kept"));
-    assert_eq!(kept.unwrap().count(), 4);
+    assert_eq!(mount.kept(), 4);
     assert_eq!(mount.stored("f").unwrap(), "Content of f");
 }

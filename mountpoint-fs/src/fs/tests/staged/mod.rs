@@ -184,6 +184,12 @@ impl Staged {
         wait(self.fs.attributes(ino)).unwrap().size
     }
 
+    /// Files of kept versions.
+    fn kept(&self) -> usize {
+        let kept = self.directory.path().join("mount-s3-staging/kept");
+        std::fs::read_dir(kept).unwrap().count()
+    }
+
     /// Requests since the last call.
     fn requests(&self) -> usize {
         self.bucket.take_log().records().len()
