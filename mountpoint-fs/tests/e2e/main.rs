@@ -18,6 +18,7 @@ mod process;
 mod reads;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
+mod staged;
 mod support;
 mod writes;
 

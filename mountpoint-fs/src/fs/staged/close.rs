@@ -33,7 +33,11 @@ impl FileSystem {
         let (files, namespace) = (Arc::clone(files), Arc::clone(&self.namespace));
         let open = Arc::clone(open);
         background::run(async move {
-            if let Err(error) = open.file.release().await {
+            // A failure that an application was told of is in the log already.
+            let is_told = open.file.failure().is_some();
+            if let Err(error) = open.file.release().await
+                && !is_told
+            {
                 let key = open.file.key();
                 tracing::error!(%key, "a file that was closed could not be stored: {error}");
             }

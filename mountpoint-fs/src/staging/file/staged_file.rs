@@ -353,7 +353,7 @@ impl StagedFile {
                 Ok(())
             }
             Ok(Resolved::Adopted) => {
-                self.end(FsError::Stale(format!(
+                self.settle(FsError::Stale(format!(
                     "another host has made {} meanwhile",
                     request.key
                 )));
@@ -361,7 +361,7 @@ impl StagedFile {
                 Ok(())
             }
             Ok(Resolved::Beside(key)) => {
-                self.end(FsError::Stale(format!(
+                self.settle(FsError::Stale(format!(
                     "another client changed {}, and this host's version is {key}",
                     request.key
                 )));
@@ -377,6 +377,12 @@ impl StagedFile {
                 Err(error)
             }
         }
+    }
+
+    /// The file takes no more changes, and has none that are not stored: closing it is no failure.
+    fn settle(&self, failure: FsError) {
+        self.end(failure);
+        self.state.lock().is_settled = true;
     }
 
     /// The file takes no more changes.

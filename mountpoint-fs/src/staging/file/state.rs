@@ -49,6 +49,8 @@ pub(super) struct FileState {
     pub(super) headers: ObjectHeaders,
     /// The failure that ended the file.
     pub(super) failure: Option<FsError>,
+    /// The bucket has the changes, or there were none, although the file has ended.
+    pub(super) is_settled: bool,
     pub(super) is_removed: bool,
     pub(super) adopts: Adopts,
     /// S3 was not asked for an object of the key.
@@ -73,6 +75,7 @@ impl FileState {
             given_back: 0,
             headers,
             failure: None,
+            is_settled: false,
             is_removed: false,
             adopts: Adopts::Nothing,
             is_unasked,
@@ -124,7 +127,7 @@ impl FileState {
 
     /// Whether the bucket lacks something.
     pub(super) fn needs_store(&self) -> Result<bool, FsError> {
-        if self.is_removed {
+        if self.is_removed || self.is_settled {
             return Ok(false);
         }
         self.check()?;

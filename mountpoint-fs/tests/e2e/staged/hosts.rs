@@ -1,0 +1,109 @@
+//! Two hosts that change one file: two mounts of a bucket, each with its own directory.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use mountpoint_client::testing::server::Server;
+
+use crate::harness::{BUCKET, put, read, server};
+
+use super::{Staged, stored};
+
+fn open(staged: &Staged) -> File {
+    let path = staged.mounted.join("f");
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    file.unwrap()
+}
+
+fn close(file: File) -> io::Result<()> {
+    nix::unistd::close(file).map_err(io::Error::from)
+}
+
+/// The outcome of a conflict.
+struct Conflict {
+    server: Server,
+    second: Staged,
+    closed: io::Result<()>,
+}
+
+impl Conflict {
+    fn keys(&self) -> Vec<String> {
+        self.server.store().keys(BUCKET)
+    }
+
+    fn object(&self) -> Vec<u8> {
+        stored(&self.server, "f")
+    }
+}
+
+/// Both change the file; the first close wins.
+fn conflict(policy: Option<&str>) -> Conflict {
+    let server = server();
+    put(&server, "f", "0123456789");
+    let flags = policy.map(|policy| ["--on-conflict", policy]);
+    let first = Staged::new(&server, &[]);
+    let second = Staged::new(&server, flags.as_ref().map_or(&[], |flags| &flags[..]));
+    let (one, two) = (open(&first), open(&second));
+    one.write_all_at(b"first", 0).unwrap();
+    two.write_all_at(b"the second", 0).unwrap();
+    close(one).unwrap();
+    let closed = close(two);
+    Conflict {
+        server,
+        second,
+        closed,
+    }
+}
+
+#[test]
+fn the_later_close_fails_and_its_version_is_kept() {
+    let conflict = conflict(None);
+    let (keys, object, second) = (conflict.keys(), conflict.object(), &conflict.second);
+    let error = conflict.closed.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
+    assert_eq!(keys, ["f"]);
+    assert_eq!(object, b"first56789");
+    assert_eq!(read(&second.mounted.join("f")), b"first56789");
+    let directory = second.staging.path().display().to_string();
+    let program = env!("CARGO_BIN_EXE_mount-s3");
+    let listed = second.run(&format!("{program} staged list {directory}"));
+    assert!(listed.contains('f') && listed.contains("10"), "{listed}");
+    assert!(second.mounted.log().contains("staged list"));
+}
+
+#[test]
+fn both_versions_stay_if_that_is_wanted() {
+    let conflict = conflict(Some("keep-both"));
+    let (keys, object, second) = (conflict.keys(), conflict.object(), &conflict.second);
+    conflict.closed.unwrap();
+    assert_eq!(object, b"first56789");
+    let beside = keys.iter().find(|key| key.starts_with("f.conflict-"));
+    let beside = beside.unwrap_or_else(|| panic!("{keys:?}"));
+    assert_eq!(keys.len(), 2);
+    assert_eq!(read(&second.mounted.join(beside)), b"the second");
+    assert_eq!(read(&second.mounted.join("f")), b"first56789");
+}
+
+#[test]
+fn the_later_close_wins_if_that_is_wanted() {
+    let conflict = conflict(Some("overwrite"));
+    let (keys, object) = (conflict.keys(), conflict.object());
+    conflict.closed.unwrap();
+    assert_eq!((keys.len(), object), (1, b"the second".to_vec()));
+}
+
+#[test]
+fn one_host_sees_what_the_other_has_closed() {
+    let server = server();
+    let (one, two) = (Staged::new(&server, &[]), Staged::new(&server, &[]));
+    for round in 0..5 {
+        one.run(&format!(
+            "echo one {round} >> log; printf {round} | dd of=log bs=1 conv=notrunc status=none"
+        ));
+        two.run(&format!(
+            "echo two {round} >> log; head -c 1 log | grep -qx {round}"
+        ));
+    }
+    assert_eq!(one.run("wc -l < log"), "10\n");
+}
