@@ -17,7 +17,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock as AsyncRwLock};
 
 use super::state::{Base, FileState, StagedBase};
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
-use crate::operation::{FsError, Progress, ReadData};
+use crate::operation::{FileKind, FsError, PosixAttributes, Progress, ReadData};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::context::StagingContext;
 use crate::staging::kept::{Kept, keep};
@@ -341,10 +341,11 @@ impl StagedFile {
     async fn store_now(&self) -> Result<(), FsError> {
         // The snapshot of many ranges takes time that no thread of the kernel has.
         self.context.on_disk(|| Ok(())).await?;
-        let request = {
+        let mut request = {
             let _turn = self.gate.write().await;
             self.state.lock().begin_store(&self.files)
         };
+        self.keep_time(&mut request.headers);
         match resolve(&self.context, &request).await {
             Ok(Resolved::Stored(stored)) => {
                 let base = Base::new(&self.context.reading, &request.key, stored.clone());
@@ -376,6 +377,19 @@ impl StagedFile {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Sends the time of the last change along, if objects carry times: programs that compare times
+    /// see none change by a store.
+    fn keep_time(&self, headers: &mut ObjectHeaders) {
+        if self.context.writing.config().posix_metadata {
+            let posix = PosixAttributes {
+                mtime: Some(self.progress.mtime()),
+                ..PosixAttributes::default()
+            };
+            let now = self.context.clock.wall();
+            posix.store(FileKind::File, now, &mut headers.metadata);
         }
     }
 

@@ -169,7 +169,8 @@ impl InodeTable {
             inode.observed = observed;
         }
         if let Some(posix) = table.posix(ino) {
-            let mtime = progress.set_time();
+            // The object carries it.
+            let mtime = Some(progress.mtime());
             table.set_posix(ino, Some(PosixAttributes { mtime, ..posix }));
         }
     }
