@@ -210,6 +210,8 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "cache-bucket",
             "cache-endpoint-url",
             "cache-passthrough",
+            "staging",
+            "on-conflict",
             "allow-changes",
             "allow-append",
             "allow-rename",

@@ -150,7 +150,7 @@ impl Namespace {
         let known = match self.table.child(place.directory, &place.name) {
             Some(ino) => {
                 let view = self.table.view(ino)?;
-                if view.is_written && !view.is_staged {
+                if view.is_written && !self.table.is_staged(ino) {
                     return Err(being_written(&place.name));
                 }
                 // What the bucket has of a staged file; a version without an ETag if it has none.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock as AsyncRwLock};
 
-use super::state::{Base, FileState, StagedBase};
+use super::state::{Base, FileState, NeverStored, StagedBase};
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FileKind, FsError, PosixAttributes, Progress, ReadData};
 use crate::staging::contents::{DataFileNo, Piece, Source};
@@ -102,7 +102,7 @@ impl StagedFile {
     /// Whether its name was removed.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.state.lock().is_removed
+        self.state.lock().never_stored == Some(NeverStored::Removed)
     }
 
     /// Whether the bucket lacks changes.
@@ -396,7 +396,7 @@ impl StagedFile {
     /// The file takes no more changes, and has none that are not stored: closing it is no failure.
     fn settle(&self, failure: FsError) {
         self.end(failure);
-        self.state.lock().is_settled = true;
+        self.state.lock().never_stored = Some(NeverStored::Settled);
     }
 
     /// The file takes no more changes.
@@ -415,8 +415,8 @@ impl StagedFile {
         }
     }
 
-    /// Keeps the local version as [`Self::keep`] does, without a wait for a store in progress, which
-    /// may succeed all the same.
+    /// Keeps the local version as [`Self::keep`] does, without a wait for a store in progress,
+    /// which may succeed all the same.
     pub async fn keep_at_end(&self, reason: &str) {
         if self.is_changed() {
             self.keep_as(reason).await;
@@ -548,7 +548,7 @@ impl StagedFile {
 
     /// Notes that the file has no name any more: it is never stored again.
     pub fn removed(&self) {
-        self.state.lock().is_removed = true;
+        self.state.lock().never_stored = Some(NeverStored::Removed);
     }
 }
 

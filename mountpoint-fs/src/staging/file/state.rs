@@ -38,6 +38,15 @@ impl Base {
     }
 }
 
+/// The reason why a staged file is never stored again, which is no failure of a close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NeverStored {
+    /// Its name was removed, or is another file's.
+    Removed,
+    /// The bucket has its changes, or there were none, although the file has ended.
+    Settled,
+}
+
 /// The state of a staged file.
 #[derive(Debug)]
 pub(super) struct FileState {
@@ -49,9 +58,8 @@ pub(super) struct FileState {
     pub(super) headers: ObjectHeaders,
     /// The failure that ended the file.
     pub(super) failure: Option<FsError>,
-    /// The bucket has the changes, or there were none, although the file has ended.
-    pub(super) is_settled: bool,
-    pub(super) is_removed: bool,
+    /// The reason why no store is to come.
+    pub(super) never_stored: Option<NeverStored>,
     pub(super) adopts: Adopts,
     /// S3 was not asked for an object of the key.
     is_unasked: bool,
@@ -75,8 +83,7 @@ impl FileState {
             given_back: 0,
             headers,
             failure: None,
-            is_settled: false,
-            is_removed: false,
+            never_stored: None,
             adopts: Adopts::Nothing,
             is_unasked,
             is_timed,
@@ -127,7 +134,7 @@ impl FileState {
 
     /// Whether the bucket lacks something.
     pub(super) fn needs_store(&self) -> Result<bool, FsError> {
-        if self.is_removed || self.is_settled {
+        if self.never_stored.is_some() {
             return Ok(false);
         }
         self.check()?;

@@ -104,6 +104,16 @@ impl Model {
                     self.extend(end);
                 }
             }
+            other => self.take_other(other),
+        }
+        let ino = self.mount.walk(&self.name);
+        assert_eq!(self.mount.size(ino), self.bytes.len() as u64);
+    }
+
+    /// Closes, stores and changes of the name.
+    fn take_other(&mut self, step: Step) {
+        let fs = &self.mount.fs;
+        match step {
             Step::Sync(handle) => {
                 wait(fs.sync(self.handles[handle])).unwrap();
                 self.check_stored();
@@ -141,9 +151,8 @@ impl Model {
                 let open = || self.mount.open(&self.name);
                 self.handles = (0..HANDLES).map(|_| open()).collect();
             }
+            other => unreachable!("{other:?} changes bytes"),
         }
-        let ino = self.mount.walk(&self.name);
-        assert_eq!(self.mount.size(ino), self.bytes.len() as u64);
     }
 
     fn check(&self, handle: usize, at: usize, len: usize) {

@@ -50,8 +50,6 @@ pub(in crate::namespace) struct View {
     pub(in crate::namespace) openers: u32,
     /// Whether the file is being written. `found` is then the state of its writer.
     pub(in crate::namespace) is_written: bool,
-    /// Whether the file is staged, so that its name may be changed while it is written.
-    pub(in crate::namespace) is_staged: bool,
     /// Whether the name still has this inode.
     pub(in crate::namespace) is_attached: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
@@ -112,7 +110,6 @@ impl Table {
             observed,
             openers,
             is_written: self.is_written(ino),
-            is_staged: self.writing.get(&ino).is_some_and(|it| it.is_staged),
             is_attached: ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino),
             was_opened,
         })

@@ -175,6 +175,12 @@ impl InodeTable {
         }
     }
 
+    /// Whether `ino` is staged, so that its name may be changed while it is written.
+    pub(in crate::namespace) fn is_staged(&self, ino: InodeNo) -> bool {
+        let table = self.table.lock();
+        table.writing.get(&ino).is_some_and(|it| it.is_staged)
+    }
+
     /// Counts an open of the staged file `ino`. Returns whether it was opened before, so that the
     /// kernel's pages are its.
     pub(in crate::namespace) fn opened_staged(&self, ino: InodeNo) -> bool {
