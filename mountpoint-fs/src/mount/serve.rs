@@ -174,12 +174,8 @@ impl MountedBucket {
         };
         let kept = caches.clone();
         let mut fs = FileSystem::with_caches(client, fs.clone(), kept, clock);
-        if let Some(config) = staging
-            && let Err(error) = stage(&mut fs, config, &mount)
-        {
-            // Best effort: the user must see why the start failed.
-            mount.unmount(true).ok();
-            return Err(error);
+        if let Some(config) = staging {
+            stage(&mut fs, config, &mount)?;
         }
         let fs = Arc::new(fs);
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
@@ -351,13 +347,16 @@ impl CacheSource<'_> {
     }
 }
 
-/// Opens the directory of staged files. The mount exists already, so that a directory inside is
-/// recognised.
+/// Opens the directory of staged files, or ends the mount. It exists already, so that a directory
+/// inside is recognised.
 fn stage(fs: &mut FileSystem, config: &StagingConfig, mount: &Mount) -> Result<(), StartError> {
     let coverage = mount.coverage();
     let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
-    fs.stage(config, &is_inside)
-        .map_err(|error| StartError::new(format!("--staging: {error}")))
+    fs.stage(config, &is_inside).map_err(|error| {
+        // Best effort: the user must see why the start failed.
+        mount.unmount(true).ok();
+        StartError::new(format!("--staging: {error}"))
+    })
 }
 
 /// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.

@@ -92,8 +92,8 @@ impl FileSystem {
         Ok(true)
     }
 
-    /// `fallocate`. Without flags the file has at least the bytes of `range` then; only a staged file
-    /// takes flags.
+    /// `fallocate`. Without flags the file has at least the bytes of `range` then; only a staged
+    /// file takes flags.
     ///
     /// [`FsError::Unsupported`] for a stored file with content: S3 cannot reserve space.
     pub async fn allocate(
