@@ -9,5 +9,5 @@ mod write;
 
 pub use cache::{CacheConfig, SharedCacheConfig};
 pub use settings::{FsConfig, NamesConfig, PassthroughMode, ReadConfig, ReadMode};
-pub use staging::{ConflictPolicy, StagingConfig};
+pub use staging::{ConflictPolicy, StagingConfig, WriteBackConfig};
 pub use write::{CopyLimits, WriteConfig};

@@ -1,6 +1,7 @@
 //! Settings of files that are written in place, on a local disk.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Files that are written in place (`--staging`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,18 @@ pub struct StagingConfig {
     pub host: String,
     /// The directory on which the bucket is mounted, for people.
     pub mount_point: String,
+    /// Whether a close returns before the bucket has the file (`--write-back`); `None` if not.
+    pub write_back: Option<WriteBackConfig>,
+}
+
+/// Files that are durable on the local disk at their close, and uploaded afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBackConfig {
+    /// Time from a close to the upload: rewrites within it make one upload
+    /// (`--write-back-delay`).
+    pub delay: Duration,
+    /// Longest wait for uploads at the end of the mount (`--drain-timeout`).
+    pub drain_timeout: Duration,
 }
 
 /// The treatment of a file whose object another client changed meanwhile.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
-use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, geteuid, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, geteuid, linkat, unlinkat};
 
 pub(crate) use self::error::{DirectoryError, DirectoryUse};
 
@@ -169,6 +169,11 @@ impl Folder {
     /// Moves a file to another folder, where it replaces one of the name.
     pub(crate) fn move_file(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
         Ok(renameat(&self.fd, name, &to.fd, new_name)?)
+    }
+
+    /// Gives a file a second name, in another folder. The name must be free.
+    pub(crate) fn link_file(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
+        Ok(linkat(&self.fd, name, &to.fd, new_name, AtFlags::empty())?)
     }
 
     /// Returns when the disk has the names in it.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
 use super::directory::StagingDirectory;
+use super::journal::Journal;
+use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
 use crate::config::limits::WRITE_SIZE_MAX;
@@ -23,8 +25,18 @@ pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) writing: Arc<WriteContext>,
     pub(in crate::staging) clock: Clock,
     pub(in crate::staging) threads: DiskThreads,
+    /// What makes versions durable and uploads them later; `None` without write-back, and without
+    /// anything that an earlier mount has left.
+    pub(in crate::staging) write_back: Option<WriteBack>,
     memory: ReadMemory,
     zeros: Block,
+}
+
+/// The journal of committed versions, and the queue of their uploads.
+#[derive(Debug)]
+pub(in crate::staging) struct WriteBack {
+    pub(in crate::staging) journal: Journal,
+    pub(in crate::staging) queue: Arc<UploadQueue>,
 }
 
 /// The mount's memory for blocks.
@@ -37,9 +49,9 @@ struct ReadMemory {
 impl StagingContext {
     pub(in crate::staging) fn new(
         config: &StagingConfig,
-        directory: StagingDirectory,
-        reading: &Arc<ReadContext>,
-        writing: &Arc<WriteContext>,
+        directory: Arc<StagingDirectory>,
+        write_back: Option<WriteBack>,
+        (reading, writing): (&Arc<ReadContext>, &Arc<WriteContext>),
         clock: Clock,
     ) -> std::io::Result<Arc<Self>> {
         let (budget, pool, make_room) = reading.memory();
@@ -47,11 +59,12 @@ impl StagingContext {
         zeros.append(&[0; ZEROS_LEN]);
         Ok(Arc::new(Self {
             config: config.clone(),
-            directory: Arc::new(directory),
+            directory,
             reading: Arc::clone(reading),
             writing: Arc::clone(writing),
             threads: DiskThreads::start("staging", DISK_THREADS, &clock)?,
             clock,
+            write_back,
             memory: ReadMemory {
                 budget,
                 pool,
@@ -74,6 +87,12 @@ impl StagingContext {
             ))
         };
         answer.unwrap_or_else(failed)
+    }
+
+    /// What commits versions; `None` if a close stores them in the bucket.
+    pub(in crate::staging) fn committing(&self) -> Option<&WriteBack> {
+        let write_back = self.write_back.as_ref();
+        write_back.filter(|_| self.config.write_back.is_some())
     }
 
     /// A block for `len` bytes, when there is memory for it.

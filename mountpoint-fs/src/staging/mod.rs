@@ -6,8 +6,11 @@
 //! store has the server copy what did not change. Knows no inodes and no handles. [`journal`]
 //! makes records durable, and [`disk`] is what it needs of a disk.
 //!
-//! Imports run one way: `staging` → `file` → `upload`, `kept` → `sources` → `local`, `context` →
-//! `directory` → `contents`.
+//! With write-back a close makes the file durable on the local disk, as a `record` of the journal,
+//! and the queue in `uploads` brings it to the bucket later.
+//!
+//! Imports run one way: `staging` → `file` → `upload`, `kept` → `sources`, `record` → `local`,
+//! `context` → `directory`, `uploads`, `journal` → `disk`, `contents`.
 
 mod contents;
 mod context;
@@ -17,6 +20,7 @@ mod file;
 pub mod journal;
 pub(crate) mod kept;
 mod local;
+mod record;
 mod sources;
 #[expect(
     clippy::module_inception,
@@ -24,9 +28,11 @@ mod sources;
 )]
 mod staging;
 mod upload;
+mod uploads;
 
 #[cfg(test)]
 mod tests;
 
 pub use file::{StagedBase, StagedFile, StoresHeld};
-pub use staging::Staging;
+pub use staging::{RecoveredFile, Staging};
+pub use uploads::{PendingUpload, PendingUploads};

@@ -1,28 +1,63 @@
 //! The staging of one mount.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 
-use super::context::StagingContext;
-use super::directory::{Holder, StagingDirectory};
+use super::context::{StagingContext, WriteBack};
+use super::directory::{DataFileName, Holder, StagingDirectory};
 use super::file::{StagedBase, StagedFile};
+use super::journal::{AdaptivePolicy, Journal, JournalLimits};
+use super::record::{FoundRecord, RecoveredVersion, recover};
+use super::uploads::{PendingUploads, UploadQueue};
 use crate::clock::Clock;
 use crate::config::StagingConfig;
 use crate::operation::Progress;
 use crate::read::ReadContext;
-use crate::write::{WriteContext, WriteObserver};
+use crate::sync::Mutex;
+use crate::write::{Stored, WriteContext, WriteObserver};
 
 /// Files that are written in place, on a local disk. Made once per mount.
 #[derive(Debug)]
 pub struct Staging {
     context: Arc<StagingContext>,
+    /// Until somebody takes them.
+    recovered: Mutex<Vec<RecoveredFile>>,
+    unreadable: Vec<String>,
+}
+
+/// A file that an earlier process committed, and that the bucket lacks.
+#[derive(Debug)]
+pub struct RecoveredFile {
+    /// The key under which it will be stored.
+    pub key: Key,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Time of its last change.
+    pub modified: SystemTime,
+    /// The version that it is based on; `None` for a new file.
+    pub base: Option<Stored>,
+    /// The file. Its upload goes on by itself.
+    pub file: Arc<StagedFile>,
+}
+
+/// What an earlier process has left in the journal.
+#[derive(Default)]
+struct Left {
+    write_back: Option<WriteBack>,
+    versions: Vec<RecoveredVersion>,
+    /// Names of data files that a record needs.
+    needed: BTreeSet<DataFileName>,
+    unreadable: Vec<String>,
 }
 
 impl Staging {
-    /// Opens the directory of `config`, which no other process may use. `is_inside` tells whether a
-    /// path is in the mount itself. Blocks.
+    /// Opens the directory of `config`, which no other process may use, and goes on with the
+    /// uploads that an earlier process has left there. `is_inside` tells whether a path is in the
+    /// mount itself. Blocks.
     ///
     /// # Errors
     /// A text for the user.
@@ -40,9 +75,50 @@ impl Staging {
         };
         let directory = StagingDirectory::open(&config.directory, &holder, is_inside)
             .map_err(|error| error.to_string())?;
-        let context = StagingContext::new(config, directory, reading, writing, clock)
+        Self::over(config, directory, reading, writing, clock)
+    }
+
+    /// Goes on with what is in `directory`. Blocks.
+    pub(super) fn over(
+        config: &StagingConfig,
+        directory: StagingDirectory,
+        reading: &Arc<ReadContext>,
+        writing: &Arc<WriteContext>,
+        clock: Clock,
+    ) -> Result<Arc<Self>, String> {
+        let directory = Arc::new(directory);
+        let left = Left::find(config, &directory, &clock)?;
+        let needed = left.needed;
+        let is_needed = |name: DataFileName| needed.contains(&name);
+        let removed = directory.remove_leftovers(&is_needed);
+        removed.map_err(|error| error.to_string())?;
+        let contexts = (reading, writing);
+        let context = StagingContext::new(config, directory, left.write_back, contexts, clock)
             .map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Arc::new(Self { context }))
+        let mut recovered = Vec::new();
+        for found in left.versions {
+            let Some(key) = Key::parse(&found.version.key) else {
+                continue;
+            };
+            let version = &found.version;
+            let (size, modified, base) = (version.size, version.mtime(), version.base());
+            recovered.push(RecoveredFile {
+                file: StagedFile::recovered(&context, key.clone(), found),
+                key,
+                size,
+                modified,
+                base,
+            });
+        }
+        if !recovered.is_empty() {
+            let count = recovered.len();
+            tracing::info!("{count} files of an earlier mount are uploaded now");
+        }
+        Ok(Arc::new(Self {
+            context,
+            recovered: Mutex::new(recovered),
+            unreadable: left.unreadable,
+        }))
     }
 
     /// A file at `key`. Nothing is sent or made before its first change.
@@ -58,6 +134,43 @@ impl Staging {
         StagedFile::new(&self.context, (key, base), headers, progress, observer)
     }
 
+    /// The files that an earlier process committed, once. Their uploads go on whether or not
+    /// somebody asks.
+    #[must_use]
+    pub fn recovered(&self) -> Vec<RecoveredFile> {
+        std::mem::take(&mut self.recovered.lock())
+    }
+
+    /// What an earlier process committed and cannot be read: it stays in the directory.
+    #[must_use]
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    /// The files that wait for their upload.
+    #[must_use]
+    pub fn pending(&self) -> PendingUploads {
+        let queue = self.context.write_back.as_ref();
+        queue.map_or_else(PendingUploads::default, |it| it.queue.pending())
+    }
+
+    /// Has all pending files uploaded as soon as possible, without waiting for it.
+    pub fn flush(&self) {
+        if let Some(write_back) = &self.context.write_back {
+            write_back.queue.flush();
+        }
+    }
+
+    /// Uploads all pending files, for at most `time`. Returns what is left, which the next mount
+    /// goes on with.
+    pub async fn drain(&self, time: Duration) -> PendingUploads {
+        if let Some(write_back) = &self.context.write_back {
+            write_back.queue.flush();
+            write_back.queue.drained(time).await;
+        }
+        self.pending()
+    }
+
     /// The shared state of its files.
     #[cfg(test)]
     pub(super) fn context(&self) -> &StagingContext {
@@ -68,5 +181,63 @@ impl Staging {
     #[must_use]
     pub fn headers_of_new(&self, key: &Key) -> ObjectHeaders {
         self.context.writing.headers(key)
+    }
+}
+
+impl Drop for Staging {
+    /// Begins no more uploads: what waits stays in the journal, which gets what was appended.
+    fn drop(&mut self) {
+        if let Some(write_back) = &self.context.write_back {
+            write_back.queue.close();
+            write_back.journal.begin_close();
+        }
+    }
+}
+
+impl Left {
+    /// Reads the journal, or begins one if the mount writes back. Blocks.
+    fn find(
+        config: &StagingConfig,
+        directory: &Arc<StagingDirectory>,
+        clock: &Clock,
+    ) -> Result<Self, String> {
+        let mut left = Self::default();
+        let disk = directory.journal(config.write_back.is_some());
+        let Some(disk) = disk.map_err(|error| error.to_string())? else {
+            return Ok(left);
+        };
+        let policy = Box::new(AdaptivePolicy::new());
+        let opened = Journal::open(disk, JournalLimits::default(), policy, clock.clone());
+        let (journal, records) = opened.map_err(|error| {
+            let place = directory.path().display();
+            format!("cannot use the staging directory {place}: {error}")
+        })?;
+        if records.is_empty() && config.write_back.is_none() {
+            return Ok(left);
+        }
+        for record in &records {
+            let name = DataFileName(record.id.key.0);
+            directory.skip_names(name.0.saturating_add(1));
+            match recover(directory, &journal, record)? {
+                FoundRecord::Version(found) => left.versions.push(*found),
+                FoundRecord::Removed => {
+                    // Without it, the next start releases it.
+                    drop(journal.release(record.id));
+                    continue;
+                }
+                FoundRecord::Unreadable(reason) => {
+                    let place = directory.path().display();
+                    let text = format!("{reason}; it stays in {place}, and is not uploaded");
+                    tracing::error!("{text}");
+                    left.unreadable.push(text);
+                }
+            }
+            left.needed.insert(name);
+        }
+        let delay = config.write_back.map_or(Duration::ZERO, |it| it.delay);
+        let queue = UploadQueue::start(delay, clock);
+        let queue = queue.map_err(|error| format!("cannot start a thread: {error}"))?;
+        left.write_back = Some(WriteBack { journal, queue });
+        Ok(left)
     }
 }

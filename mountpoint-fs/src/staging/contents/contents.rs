@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::piece::{DataFileNo, Piece};
-use super::snapshot::{Change, Snapshot};
+use super::snapshot::{Change, LocalRange, Snapshot};
 
 /// The contents of one file.
 #[derive(Debug)]
@@ -54,6 +54,35 @@ impl Contents {
             changed: 0,
             storing: None,
         }
+    }
+
+    /// The contents of a record, which the bucket lacks.
+    pub(in crate::staging) fn restored(
+        size: u64,
+        base_len: u64,
+        local: impl IntoIterator<Item = LocalRange>,
+    ) -> Self {
+        let mut contents = Self::over(size);
+        contents.now.base_len = base_len;
+        contents.changed = FIRST_GENERATION;
+        for LocalRange {
+            range,
+            place,
+            is_in_base,
+        } in local
+        {
+            let generation = if is_in_base { 0 } else { FIRST_GENERATION };
+            contents
+                .now
+                .changes
+                .insert(range, Change { place, generation });
+        }
+        contents
+    }
+
+    /// What a store is sending.
+    pub(in crate::staging) fn sending(&self) -> Option<&Arc<Snapshot>> {
+        self.storing.as_ref().map(|storing| &storing.snapshot)
     }
 
     /// Bytes of the file.

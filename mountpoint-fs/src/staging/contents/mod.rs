@@ -12,4 +12,4 @@ mod tests;
 
 pub(super) use contents::Contents;
 pub(super) use piece::{DataFileNo, Piece, Source};
-pub(super) use snapshot::Snapshot;
+pub(super) use snapshot::{LocalRange, Snapshot};

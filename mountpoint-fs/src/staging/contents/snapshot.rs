@@ -15,6 +15,16 @@ pub(super) struct Change {
     pub(super) generation: u64,
 }
 
+/// A range that does not show the base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::staging) struct LocalRange {
+    pub(in crate::staging) range: Range<u64>,
+    /// A data file; `None` for zeros.
+    pub(in crate::staging) place: Option<DataFileNo>,
+    /// Whether the base has the same bytes there.
+    pub(in crate::staging) is_in_base: bool,
+}
+
 /// The contents at one moment.
 #[derive(Clone, Debug)]
 pub(in crate::staging) struct Snapshot {
@@ -33,6 +43,21 @@ impl Snapshot {
     /// Bytes of the file.
     pub(in crate::staging) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The offset below which the base shows through where nothing was changed.
+    pub(in crate::staging) fn base_len(&self) -> u64 {
+        self.base_len
+    }
+
+    /// All ranges that are local, in order.
+    pub(in crate::staging) fn local(&self) -> impl Iterator<Item = LocalRange> {
+        let stored = self.stored;
+        self.changes.iter().map(move |(range, change)| LocalRange {
+            range: range.clone(),
+            place: change.place,
+            is_in_base: change.generation <= stored,
+        })
     }
 
     /// Ranges that are local.

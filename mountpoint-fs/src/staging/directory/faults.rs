@@ -8,6 +8,9 @@ pub(in crate::staging) struct Faults {
     /// The failure, and whether it is only that of the next access.
     #[cfg(test)]
     kind: crate::sync::Mutex<Option<(io::ErrorKind, bool)>>,
+    /// The next sync of a data file fails.
+    #[cfg(test)]
+    sync: std::sync::atomic::AtomicBool,
 }
 
 impl Faults {
@@ -35,6 +38,32 @@ impl Faults {
     )]
     pub(in crate::staging) fn check(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Fails if the next sync is to fail.
+    #[cfg(test)]
+    pub(in crate::staging) fn check_sync(&self) -> io::Result<()> {
+        match self.sync.swap(false, std::sync::atomic::Ordering::AcqRel) {
+            true => Err(io::Error::other("simulated")),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails never.
+    #[cfg(not(test))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "tests make it fail"
+    )]
+    pub(in crate::staging) fn check_sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Fails the next sync of a data file.
+    #[cfg(test)]
+    pub(in crate::staging) fn fail_sync(&self) {
+        self.sync.store(true, std::sync::atomic::Ordering::Release);
     }
 
     /// Fails all accesses, or none.

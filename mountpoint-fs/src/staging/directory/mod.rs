@@ -16,18 +16,22 @@ use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::faults::Faults;
 pub(crate) use self::holder::Holder;
 use crate::private_folder::{DirectoryError, DirectoryUse, Folder};
 use crate::staging::contents::DataFileNo;
+use crate::staging::disk::{Disk, DiskError, LocalDisk};
 
 /// An open staging directory of this process alone.
 #[derive(Debug)]
 pub(in crate::staging) struct StagingDirectory {
     folder: Folder,
     files: Folder,
+    /// The files of `files`.
+    disk: Arc<dyn Disk>,
     kept: Folder,
     /// Locked as long as this value lives.
     _lock: File,
@@ -35,17 +39,28 @@ pub(in crate::staging) struct StagingDirectory {
     pub(in crate::staging) faults: Faults,
 }
 
-/// The name of a staged file's data files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::staging) struct DataFileName(u64);
+/// The name of a staged file's data files, and of its records in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::staging) struct DataFileName(pub(in crate::staging) u64);
 
 impl DataFileName {
+    /// The name that a file of the folder has; `None` if it is another file.
+    pub(in crate::staging) fn parse(file: &str) -> Option<Self> {
+        let (number, suffix) = file.split_once('.')?;
+        let name = Self(u64::from_str_radix(number, 16).ok()?);
+        (format!("{name}.{suffix}") == file).then_some(name)
+    }
+
+    /// The name of a description beside the journal, of which there may be two at a time.
+    pub(in crate::staging) fn description(self, number: u64) -> String {
+        format!("{self}.r{}", number % 2)
+    }
+
     /// The name of one of the files.
     pub(in crate::staging) fn of(self, file: DataFileNo) -> String {
-        let number = self.0;
         match file {
-            DataFileNo::First => format!("{number:016x}.1"),
-            DataFileNo::Second => format!("{number:016x}.2"),
+            DataFileNo::First => format!("{self}.1"),
+            DataFileNo::Second => format!("{self}.2"),
         }
     }
 }
@@ -56,6 +71,9 @@ pub(crate) enum StagingError {
     /// Its folders are not as they should be.
     #[error("{0}")]
     Directory(#[from] DirectoryError),
+    /// The disk of a folder cannot be used.
+    #[error("{0}")]
+    Disk(#[from] DiskError),
     /// Another process has it.
     #[error(
         "the staging directory {path} is in use{holder}: one directory serves one mount; end that mount, or name \
@@ -102,16 +120,34 @@ impl StagingDirectory {
         folder.check_writable()?;
         let lock = lock(&folder, holder)?;
         check_format(&folder, true)?;
-        let opened = Self {
-            files: folder.enter_or_make(FILES)?,
+        let files = folder.enter_or_make(FILES)?;
+        Ok(Self {
+            disk: Arc::new(LocalDisk::open(files.path())?),
+            files,
             kept: folder.enter_or_make(KEPT)?,
             folder,
             _lock: lock,
             next_name: AtomicU64::new(0),
             faults: Faults::default(),
+        })
+    }
+
+    /// The disk of the journal. `None` if there is no journal, unless it `may_make` one.
+    pub(in crate::staging) fn journal(
+        &self,
+        may_make: bool,
+    ) -> Result<Option<Arc<dyn Disk>>, StagingError> {
+        let folder = match may_make {
+            true => Some(self.folder.enter_or_make(JOURNAL)?),
+            false => self.folder.enter(JOURNAL)?,
         };
-        opened.remove_leftovers()?;
-        Ok(opened)
+        let Some(folder) = folder else {
+            return Ok(None);
+        };
+        self.folder.sync().map_err(|error| {
+            DirectoryError::unusable(USE, self.folder.path(), NOT_SYNCED, error)
+        })?;
+        Ok(Some(Arc::new(LocalDisk::open(folder.path())?)))
     }
 
     /// Where it is.
@@ -134,42 +170,47 @@ impl StagingDirectory {
         DataFileName(self.next_name.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes a data file.
-    pub(in crate::staging) fn make_data_file(
-        &self,
-        name: DataFileName,
-        file: DataFileNo,
-    ) -> std::io::Result<File> {
-        self.files.create_file(&name.of(file))
+    /// Names from `number` on are free.
+    pub(in crate::staging) fn skip_names(&self, number: u64) {
+        self.next_name.fetch_max(number, Ordering::Relaxed);
     }
 
-    /// Removes a data file, if it is there. Failures are left to the next start.
-    pub(in crate::staging) fn remove_data_file(&self, name: DataFileName, file: DataFileNo) {
-        if let Err(error) = self.files.remove_file(&name.of(file)) {
+    /// The disk of the data files.
+    pub(in crate::staging) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Removes a file of the data folder, if it is there. Failures are left to the next start.
+    pub(in crate::staging) fn remove_data_file(&self, name: &str) {
+        if let Err(error) = self.disk.remove(name) {
             tracing::warn!("a staged file stays in {}: {error}", self.path().display());
         }
     }
 
-    /// Removes the data files of a process that was killed: no `close` or `fsync` of theirs had
-    /// returned.
-    fn remove_leftovers(&self) -> Result<(), StagingError> {
+    /// Removes the data files of a process that was killed, but for those that `is_needed`: no
+    /// `close` or `fsync` of theirs had returned. Later names are above all that are there.
+    pub(in crate::staging) fn remove_leftovers(
+        &self,
+        is_needed: &dyn Fn(DataFileName) -> bool,
+    ) -> Result<(), StagingError> {
         let mut count = 0_u64;
-        loop {
-            let found = self.files.entries()?;
-            if found.is_empty() {
-                break;
+        let failed = |name: &str, what, error| {
+            let path = self.files.path().join(name);
+            DirectoryError::unusable(USE, &path, what, error)
+        };
+        let found = self.disk.list();
+        for file in found.map_err(|error| failed("", NOT_LISTED, error))? {
+            // What has another name is not ours.
+            let Some(name) = DataFileName::parse(&file) else {
+                continue;
+            };
+            if is_needed(name) {
+                self.skip_names(name.0.saturating_add(1));
+                continue;
             }
-            for entry in found {
-                let removed = match entry.is_folder {
-                    true => self.files.remove_folder(&entry.name),
-                    false => self.files.remove_file(&entry.name),
-                };
-                removed.map_err(|error| {
-                    let path = self.files.path().join(&entry.name);
-                    DirectoryError::unusable(USE, &path, NOT_REMOVED, error)
-                })?;
-                count += 1;
-            }
+            let removed = self.disk.remove(&file);
+            removed.map_err(|error| failed(&file, NOT_REMOVED, error))?;
+            count += 1;
         }
         if count > 0 {
             tracing::warn!(
@@ -301,6 +342,7 @@ const USE: DirectoryUse = DirectoryUse {
 const FOLDER: &str = "mount-s3-staging";
 const FILES: &str = "files";
 const KEPT: &str = "kept";
+const JOURNAL: &str = "journal";
 const LOCK: &str = "lock";
 const FORMAT_FILE: &str = "format";
 
@@ -313,4 +355,6 @@ const FORMAT_LEN_MAX: u64 = 256;
 const NOT_FOUND: &str = "cannot find the staging directory";
 const NO_LOCK: &str = "cannot use the lock of the staging directory";
 const NO_FORMAT: &str = "cannot use the format of the staging directory";
+const NOT_LISTED: &str = "cannot list what a killed mount has left";
+const NOT_SYNCED: &str = "cannot sync the staging directory";
 const NOT_REMOVED: &str = "cannot remove what a killed mount has left";

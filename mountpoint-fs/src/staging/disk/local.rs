@@ -5,11 +5,13 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mountpoint_crt_sys::block::BlockFill;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, fallocate, openat, renameat};
@@ -155,6 +157,20 @@ impl DiskFile for LocalFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn read_into(&self, fill: &mut BlockFill, offset: u64, len: usize) -> io::Result<usize> {
+        fill.read_from(&self.0, offset, len)
+    }
+
+    fn discard(&self, range: &Range<u64>) {
+        let offset = libc::off_t::try_from(range.start);
+        let len = libc::off_t::try_from(range.end - range.start);
+        if let (Ok(offset), Ok(len)) = (offset, len) {
+            let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            // A file system without holes gives the space back when the file is removed.
+            fallocate(&self.0, flags, offset, len).ok();
+        }
     }
 }
 

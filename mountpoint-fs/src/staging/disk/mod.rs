@@ -12,7 +12,10 @@ pub(crate) mod simulated;
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
+
+use mountpoint_crt_sys::block::BlockFill;
 
 pub use self::local::{DiskError, LocalDisk};
 
@@ -54,4 +57,16 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
 
     /// Makes the bytes that were written so far durable, and the length.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// Appends at most `len` bytes from `offset` on to `fill`, which has room for them. Returns how
+    /// many; fewer only where the file ends.
+    fn read_into(&self, fill: &mut BlockFill, offset: u64, len: usize) -> io::Result<usize> {
+        let mut bytes = vec![0; len];
+        let read = self.read_at(&mut bytes, offset)?;
+        fill.append(&bytes[..read]);
+        Ok(read)
+    }
+
+    /// Gives back the room of `range`, whose bytes are not needed any more, if the disk can.
+    fn discard(&self, _range: &Range<u64>) {}
 }

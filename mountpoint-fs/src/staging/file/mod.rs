@@ -1,7 +1,16 @@
-//! A staged file: its contents, its name, and its stores.
+//! A staged file: its contents, its name, its stores, and its commits.
+//!
+//! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading` → `storing` →
+//! `committing` → `keeping` → `releasing` → `parts` → `state`.
 
+mod committing;
+mod keeping;
+mod parts;
+mod releasing;
 mod staged_file;
 mod state;
+mod storing;
+mod uploading;
 
 pub use staged_file::{StagedFile, StoresHeld};
 pub use state::StagedBase;

@@ -3,46 +3,35 @@
 //! Writes and changes of the size hold the gate: a store begins between them, never within one, so
 //! no change is lost that a store has not seen. Reads hold nothing.
 //!
-//! Locks: `storing` for the length of a store, then the gate, then `giving_back`, then the state,
-//! which is a leaf.
+//! `parts` has the locks, `committing` and `storing` what is done with the file as a whole.
 //! Bytes are read and written by threads of the local disk.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock as AsyncRwLock};
+use tokio::sync::OwnedMutexGuard;
 
+use super::committing::{RoomWait, commit_file, committed, remove, sum_recovered};
+use super::keeping::keep_as;
+use super::parts::{FileParts, Nobody};
 use super::state::{Base, FileState, NeverStored, StagedBase};
+use super::storing::store;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
-use crate::operation::{FileKind, FsError, PosixAttributes, Progress, ReadData};
+use crate::operation::{FsError, Progress, ReadData};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::context::StagingContext;
-use crate::staging::kept::{Kept, keep};
 use crate::staging::local::{DataFiles, disk_error};
+use crate::staging::record::RecoveredVersion;
 use crate::staging::sources::read;
-use crate::staging::upload::{Resolved, is_conflict, resolve};
-use crate::sync::{Mutex, RwLock};
-use crate::write::background::{self, SharedOutcome};
 use crate::write::{Adopts, Stored, WriteObserver};
 
 /// A file that is written in place.
 pub struct StagedFile {
-    context: Arc<StagingContext>,
-    files: Arc<DataFiles>,
-    progress: Arc<Progress>,
-    observer: Arc<dyn WriteObserver>,
-    /// A leaf.
-    state: Mutex<FileState>,
-    /// Shared by writes, exclusive for what changes the file as a whole.
-    gate: Arc<AsyncRwLock<()>>,
-    /// Shared by each write to a data file until it is noted, exclusive while disk space is given
-    /// back: what a write has just filled is never given back.
-    giving_back: RwLock<()>,
-    /// Held as long as a store runs.
-    storing: Arc<AsyncMutex<()>>,
+    parts: Arc<FileParts>,
 }
 
 /// No store of the file runs while this lives.
@@ -62,66 +51,77 @@ impl StagedFile {
             StagedBase::Version(version) => Some(Base::new(&context.reading, &key, version)),
             StagedBase::None | StagedBase::Unasked => None,
         };
-        Arc::new(Self {
-            files: Arc::new(DataFiles::new(&context.directory)),
-            context: Arc::clone(context),
-            progress,
-            observer,
-            state: Mutex::new(FileState::new(key, headers, base, is_unasked)),
-            gate: Arc::default(),
-            giving_back: RwLock::new(()),
-            storing: Arc::default(),
-        })
+        let state = FileState::new(key, headers, base, is_unasked);
+        let files = DataFiles::new(&context.directory);
+        let parts = FileParts::new(context, files, state, progress, observer);
+        Arc::new(Self { parts })
+    }
+
+    /// A version that an earlier process committed. Its upload is begun.
+    pub(in crate::staging) fn recovered(
+        context: &Arc<StagingContext>,
+        key: Key,
+        found: RecoveredVersion,
+    ) -> Arc<Self> {
+        let version = &found.version;
+        let base = version
+            .base()
+            .map(|base| Base::new(&context.reading, &key, base));
+        let progress = Arc::new(Progress::new(version.size, version.mtime()));
+        let state = FileState::recovered(key, base, &found);
+        let parts = FileParts::new(context, found.files, state, progress, Arc::new(Nobody));
+        committed(&parts);
+        Arc::new(Self { parts })
     }
 
     /// The size and time that other processes see.
     #[must_use]
     pub fn progress(&self) -> &Arc<Progress> {
-        &self.progress
+        &self.parts.progress
     }
 
     /// The key of its object.
     #[must_use]
     pub fn key(&self) -> Key {
-        self.state.lock().key.clone()
+        self.parts.state.lock().key.clone()
     }
 
     /// Bytes of the file.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.state.lock().contents.size()
+        self.parts.state.lock().contents.size()
     }
 
     /// The version that the bucket has of it, as last known; `None` if it has none.
     #[must_use]
     pub fn base(&self) -> Option<Stored> {
-        let state = self.state.lock();
+        let state = self.parts.state.lock();
         state.base.as_ref().map(|base| base.version.clone())
     }
 
     /// Whether its name was removed.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.state.lock().never_stored == Some(NeverStored::Removed)
+        self.parts.state.lock().never_stored == Some(NeverStored::Removed)
     }
 
     /// Whether the bucket lacks changes.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        let state = self.state.lock();
+        let state = self.parts.state.lock();
         state.needs_store().unwrap_or(false)
     }
 
     /// The failure that ended the file, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<FsError> {
-        self.state.lock().failure.clone()
+        self.parts.state.lock().failure.clone()
     }
 
     /// Sets the objects of other hosts that may stand for the new file as long as nothing was
     /// written to it.
     pub fn may_adopt(&self, adopts: Adopts) {
-        self.state.lock().adopts = adopts;
+        self.parts.state.lock().adopts = adopts;
     }
 
     /// Bytes `offset..offset + size`, cut at the end of the file. `fills_cache` tells that the
@@ -137,15 +137,15 @@ impl StagedFile {
         let range = offset..offset.saturating_add(u64::from(size));
         for _ in 0..READS_MAX {
             let (pieces, sources, given_back) = {
-                let state = self.state.lock();
+                let state = self.parts.state.lock();
                 state.check()?;
                 let pieces = state.contents.pieces(range.clone());
-                (pieces, state.sources(&self.files), state.given_back)
+                (pieces, state.sources(&self.parts.files), state.given_back)
             };
             let is_local = |piece: &Piece| matches!(piece.source, Source::Local(_));
             let has_local = pieces.iter().any(is_local);
-            let data = read(&self.context, &sources, pieces, fills_cache).await?;
-            if !has_local || self.state.lock().given_back == given_back {
+            let data = read(&self.parts.context, &sources, pieces, fills_cache).await?;
+            if !has_local || self.parts.state.lock().given_back == given_back {
                 return Ok(data);
             }
         }
@@ -163,23 +163,35 @@ impl StagedFile {
             return Ok(());
         }
         self.check_len(end)?;
-        let turn = Arc::clone(&self.gate).read_owned().await;
-        let this = Arc::clone(self);
-        let job = move || {
-            let written = this.write_local(offset, &data);
-            drop(turn);
-            written
-        };
-        self.context.on_disk(job).await
+        let mut room = RoomWait::new(&self.parts.context);
+        loop {
+            let turn = Arc::clone(&self.parts.gate).read_owned().await;
+            let (this, data) = (Arc::clone(self), data.clone());
+            let job = move || {
+                let written = this.write_local(offset, &data);
+                drop(turn);
+                written
+            };
+            match self.parts.context.on_disk(job).await? {
+                None => return Ok(()),
+                Some(full) => {
+                    if !room.wait(&self.parts.context).await {
+                        return Err(disk_error(&self.parts.context.directory, &full));
+                    }
+                }
+            }
+        }
     }
 
-    /// Writes to the data files. Blocks.
-    fn write_local(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
+    /// Writes to the data files. Returns the error of a full disk, which may have room later.
+    /// Blocks.
+    fn write_local(&self, offset: u64, data: &[u8]) -> Result<Option<io::Error>, FsError> {
         let range = offset..offset + data.len() as u64;
+        sum_recovered(&self.parts)?;
         let places = {
-            let mut state = self.state.lock();
+            let mut state = self.parts.state.lock();
             state.check()?;
-            if state.contents.range_count() >= RANGES_MAX {
+            if state.contents.range_count() >= RANGES_MAX && state.recorded.is_none() {
                 // Their bytes stay in the data files.
                 drop(state.contents.drop_stored());
             }
@@ -198,26 +210,26 @@ impl StagedFile {
             rest = behind;
             let written = self.write_piece(&range, file, piece);
             let written = written.or_else(|error| match error.kind() {
-                std::io::ErrorKind::StorageFull if self.make_room() => {
+                io::ErrorKind::StorageFull if self.make_room() => {
                     self.write_piece(&range, file, piece)
                 }
                 _ => Err(error),
             });
-            written.map_err(|error| disk_error(&self.context.directory, &error))?;
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(Some(error)),
+                written => {
+                    written.map_err(|error| disk_error(&self.parts.context.directory, &error))?
+                }
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Writes to one data file, and notes it.
-    fn write_piece(
-        &self,
-        range: &Range<u64>,
-        file: DataFileNo,
-        data: &[u8],
-    ) -> std::io::Result<()> {
-        let _stays = self.giving_back.read();
-        self.files.write(file, range.start, data)?;
-        let mut state = self.state.lock();
+    fn write_piece(&self, range: &Range<u64>, file: DataFileNo, data: &[u8]) -> io::Result<()> {
+        let _stays = self.parts.giving_back.read();
+        self.parts.files.write(file, range.start, data)?;
+        let mut state = self.parts.state.lock();
         state.contents.wrote(range.clone(), file);
         self.changed(&mut state);
         Ok(())
@@ -226,16 +238,20 @@ impl StagedFile {
     /// Gives back the disk space of bytes that the bucket has as well. Returns whether there were
     /// any. Blocks.
     fn make_room(&self) -> bool {
-        let _turn = self.giving_back.write();
+        let _turn = self.parts.giving_back.write();
         let dropped = {
-            let mut state = self.state.lock();
+            let mut state = self.parts.state.lock();
+            if state.recorded.is_some() {
+                // The record may need the bytes: its release comes first.
+                return false;
+            }
             let dropped = state.contents.drop_stored();
             // Before the bytes go: a read that has found them local looks again.
             state.given_back += u64::from(!dropped.is_empty());
             dropped
         };
         for (range, file) in &dropped {
-            self.files.discard(*file, range);
+            self.parts.files.discard(*file, range);
         }
         !dropped.is_empty()
     }
@@ -243,8 +259,8 @@ impl StagedFile {
     /// Sets the size: bytes behind the old end are zeros.
     pub async fn set_len(&self, len: u64) -> Result<(), FsError> {
         self.check_len(len)?;
-        let _turn = self.gate.write().await;
-        let mut state = self.state.lock();
+        let _turn = self.parts.gate.write().await;
+        let mut state = self.parts.state.lock();
         state.check()?;
         self.check_gap(&state, len)?;
         state.contents.set_len(len);
@@ -256,11 +272,11 @@ impl StagedFile {
     /// disk.
     pub async fn allocate(&self, range: Range<u64>, keeps_size: bool) -> Result<(), FsError> {
         if keeps_size || range.end <= self.size() {
-            return self.state.lock().check();
+            return self.parts.state.lock().check();
         }
         self.check_len(range.end)?;
-        let _turn = self.gate.write().await;
-        let mut state = self.state.lock();
+        let _turn = self.parts.gate.write().await;
+        let mut state = self.parts.state.lock();
         state.check()?;
         self.check_gap(&state, range.end)?;
         if range.end > state.contents.size() {
@@ -275,8 +291,8 @@ impl StagedFile {
         if !keeps_size {
             self.allocate(range.clone(), false).await?;
         }
-        let _turn = self.gate.write().await;
-        let mut state = self.state.lock();
+        let _turn = self.parts.gate.write().await;
+        let mut state = self.parts.state.lock();
         state.check()?;
         state.contents.zero(&range);
         self.changed(&mut state);
@@ -286,12 +302,12 @@ impl StagedFile {
     /// Publishes a change of the contents.
     fn changed(&self, state: &mut FileState) {
         state.changes();
-        let now = self.context.clock.wall();
-        self.progress.advance(state.contents.size(), now);
+        let now = self.parts.context.clock.wall();
+        self.parts.progress.advance(state.contents.size(), now);
     }
 
     fn check_len(&self, len: u64) -> Result<(), FsError> {
-        let most = self.context.writing.file_size_max();
+        let most = self.parts.context.writing.file_size_max();
         if len <= most {
             return Ok(());
         }
@@ -320,150 +336,56 @@ impl StagedFile {
     /// After a failure the changes stay, and the next store tries again; a conflict ends the file.
     /// A store that is given up while it waits continues.
     pub async fn store(self: &Arc<Self>) -> Result<(), FsError> {
-        let turn = Arc::clone(&self.storing).lock_owned().await;
-        if !self.state.lock().needs_store()? {
-            return Ok(());
-        }
-        let outcome = SharedOutcome::new();
-        let (this, settled) = (Arc::clone(self), outcome.clone());
-        let work = self.context.writing.begin_work();
-        background::run(async move {
-            let stored = this.store_now().await;
-            // A caller that drops the file next is the last one to have it.
-            drop((this, turn));
-            settled.settle(stored);
-            drop(work);
-        });
-        outcome.wait().await
+        store(&self.parts).await
     }
 
-    /// Stores the file as it is. The caller holds `storing`.
-    async fn store_now(&self) -> Result<(), FsError> {
-        // The snapshot of many ranges takes time that no thread of the kernel has.
-        self.context.on_disk(|| Ok(())).await?;
-        let mut request = {
-            let _turn = self.gate.write().await;
-            self.state.lock().begin_store(&self.files)
-        };
-        self.keep_time(&mut request.headers);
-        match resolve(&self.context, &request).await {
-            Ok(Resolved::Stored(stored)) => {
-                let base = Base::new(&self.context.reading, &request.key, stored.clone());
-                self.state.lock().stored(base);
-                self.observer.stored(&stored);
-                Ok(())
-            }
-            Ok(Resolved::Adopted) => {
-                self.settle(FsError::Stale(format!(
-                    "another host has made {} meanwhile",
-                    request.key
-                )));
-                self.observer.adopted();
-                Ok(())
-            }
-            Ok(Resolved::Beside(key)) => {
-                self.settle(FsError::Stale(format!(
-                    "another client changed {}, and this host's version is {key}",
-                    request.key
-                )));
-                self.observer.adopted();
-                Ok(())
-            }
-            Err(error) => {
-                self.state.lock().contents.end_store(false);
-                if is_conflict(&error) {
-                    let reason = format!("another client changed the object: {error}");
-                    return Err(self.keep_as(&reason).await);
-                }
-                Err(error)
-            }
+    /// Makes all changes durable: with write-back on the local disk, and the upload follows; else
+    /// in the bucket. For `close` and `fsync`.
+    ///
+    /// After a failure the changes stay, and the next commit tries again, unless the local disk
+    /// could not sync them, which ends the file. A commit that is given up while it waits
+    /// continues.
+    pub async fn commit(self: &Arc<Self>) -> Result<(), FsError> {
+        match self.parts.context.committing() {
+            Some(write_back) => commit_file(&self.parts, write_back).await,
+            None => self.store().await,
         }
     }
 
-    /// Sends the time of the last change along, if objects carry times: programs that compare times
-    /// see none change by a store.
-    fn keep_time(&self, headers: &mut ObjectHeaders) {
-        if self.context.writing.config().posix_metadata {
-            let posix = PosixAttributes {
-                mtime: Some(self.progress.mtime()),
-                ..PosixAttributes::default()
-            };
-            let now = self.context.clock.wall();
-            posix.store(FileKind::File, now, &mut headers.metadata);
-        }
+    /// Whether all changes are durable on the local disk, or in the bucket.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        !self.is_changed() || self.parts.state.lock().is_committed()
     }
 
-    /// The file takes no more changes, and has none that are not stored: closing it is no failure.
-    fn settle(&self, failure: FsError) {
-        self.end(failure);
-        self.state.lock().never_stored = Some(NeverStored::Settled);
-    }
-
-    /// The file takes no more changes.
-    fn end(&self, failure: FsError) {
-        let mut state = self.state.lock();
-        state.contents.end_store(false);
-        state.failure.get_or_insert(failure);
+    /// Has `observer` learn what becomes of the file from now on: for a file of an earlier process.
+    pub fn observe(&self, observer: Arc<dyn WriteObserver>) {
+        self.parts.set_observer(observer);
     }
 
     /// Keeps the local version in the directory, for the reason, and ends the file. No effect on a
-    /// file whose changes are stored. For the end of the mount.
+    /// file whose changes are stored or committed. For the end of the mount.
     pub async fn keep(&self, reason: &str) {
-        let _turn = self.storing.lock().await;
-        if self.is_changed() {
-            self.keep_as(reason).await;
+        let _turn = self.parts.storing.lock().await;
+        if !self.is_committed() {
+            keep_as(&self.parts, reason).await;
         }
     }
 
     /// Keeps the local version as [`Self::keep`] does, without a wait for a store in progress,
     /// which may succeed all the same.
     pub async fn keep_at_end(&self, reason: &str) {
-        if self.is_changed() {
-            self.keep_as(reason).await;
+        if !self.is_committed() {
+            keep_as(&self.parts, reason).await;
         }
     }
 
-    /// Keeps the local version. Returns the failure that ends the file by that. The caller holds
-    /// `storing`.
-    async fn keep_as(&self, reason: &str) -> FsError {
-        let _turn = self.gate.write().await;
-        let (context, files) = (Arc::clone(&self.context), Arc::clone(&self.files));
-        let (key, base, contents) = {
-            let state = self.state.lock();
-            let base = state.base.as_ref().map(|base| base.version.clone());
-            (state.key.clone(), base, state.contents.now().clone())
-        };
-        let (named, reason) = (key.clone(), reason.to_owned());
-        let kept = self.context.on_disk(move || {
-            let kept = Kept {
-                key: &named,
-                base: base.as_ref(),
-                contents: &contents,
-                reason,
-                time: context.clock.wall(),
-            };
-            let directory = &context.directory;
-            keep(directory, &context.config, &files, &kept)
-                .map_err(|error| disk_error(directory, &error))
-        });
-        let directory = self.context.config.directory.display();
-        let text = match kept.await {
-            Ok(id) => format!(
-                "{key} was not stored: its local version is kept as {id}, see `mount-s3 staged list {directory}`"
-            ),
-            Err(error) => {
-                format!("{key} was not stored, and its local version could not be kept: {error}")
-            }
-        };
-        tracing::error!("{text}");
-        let failure = FsError::Stale(text);
-        self.end(failure.clone());
-        self.observer.failed(&failure);
-        failure
-    }
-
-    /// Handles the last close: stores changes, and keeps them in the directory if that fails.
+    /// Handles the last close: commits changes. If that fails it stores them, and keeps them in the
+    /// directory if that fails, too.
     pub async fn release(self: &Arc<Self>) -> Result<(), FsError> {
+        if self.parts.context.committing().is_some() && self.commit().await.is_ok() {
+            return Ok(());
+        }
         let stored = self.store().await;
         if let Err(error) = &stored {
             self.keep(&error.to_string()).await;
@@ -477,49 +399,59 @@ impl StagedFile {
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
     ) -> Result<bool, FsError> {
-        let _turn = self.storing.lock().await;
-        self.state.lock().change_headers(change)
+        let _turn = self.parts.storing.lock().await;
+        self.parts.state.lock().change_headers(change)
     }
 
     /// The headers of the object.
     #[must_use]
     pub fn headers(&self) -> ObjectHeaders {
-        self.state.lock().headers.clone()
+        self.parts.state.lock().headers.clone()
     }
 
     /// Notes that the version `old` was replaced by one with equal bytes and other headers. No
     /// effect on a file with another base.
     pub fn headers_replaced(&self, old: &ETag, etag: &ETag) {
-        let reading = &self.context.reading;
-        self.state.lock().base_replaced(reading, old, etag);
+        let reading = &self.parts.context.reading;
+        self.parts.state.lock().base_replaced(reading, old, etag);
     }
 
     /// Waits for the store in progress, and begins none while the guard lives: for a rename or a
     /// removal of the object.
     pub async fn hold_stores(&self) -> StoresHeld {
-        StoresHeld(Arc::clone(&self.storing).lock_owned().await)
+        StoresHeld(Arc::clone(&self.parts.storing).lock_owned().await)
     }
 
     /// Notes that the file has another name now. `base` is its version there, of equal bytes;
     /// `None` if there is no object yet.
     pub fn renamed(&self, key: Key, base: Option<Stored>) {
-        let base = base.map(|version| Base::new(&self.context.reading, &key, version));
-        let mut state = self.state.lock();
+        let base = base.map(|version| Base::new(&self.parts.context.reading, &key, version));
+        let mut state = self.parts.state.lock();
         state.key = key;
         if base.is_some() {
             state.base = base;
+        }
+        state.edits += 1;
+    }
+
+    /// Makes the name that [`Self::renamed`] noted durable, if a version of the file waits for its
+    /// upload. Returns at once without write-back.
+    pub async fn commit_rename(self: &Arc<Self>) -> Result<(), FsError> {
+        match self.parts.files.is_recorded() {
+            true => self.commit().await,
+            false => Ok(()),
         }
     }
 
     /// Brings the bytes of the base that show through to the disk, if there are `most` of them at
     /// most: the object is about to be removed.
     pub async fn fetch_base(self: &Arc<Self>, most: u64) -> Result<(), FsError> {
-        let _turn = self.gate.write().await;
+        let _turn = self.parts.gate.write().await;
         let (pieces, mtime) = {
-            let state = self.state.lock();
+            let state = self.parts.state.lock();
             let mut pieces = state.contents.pieces(0..state.contents.size());
             pieces.retain(|piece| piece.source == Source::Base);
-            (pieces, self.progress.mtime())
+            (pieces, self.parts.progress.mtime())
         };
         if pieces.iter().map(Piece::len).sum::<u64>() > most {
             return Ok(());
@@ -537,26 +469,34 @@ impl StagedFile {
                 let (this, offset) = (Arc::clone(self), at);
                 at += data.len() as u64;
                 let job = move || this.write_local(offset, &data);
-                self.context.on_disk(job).await?;
+                if let Some(full) = self.parts.context.on_disk(job).await? {
+                    return Err(disk_error(&self.parts.context.directory, &full));
+                }
             }
         }
         if !pieces.is_empty() {
-            self.progress.advance(self.size(), mtime);
+            self.parts.progress.advance(self.size(), mtime);
         }
         Ok(())
     }
 
     /// Notes that the file has no name any more: it is never stored again.
     pub fn removed(&self) {
-        self.state.lock().never_stored = Some(NeverStored::Removed);
+        self.parts.state.lock().never_stored = Some(NeverStored::Removed);
+    }
+
+    /// Notes that the file has no name any more, and makes that durable: a version of it that waits
+    /// is never uploaded, not after a kill either.
+    pub async fn remove(&self) -> Result<(), FsError> {
+        remove(&self.parts).await
     }
 }
 
 impl fmt::Debug for StagedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StagedFile")
-            .field("state", &*self.state.lock())
-            .field("files", &self.files)
+            .field("state", &*self.parts.state.lock())
+            .field("files", &self.parts.files)
             .finish_non_exhaustive()
     }
 }

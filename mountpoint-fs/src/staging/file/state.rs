@@ -1,15 +1,19 @@
 //! The state of a staged file, under its lock.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 
 use crate::operation::{FsError, PosixAttributes};
 use crate::read::{ReadContext, Reader};
-use crate::staging::contents::Contents;
+use crate::staging::contents::{Contents, Snapshot};
 use crate::staging::local::DataFiles;
+use crate::staging::record::{
+    CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, SentVersion, VersionRecord,
+};
 use crate::staging::sources::ByteSources;
-use crate::staging::upload::StoreRequest;
+use crate::staging::upload::{RecoveredFrom, StoreRequest};
 use crate::write::{Adopts, Replaced, Stored};
 
 /// The object that a staged file begins with.
@@ -65,6 +69,27 @@ pub(super) struct FileState {
     is_unasked: bool,
     /// The headers may hold a time, which the next write makes void.
     is_timed: bool,
+    /// Counts changes of any kind; 0 if the bucket has the file as it is.
+    pub(super) edits: u64,
+    /// The record of the version that was committed last.
+    pub(super) recorded: Option<Recorded>,
+    /// Changes that the store in progress sends.
+    sent_edits: u64,
+    /// Changes that the bucket has.
+    pub(super) stored_edits: u64,
+    /// What the store in progress sends, once it was noted in a record.
+    sent: Option<SentVersion>,
+    /// The file is of an earlier process, and nothing was stored since.
+    recovered: Option<RecoveredFrom>,
+    /// Uploads that were refused, one behind the other.
+    pub(super) refusals: u32,
+}
+
+/// The record of a version, and the changes in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recorded {
+    pub(super) record: CommittedRecord,
+    pub(super) edits: u64,
 }
 
 impl FileState {
@@ -87,7 +112,109 @@ impl FileState {
             adopts: Adopts::Nothing,
             is_unasked,
             is_timed,
+            edits: u64::from(size.is_none()),
+            recorded: None,
+            sent_edits: 0,
+            stored_edits: 0,
+            sent: None,
+            recovered: None,
+            refusals: 0,
         }
+    }
+
+    /// The state of a version that an earlier process committed.
+    pub(super) fn recovered(key: Key, base: Option<Base>, found: &RecoveredVersion) -> Self {
+        let version = &found.version;
+        let headers = version.headers.clone().into();
+        let record = CommittedRecord {
+            id: found.id,
+            description: found.description,
+        };
+        let contents = version.contents();
+        let recovered = RecoveredFrom {
+            sent: version.sent.clone(),
+            whole: Some(Arc::new(contents.now().clone())),
+        };
+        Self {
+            contents,
+            edits: 1,
+            recorded: Some(Recorded { record, edits: 1 }),
+            recovered: Some(recovered),
+            ..Self::new(key, headers, base, version.is_unasked)
+        }
+    }
+
+    /// The version to commit, and the changes in it; `None` if the journal or the bucket has it.
+    pub(super) fn to_commit(
+        &self,
+        files: &Arc<DataFiles>,
+        mtime: SystemTime,
+    ) -> Result<Option<(CommitRequest, u64)>, FsError> {
+        if !self.needs_store()? || self.is_committed() {
+            return Ok(None);
+        }
+        let mut version = VersionRecord {
+            key: self.key.to_string(),
+            base: self.base.as_ref().map(|base| {
+                let version = &base.version;
+                (version.etag.as_str().to_owned(), version.size)
+            }),
+            is_unasked: self.is_unasked,
+            size: 0,
+            base_len: 0,
+            mtime: (0, 0),
+            headers: HeadersRecord::from(self.headers.clone()),
+            ranges: Vec::new(),
+            is_inline: false,
+            sent: self
+                .recovered
+                .as_ref()
+                .map_or_else(Vec::new, |it| it.sent.clone()),
+        };
+        version.set_mtime(mtime);
+        let sending = self.contents.sending();
+        let request = CommitRequest {
+            version,
+            contents: self.contents.now().clone(),
+            files: Arc::clone(files),
+            sending: sending.map(|snapshot| (Arc::clone(snapshot), self.sent.clone())),
+            before: self.recorded.map(|it| it.record),
+        };
+        Ok(Some((request, self.edits)))
+    }
+
+    /// The version with the changes up to `edits` is durable in `record`, which also says what an
+    /// upload was sending.
+    pub(super) fn committed(
+        &mut self,
+        record: CommittedRecord,
+        edits: u64,
+        sent: Option<SentVersion>,
+    ) {
+        self.recorded = Some(Recorded { record, edits });
+        if self.contents.sending().is_some() {
+            self.sent = sent;
+        }
+    }
+
+    /// The version that an earlier process committed, if its sum is not known and its bytes may
+    /// change.
+    pub(super) fn to_sum(&self) -> Option<Arc<Snapshot>> {
+        self.recovered.as_ref()?.whole.clone()
+    }
+
+    /// The sum of that version.
+    pub(super) fn summed(&mut self, sent: SentVersion) {
+        if let Some(recovered) = &mut self.recovered
+            && recovered.whole.take().is_some()
+        {
+            recovered.sent.push(sent);
+        }
+    }
+
+    /// Whether a record has all changes.
+    pub(super) fn is_committed(&self) -> bool {
+        self.recorded.is_some_and(|it| it.edits == self.edits)
     }
 
     /// The failure that ended the file, if there was one.
@@ -99,6 +226,7 @@ impl FileState {
     /// set is void.
     pub(super) fn changes(&mut self) {
         self.adopts = Adopts::Nothing;
+        self.edits += 1;
         if std::mem::take(&mut self.is_timed) {
             PosixAttributes::forget_time(&mut self.headers.metadata);
         }
@@ -120,6 +248,7 @@ impl FileState {
         let is_changed = self.contents.is_changed();
         if is_changed {
             self.contents.touch();
+            self.edits += 1;
         }
         Ok(is_changed)
     }
@@ -148,6 +277,8 @@ impl FileState {
             None if self.is_unasked => Replaced::NothingUnasked,
             None => Replaced::Nothing,
         };
+        self.sent_edits = self.edits;
+        self.sent = None;
         StoreRequest {
             key: self.key.clone(),
             snapshot: self.contents.begin_store(),
@@ -155,6 +286,7 @@ impl FileState {
             replaced,
             headers: self.headers.clone(),
             adopts: self.adopts,
+            recovered: self.recovered.clone(),
         }
     }
 
@@ -163,6 +295,27 @@ impl FileState {
         self.contents.end_store(true);
         self.base = Some(base);
         self.adopts = Adopts::Nothing;
+        self.stored_edits = self.sent_edits;
+        self.sent = None;
+        self.recovered = None;
+        self.refusals = 0;
+    }
+
+    /// The store ended, and something else than the file is in its place. Returns whether a record
+    /// has more than the store sent.
+    pub(super) fn end_sent(&mut self) -> bool {
+        self.contents.end_store(false);
+        self.stored_edits = self.sent_edits;
+        self.recorded.is_some_and(|it| it.edits > self.sent_edits)
+    }
+
+    /// The bucket has what an earlier process was sending: `base`. The store is to be tried again.
+    pub(super) fn rebased(&mut self, base: Base) {
+        self.contents.end_store(false);
+        self.base = Some(base);
+        self.recovered = None;
+        // The record has the base of before.
+        self.edits += 1;
     }
 
     /// The version `old` was replaced by one with equal bytes.

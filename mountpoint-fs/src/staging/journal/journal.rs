@@ -107,6 +107,8 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.begin_close();
         if let Some(committer) = self.committer.take()
+            // A task that it woke may have been the last to have the journal.
+            && committer.thread().id() != thread::current().id()
             && committer.join().is_err()
         {
             warn!("the journal's thread has panicked");

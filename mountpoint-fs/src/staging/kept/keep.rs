@@ -39,11 +39,15 @@ pub(in crate::staging) fn keep(
     file.write_all(&text)?;
     file.sync_all()?;
     for (number, suffix) in [(DataFileNo::First, "1"), (DataFileNo::Second, "2")] {
-        if let Some(file) = files.file(number) {
-            file.sync_all()?;
+        if let Some(file) = files.file(number)? {
+            file.sync_data()?;
             let name = files.name().of(number);
             let new_name = format!("{id}.{suffix}");
-            directory.files().move_file(&name, folder, &new_name)?;
+            // As long as the journal has a record of the version, the record needs its files.
+            match files.is_recorded() {
+                true => directory.files().link_file(&name, folder, &new_name)?,
+                false => directory.files().move_file(&name, folder, &new_name)?,
+            }
         }
     }
     folder.move_file(&format!("{id}.new"), folder, &format!("{id}.json"))?;

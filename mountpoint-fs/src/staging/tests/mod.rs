@@ -154,6 +154,7 @@ fn staging_config(directory: &TempDir, on_conflict: ConflictPolicy) -> StagingCo
         endpoint: String::new(),
         host: "host".to_owned(),
         mount_point: "/mnt".to_owned(),
+        write_back: None,
     }
 }
 

@@ -11,6 +11,7 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::types::Key;
 use time::OffsetDateTime;
 
+use super::recognise::{self, Recognised};
 use super::store::{Outcome, StoreRequest, store};
 use crate::config::ConflictPolicy;
 use crate::operation::FsError;
@@ -22,6 +23,8 @@ use crate::write::{Adopts, Replaced, Stored};
 pub(in crate::staging) enum Resolved {
     /// The bucket has the version under the file's own key.
     Stored(Stored),
+    /// The bucket has what a killed process was sending: the file is based on that.
+    Sent(Stored),
     /// Another host's object stands for the file.
     Adopted,
     /// The object was left alone, and the bucket has the file under this key.
@@ -49,10 +52,26 @@ pub(in crate::staging) async fn resolve(
     if !is_conflict(&error) {
         return Err(error);
     }
+    if let Some(found) = recognise(context, request).await? {
+        return Ok(found);
+    }
     match context.config.on_conflict {
         ConflictPolicy::Fail => Err(error),
         ConflictPolicy::KeepBoth => store_beside(context, request).await,
         ConflictPolicy::Overwrite => overwrite(context, request, error).await,
+    }
+}
+
+/// Whether the other client is the process that committed the file, which was killed before it
+/// could note its upload.
+async fn recognise(
+    context: &Arc<StagingContext>,
+    request: &StoreRequest,
+) -> Result<Option<Resolved>, FsError> {
+    match recognise::recognise(context, request).await? {
+        None => Ok(None),
+        Some((there, Recognised::Whole)) => Ok(Some(Resolved::Stored(there))),
+        Some((there, Recognised::Earlier)) => Ok(Some(Resolved::Sent(there))),
     }
 }
 

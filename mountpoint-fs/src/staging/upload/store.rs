@@ -9,6 +9,7 @@ use super::feed::{Feed, copied_min};
 use crate::operation::{FsError, Progress};
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
+use crate::staging::record::SentVersion;
 use crate::staging::sources::ByteSources;
 use crate::write::{Adopts, Beginning, Replaced, Stored, WriteObserver, Writer};
 
@@ -22,6 +23,17 @@ pub(in crate::staging) struct StoreRequest {
     pub(in crate::staging) headers: ObjectHeaders,
     /// The objects of other hosts that may stand for a new file without bytes.
     pub(in crate::staging) adopts: Adopts,
+    /// The file is of an earlier process, which may have sent it.
+    pub(in crate::staging) recovered: Option<RecoveredFrom>,
+}
+
+/// What an earlier process may have sent of a file.
+#[derive(Clone, Debug, Default)]
+pub(in crate::staging) struct RecoveredFrom {
+    /// Versions before the one that it committed last.
+    pub(in crate::staging) sent: Vec<SentVersion>,
+    /// That version; `None` once it is in `sent`.
+    pub(in crate::staging) whole: Option<Arc<Snapshot>>,
 }
 
 /// The outcome of a store that did not fail.

@@ -1,0 +1,163 @@
+//! Commits of a file: its state becomes durable on the local disk, and its upload follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::keeping::keep_as;
+use super::parts::FileParts;
+use super::releasing::forget;
+use super::state::NeverStored;
+use crate::operation::FsError;
+use crate::staging::context::{StagingContext, WriteBack};
+use crate::staging::local::disk_error;
+use crate::staging::record::{self, CommitFailure, commit, sent_version};
+use crate::staging::uploads::PendingFile;
+use crate::write::background::{self, SharedOutcome};
+
+/// Returns when the file is durable on the local disk as it is, or at once if it is. Waits for room
+/// there, for a while. A commit that is given up while it waits continues.
+pub(super) async fn commit_file(
+    file: &Arc<FileParts>,
+    write_back: &WriteBack,
+) -> Result<(), FsError> {
+    let mut room = RoomWait::new(&file.context);
+    loop {
+        let committed = commit_once(file, write_back).await;
+        match committed {
+            Err(FsError::NoSpace(_)) if room.wait(&file.context).await => {}
+            committed => return committed,
+        }
+    }
+}
+
+async fn commit_once(file: &Arc<FileParts>, write_back: &WriteBack) -> Result<(), FsError> {
+    if !write_back.queue.has_room(file.files.name().0) {
+        return Err(FsError::NoSpace(
+            "too many files wait for their upload: S3 is slower than what is written".to_owned(),
+        ));
+    }
+    let outcome = SharedOutcome::new();
+    let (this, settled) = (Arc::clone(file), outcome.clone());
+    let work = file.context.writing.begin_work();
+    background::run(async move {
+        let done = {
+            let _turn = this.gate.write().await;
+            commit_now(&this).await
+        };
+        if let Ok(true) = done {
+            committed(&this);
+        }
+        drop(this);
+        settled.settle(done.map(drop));
+        drop(work);
+    });
+    outcome.wait().await
+}
+
+/// A commit of the file is durable: its upload follows.
+pub(super) fn committed(file: &Arc<FileParts>) {
+    if let Some(write_back) = &file.context.write_back {
+        let pending = Arc::clone(file) as Arc<dyn PendingFile>;
+        write_back.queue.committed(file.files.name().0, pending);
+    }
+}
+
+/// Makes the file durable as it is. Returns whether the bucket lacks it. The caller holds the gate
+/// exclusively.
+pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
+    let Some(write_back) = file.context.committing() else {
+        return Ok(false);
+    };
+    if file.state.lock().edits > 1 {
+        let this = Arc::clone(file);
+        file.context.on_disk(move || sum_recovered(&this)).await?;
+    }
+    let (request, edits) = {
+        let state = file.state.lock();
+        match state.to_commit(&file.files, file.progress.mtime())? {
+            Some(request) => request,
+            None => return state.needs_store(),
+        }
+    };
+    match commit(&file.context, &write_back.journal, request).await {
+        Ok((record, sent)) => {
+            file.state.lock().committed(record, edits, sent);
+            file.files.set_recorded(true);
+            Ok(true)
+        }
+        Err(CommitFailure::Again(error)) => Err(error),
+        Err(CommitFailure::Sync(error)) => {
+            poison(file, &error);
+            Err(error)
+        }
+    }
+}
+
+/// Ends a file of which nobody knows what the disk has: nothing of it is uploaded, and it is kept
+/// as it is.
+fn poison(file: &Arc<FileParts>, error: &FsError) {
+    file.state.lock().failure.get_or_insert(error.clone());
+    let (this, reason) = (Arc::clone(file), error.to_string());
+    let work = file.context.writing.begin_work();
+    background::run(async move {
+        let _turn = this.storing.lock().await;
+        let reason = format!("bytes of it may be lost, as they could not be synced: {reason}");
+        keep_as(&this, &reason).await;
+        drop(work);
+    });
+}
+
+/// Notes what an earlier process has committed, before bytes of that change. Blocks.
+pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
+    let Some(whole) = file.state.lock().to_sum() else {
+        return Ok(());
+    };
+    let directory = &file.context.directory;
+    let sent = sent_version(&whole, &file.files).map_err(|error| disk_error(directory, &error))?;
+    file.state.lock().summed(sent);
+    Ok(())
+}
+
+/// Makes it durable that the file is removed: a version of it that waits is never uploaded, not
+/// after a kill either.
+pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
+    file.state.lock().never_stored = Some(NeverStored::Removed);
+    let Some(write_back) = &file.context.write_back else {
+        return Ok(());
+    };
+    // A commit that runs ends first.
+    let _turn = file.gate.write().await;
+    if !file.files.is_recorded() {
+        return Ok(());
+    }
+    let id = record::remove(&file.context, &write_back.journal, file.files.name()).await?;
+    forget(file, id, write_back.journal.release(id));
+    Ok(())
+}
+
+/// A bounded wait for room on the disk of staged files.
+#[derive(Debug)]
+pub(super) struct RoomWait {
+    until: Duration,
+}
+
+impl RoomWait {
+    pub(super) fn new(context: &StagingContext) -> Self {
+        Self {
+            until: context.clock.now() + ROOM_WAIT_MAX,
+        }
+    }
+
+    /// Waits until an upload may have made room. `false` if none will, or not in time.
+    pub(super) async fn wait(&mut self, context: &StagingContext) -> bool {
+        let left = self.until.saturating_sub(context.clock.now());
+        match context.committing() {
+            Some(write_back) if !left.is_zero() => write_back.queue.room(left).await,
+            _ => false,
+        }
+    }
+}
+
+/// Longest wait of a write or a commit for room on a full disk. Applications take a disk that does
+/// not answer for longer for broken.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,99 @@
+//! The parts of a staged file, which its operations share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mountpoint_client::types::Key;
+use tokio::sync::{Mutex as AsyncMutex, RwLock as AsyncRwLock};
+
+use super::state::FileState;
+use crate::operation::{FsError, Progress};
+use crate::staging::context::StagingContext;
+use crate::staging::local::DataFiles;
+use crate::sync::{Mutex, RwLock};
+use crate::write::{Stored, WriteObserver};
+
+/// The parts of a staged file.
+///
+/// Locks: `storing` for the length of a store, then the gate, then `giving_back`, then the state
+/// and the observer, which are leaves.
+pub(super) struct FileParts {
+    pub(super) context: Arc<StagingContext>,
+    pub(super) files: Arc<DataFiles>,
+    pub(super) progress: Arc<Progress>,
+    observer: Mutex<Arc<dyn WriteObserver>>,
+    pub(super) state: Mutex<FileState>,
+    /// Shared by writes, exclusive for what changes the file as a whole, and for commits.
+    pub(super) gate: Arc<AsyncRwLock<()>>,
+    /// Shared by each write to a data file until it is noted, exclusive while disk space is given
+    /// back: what a write has just filled is never given back.
+    pub(super) giving_back: RwLock<()>,
+    /// Held as long as a store runs.
+    pub(super) storing: Arc<AsyncMutex<()>>,
+}
+
+impl FileParts {
+    pub(super) fn new(
+        context: &Arc<StagingContext>,
+        files: DataFiles,
+        state: FileState,
+        progress: Arc<Progress>,
+        observer: Arc<dyn WriteObserver>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: Arc::clone(context),
+            files: Arc::new(files),
+            progress,
+            observer: Mutex::new(observer),
+            state: Mutex::new(state),
+            gate: Arc::default(),
+            giving_back: RwLock::new(()),
+            storing: Arc::default(),
+        })
+    }
+
+    /// The key of its object.
+    pub(super) fn key(&self) -> Key {
+        self.state.lock().key.clone()
+    }
+
+    /// Who learns what becomes of it.
+    pub(super) fn observer(&self) -> Arc<dyn WriteObserver> {
+        Arc::clone(&self.observer.lock())
+    }
+
+    pub(super) fn set_observer(&self, observer: Arc<dyn WriteObserver>) {
+        *self.observer.lock() = observer;
+    }
+
+    /// The file takes no more changes.
+    pub(super) fn end(&self, failure: FsError) {
+        let mut state = self.state.lock();
+        state.contents.end_store(false);
+        state.failure.get_or_insert(failure);
+    }
+}
+
+impl fmt::Debug for FileParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileParts")
+            .field("state", &*self.state.lock())
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Learns nothing: the observer of a file that no application has opened.
+pub(super) struct Nobody;
+
+impl WriteObserver for Nobody {
+    fn resumed(&self) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    fn stored(&self, _: &Stored) {}
+
+    fn adopted(&self) {}
+
+    fn failed(&self, _: &FsError) {}
+}

@@ -1,0 +1,54 @@
+//! The end of a record: the bucket has the version, or the version is kept or gone.
+
+use std::sync::Arc;
+
+use super::parts::FileParts;
+use crate::staging::journal::{Commit, RecordId};
+use crate::write::background;
+
+/// Releases the record of the file if nothing needs it any more: the bucket has all its changes, or
+/// the file `is_over`.
+pub(super) fn release(file: &Arc<FileParts>, is_over: bool) {
+    let Some(write_back) = &file.context.write_back else {
+        return;
+    };
+    let recorded = {
+        let state = file.state.lock();
+        let is_stored = |edits| is_over || edits <= state.stored_edits;
+        state.recorded.filter(|recorded| is_stored(recorded.edits))
+    };
+    if let Some(recorded) = recorded {
+        let id = recorded.record.id;
+        forget(file, id, write_back.journal.release(id));
+    }
+}
+
+/// Gives up the data files when the release of a record is durable.
+pub(super) fn forget(file: &Arc<FileParts>, id: RecordId, released: Commit) {
+    let Some(write_back) = &file.context.write_back else {
+        return;
+    };
+    write_back.queue.begin_release();
+    let file = Arc::clone(file);
+    background::run(async move {
+        let is_released = released.await.is_ok();
+        // The journal's thread belongs to the next batch.
+        file.context.on_disk(|| Ok(())).await.ok();
+        if is_released {
+            let mut state = file.state.lock();
+            let newer = state
+                .recorded
+                .filter(|it| it.record.id.version > id.version);
+            if newer.is_none() {
+                state.recorded = None;
+                file.files.set_recorded(false);
+            }
+        }
+        let context = Arc::clone(&file.context);
+        // Its data files go with the last one who has it.
+        drop(file);
+        if let Some(write_back) = &context.write_back {
+            write_back.queue.end_release();
+        }
+    });
+}

@@ -1,0 +1,125 @@
+//! Stores of a file: the bucket gets it as it is.
+
+use std::sync::Arc;
+
+use mountpoint_client::types::ObjectHeaders;
+
+use super::committing::{commit_now, sum_recovered};
+use super::keeping::keep_as;
+use super::parts::FileParts;
+use super::releasing::release;
+use super::state::{Base, NeverStored};
+use crate::operation::{FileKind, FsError, PosixAttributes};
+use crate::staging::upload::{Resolved, StoreRequest, is_conflict, resolve};
+use crate::write::background::{self, SharedOutcome};
+
+/// Stores all changes. Returns when the bucket has them, or at once if it has.
+pub(super) async fn store(file: &Arc<FileParts>) -> Result<(), FsError> {
+    let turn = Arc::clone(&file.storing).lock_owned().await;
+    if !file.state.lock().needs_store()? {
+        return Ok(());
+    }
+    let outcome = SharedOutcome::new();
+    let (this, settled) = (Arc::clone(file), outcome.clone());
+    let work = file.context.writing.begin_work();
+    background::run(async move {
+        let stored = store_now(&this).await;
+        // A caller that drops the file next is the last one to have it.
+        drop((this, turn));
+        settled.settle(stored);
+        drop(work);
+    });
+    outcome.wait().await
+}
+
+/// Stores the file as it is. The caller holds `storing`.
+pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
+    for _ in 0..SENDS_MAX {
+        let mut request = begin(file).await?;
+        keep_time(file, &mut request.headers);
+        match resolve(&file.context, &request).await {
+            Ok(Resolved::Stored(stored)) => {
+                let base = Base::new(&file.context.reading, &request.key, stored.clone());
+                file.state.lock().stored(base);
+                file.observer().stored(&stored);
+                release(file, false);
+                return Ok(());
+            }
+            Ok(Resolved::Sent(there)) => {
+                let base = Base::new(&file.context.reading, &request.key, there);
+                file.state.lock().rebased(base);
+            }
+            Ok(Resolved::Adopted) => {
+                let key = &request.key;
+                let text = format!("another host has made {key} meanwhile");
+                return adopted(file, text).await;
+            }
+            Ok(Resolved::Beside(beside)) => {
+                let key = &request.key;
+                let text =
+                    format!("another client changed {key}, and this host's version is {beside}");
+                return adopted(file, text).await;
+            }
+            Err(error) => {
+                file.state.lock().contents.end_store(false);
+                if is_conflict(&error) {
+                    let reason = format!("another client changed the object: {error}");
+                    return Err(keep_as(file, &reason).await);
+                }
+                return Err(error);
+            }
+        }
+    }
+    let key = file.key();
+    Err(FsError::Busy(format!(
+        "{key}: other clients keep changing it"
+    )))
+}
+
+/// Begins a store of the file as it is. What it sends is in the journal before.
+async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
+    if file.state.lock().edits > 1 {
+        let this = Arc::clone(file);
+        file.context.on_disk(move || sum_recovered(&this)).await?;
+    } else {
+        // The snapshot of many ranges takes time that no thread of the kernel has.
+        file.context.on_disk(|| Ok(())).await?;
+    }
+    let _turn = file.gate.write().await;
+    match commit_now(file).await {
+        // The upload is what makes room.
+        Ok(_) | Err(FsError::NoSpace(_)) => Ok(file.state.lock().begin_store(&file.files)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends the time of the last change along, if objects carry times: programs that compare times see
+/// none change by a store.
+fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
+    if file.context.writing.config().posix_metadata {
+        let posix = PosixAttributes {
+            mtime: Some(file.progress.mtime()),
+            ..PosixAttributes::default()
+        };
+        let now = file.context.clock.wall();
+        posix.store(FileKind::File, now, &mut headers.metadata);
+    }
+}
+
+/// Ends a file for which another object stands. What was committed after the store had begun is
+/// kept.
+async fn adopted(file: &Arc<FileParts>, text: String) -> Result<(), FsError> {
+    let is_newer = file.state.lock().end_sent();
+    if is_newer {
+        return Err(keep_as(file, &text).await);
+    }
+    file.end(FsError::Stale(text));
+    // Closing the file is no failure.
+    file.state.lock().never_stored = Some(NeverStored::Settled);
+    file.observer().adopted();
+    release(file, false);
+    Ok(())
+}
+
+/// Sends of one store: each but the last finds an upload of a process that was killed.
+const SENDS_MAX: usize = 3;

@@ -1,0 +1,80 @@
+//! Uploads of committed files, which the queue begins.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::keeping::keep_as;
+use super::parts::FileParts;
+use super::releasing::release;
+use super::storing::store_now;
+use crate::operation::FsError;
+use crate::staging::uploads::{Attempt, PendingFile, PendingUpload};
+
+impl PendingFile for FileParts {
+    fn upload(self: Arc<Self>) -> BoxFuture<'static, Attempt> {
+        let work = self.context.writing.begin_work();
+        async move {
+            let attempt = upload(&self).await;
+            drop(work);
+            attempt
+        }
+        .boxed()
+    }
+
+    fn describe(&self) -> PendingUpload {
+        let state = self.state.lock();
+        PendingUpload {
+            key: state.key.clone(),
+            size: state.contents.size(),
+        }
+    }
+}
+
+async fn upload(file: &Arc<FileParts>) -> Attempt {
+    let _turn = file.storing.lock().await;
+    if !file.state.lock().needs_store().unwrap_or(false) {
+        // Stored by somebody else, or removed; a file that failed has its record as long as it is
+        // not kept.
+        release(file, false);
+        return Attempt::Ended;
+    }
+    let Err(error) = store_now(file).await else {
+        return Attempt::Ended;
+    };
+    let refusals = {
+        let mut state = file.state.lock();
+        if state.failure.is_some() {
+            return Attempt::Ended;
+        }
+        match attempt_of(&error) {
+            Some(attempt) => {
+                tracing::debug!(key = %state.key, "the upload is tried again: {error}");
+                return attempt;
+            }
+            None => state.refusals += 1,
+        }
+        state.refusals
+    };
+    tracing::warn!(key = %file.key(), refusals, "a staged file was not uploaded: {error}");
+    if refusals < REFUSALS_MAX {
+        return Attempt::Failed;
+    }
+    keep_as(file, &error.to_string()).await;
+    Attempt::Ended
+}
+
+/// The outcome of an upload that is tried for as long as it takes; `None` if the bucket or the disk
+/// refuses it.
+fn attempt_of(error: &FsError) -> Option<Attempt> {
+    match error {
+        FsError::Client(error) if error.kind.is_retryable() => Some(Attempt::Away),
+        FsError::Busy(_) | FsError::Interrupted => Some(Attempt::Failed),
+        _ => None,
+    }
+}
+
+/// Refusals of an upload until the version is kept: with the pauses between them, credentials have
+/// a minute to be renewed.
+const REFUSALS_MAX: u32 = 8;

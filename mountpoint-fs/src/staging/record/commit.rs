@@ -1,0 +1,252 @@
+//! Making a version of a file durable.
+//!
+//! The local bytes of a small file go into its record, so that one sync of the journal serves many
+//! files. Larger ones are synced in their data files first; then the record says what is where.
+
+use std::io;
+use std::sync::Arc;
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+use super::format::{DescriptionFile, Payload, SentVersion, VersionRecord, in_files};
+use crate::operation::FsError;
+use crate::staging::contents::{Snapshot, Source};
+use crate::staging::context::StagingContext;
+use crate::staging::directory::{DataFileName, StagingDirectory};
+use crate::staging::journal::{AppendError, Journal, RECORD_LEN_MAX, RecordId, RecordKey};
+use crate::staging::local::{DataFiles, disk_error};
+
+/// A version to be made durable.
+#[derive(Debug)]
+pub(in crate::staging) struct CommitRequest {
+    /// All but what the contents say.
+    pub(in crate::staging) version: VersionRecord,
+    pub(in crate::staging) contents: Snapshot,
+    pub(in crate::staging) files: Arc<DataFiles>,
+    /// What an upload is sending.
+    pub(in crate::staging) sending: Option<Sending>,
+    /// The record of the version before.
+    pub(in crate::staging) before: Option<CommittedRecord>,
+}
+
+/// What an upload is sending, with its sum if it is known.
+pub(in crate::staging) type Sending = (Arc<Snapshot>, Option<SentVersion>);
+
+/// The record of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::staging) struct CommittedRecord {
+    pub(in crate::staging) id: RecordId,
+    /// Number of the description beside the journal; `None` if the record has it.
+    pub(in crate::staging) description: Option<u64>,
+}
+
+/// Why a version is not durable.
+#[derive(Clone, Debug)]
+pub(in crate::staging) enum CommitFailure {
+    /// A data file could not be synced: nobody knows which of its bytes the disk has.
+    Sync(FsError),
+    /// The version may be committed again.
+    Again(FsError),
+}
+
+/// The durable part of a version, in memory.
+struct Prepared {
+    head: Vec<u8>,
+    local: Vec<u8>,
+    description: Option<u64>,
+    sent: Option<SentVersion>,
+}
+
+/// Returns when the version is durable, with its record and what the upload is sending.
+pub(in crate::staging) async fn commit(
+    context: &Arc<StagingContext>,
+    journal: &Journal,
+    request: CommitRequest,
+) -> Result<(CommittedRecord, Option<SentVersion>), CommitFailure> {
+    let files = Arc::clone(&request.files);
+    let directory = Arc::clone(&context.directory);
+    let prepared = context.on_disk(move || Ok(prepare(&directory, request)));
+    let prepared = prepared.await.map_err(CommitFailure::Again)??;
+    // Whatever becomes of the record, the next start may find it.
+    files.set_recorded(true);
+    let parts = [&prepared.head[..], &prepared.local[..]];
+    let id = append(context, journal, files.name(), &parts).await;
+    let id = id.map_err(CommitFailure::Again)?;
+    let description = prepared.description;
+    Ok((CommittedRecord { id, description }, prepared.sent))
+}
+
+/// Makes it durable that the file is removed: what was committed of it never comes back. Returns
+/// the record, which is to be released.
+pub(in crate::staging) async fn remove(
+    context: &Arc<StagingContext>,
+    journal: &Journal,
+    name: DataFileName,
+) -> Result<RecordId, FsError> {
+    let head = Payload::Removed
+        .head()
+        .map_err(|error| FsError::Local(error.to_string()))?;
+    append(context, journal, name, &[&head]).await
+}
+
+async fn append(
+    context: &Arc<StagingContext>,
+    journal: &Journal,
+    name: DataFileName,
+    parts: &[&[u8]],
+) -> Result<RecordId, FsError> {
+    let failed = |error: AppendError| match error {
+        AppendError::Disk(error) => disk_error(&context.directory, &error),
+        AppendError::Full { .. } => FsError::NoSpace(error.to_string()),
+        AppendError::TooLarge { .. } | AppendError::Closed => FsError::Local(error.to_string()),
+    };
+    let appended = journal.append(RecordKey(name.0), parts).await;
+    let committed = appended.map_err(failed)?.await;
+    // The journal's thread belongs to the next batch.
+    context.on_disk(|| Ok(())).await?;
+    committed.map_err(failed)
+}
+
+/// Syncs the data files, or reads the bytes of a small file. Blocks.
+fn prepare(
+    directory: &StagingDirectory,
+    request: CommitRequest,
+) -> Result<Prepared, CommitFailure> {
+    let CommitRequest {
+        mut version,
+        contents,
+        files,
+        sending,
+        before,
+    } = request;
+    let failed = |error: io::Error| CommitFailure::Again(disk_error(directory, &error));
+    version.describe(&contents);
+    let sent = match sending {
+        None => None,
+        Some((_, Some(sent))) => Some(sent),
+        Some((snapshot, None)) => Some(sent_version(&snapshot, &files).map_err(failed)?),
+    };
+    version.sent.extend(sent.clone());
+    let surplus = version.sent.len().saturating_sub(SENT_VERSIONS_MAX);
+    version.sent.drain(..surplus);
+    version.is_inline =
+        version.local_bytes() <= INLINE_LEN_MAX && version.ranges.len() <= INLINE_RANGES_MAX;
+    let mut local = Vec::new();
+    if version.is_inline {
+        for (file, range) in in_files(version.local()) {
+            files.read_bytes(file, &range, &mut local).map_err(failed)?;
+        }
+        // Thousands of small files may wait for their upload.
+        files.close();
+    } else {
+        let mut used: Vec<_> = in_files(version.local())
+            .into_iter()
+            .map(|it| it.0)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        for file in used {
+            let synced = files.sync(file);
+            synced.map_err(|error| CommitFailure::Sync(disk_error(directory, &error)))?;
+        }
+    }
+    let encoded = Payload::Version(Box::new(version), Vec::new()).head();
+    let mut head = encoded.map_err(|error| failed(error.into()))?;
+    let mut description = None;
+    if head.len() + local.len() > RECORD_LEN_MAX {
+        let number = before
+            .and_then(|it| it.description)
+            .map_or(0, |number| number + 1);
+        head = put_beside(directory, &files, number, Payload::text(&head)).map_err(failed)?;
+        description = Some(number);
+    }
+    Ok(Prepared {
+        head,
+        local,
+        description,
+        sent,
+    })
+}
+
+/// Writes a description to a file beside the journal. Returns the record that names it.
+fn put_beside(
+    directory: &StagingDirectory,
+    files: &DataFiles,
+    number: u64,
+    text: &[u8],
+) -> io::Result<Vec<u8>> {
+    let name = files.name().description(number);
+    files.set_described();
+    // The one of the version before the last.
+    directory.disk().remove(&name)?;
+    let file = directory.disk().create(&name)?;
+    file.write_at(text, 0)?;
+    file.sync_data()?;
+    directory.disk().sync()?;
+    let beside = DescriptionFile {
+        number,
+        len: text.len() as u64,
+        sum: sum(text),
+    };
+    Ok(Payload::Beside(beside).head()?)
+}
+
+/// What an upload of `snapshot` sends, to recognise it in the bucket. Blocks.
+pub(in crate::staging) fn sent_version(
+    snapshot: &Snapshot,
+    files: &DataFiles,
+) -> io::Result<SentVersion> {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    let (mut ranges, mut bytes) = (Vec::new(), Vec::new());
+    for piece in snapshot.pieces(0..snapshot.size()) {
+        if piece.is_in_base {
+            continue;
+        }
+        ranges.push((piece.range.start, piece.range.end));
+        let mut at = piece.range.start;
+        while at < piece.range.end {
+            let range = at..piece.range.end.min(at + PIECE_LEN);
+            at = range.end;
+            bytes.clear();
+            match piece.source {
+                Source::Local(file) => files.read_bytes(file, &range, &mut bytes)?,
+                Source::Zeros | Source::Base => {
+                    let len = usize::try_from(range.end - range.start);
+                    bytes.resize(len.map_err(io::Error::other)?, 0);
+                }
+            }
+            digest.update(&bytes);
+        }
+    }
+    Ok(SentVersion {
+        size: snapshot.size(),
+        ranges,
+        sum: digest.finalize(),
+    })
+}
+
+/// CRC64NVME of `bytes`.
+pub(super) fn sum(bytes: &[u8]) -> u64 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    digest.update(bytes);
+    digest.finalize()
+}
+
+impl From<FsError> for CommitFailure {
+    fn from(error: FsError) -> Self {
+        Self::Again(error)
+    }
+}
+
+/// Most local bytes of a file that go into its record. Larger files take longer to write than to
+/// sync by themselves.
+const INLINE_LEN_MAX: u64 = 128 << 10;
+
+/// Most ranges of a file whose bytes go into its record.
+const INLINE_RANGES_MAX: usize = 1024;
+
+/// Versions that the bucket may have got: each kill before an upload is noted leaves one.
+const SENT_VERSIONS_MAX: usize = 4;
+
+/// Bytes that are in memory at once.
+const PIECE_LEN: u64 = 1 << 20;

@@ -1,0 +1,16 @@
+//! Records of the journal that say what a committed file is.
+//!
+//! `format` has the bytes, `commit` makes a version durable, and `recovery` finds what an earlier
+//! process committed. Knows no uploads.
+
+mod commit;
+mod format;
+mod headers;
+mod recovery;
+
+pub(super) use commit::{
+    CommitFailure, CommitRequest, CommittedRecord, commit, remove, sent_version,
+};
+pub(super) use format::{SentVersion, VersionRecord};
+pub(super) use headers::HeadersRecord;
+pub(super) use recovery::{FoundRecord, RecoveredVersion, recover};

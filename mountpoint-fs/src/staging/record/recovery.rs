@@ -1,0 +1,169 @@
+//! What an earlier process committed and did not upload.
+//!
+//! Nothing is guessed: a record that is damaged, or whose data files are, stays where it is and is
+//! named. One of a newer format refuses the directory.
+
+use std::io;
+use std::sync::Arc;
+
+use super::commit::sum;
+use super::format::{DescriptionFile, Payload, PayloadError, VersionRecord, in_files};
+use crate::staging::contents::DataFileNo;
+use crate::staging::directory::{DataFileName, StagingDirectory};
+use crate::staging::journal::{Journal, RecordId, RecoveredRecord};
+use crate::staging::local::DataFiles;
+
+/// A record that was found.
+#[derive(Debug)]
+pub(in crate::staging) enum FoundRecord {
+    /// A version that the bucket lacks.
+    Version(Box<RecoveredVersion>),
+    /// The file was removed: the record is to be released.
+    Removed,
+    /// It cannot be read, for the reason. It stays.
+    Unreadable(String),
+}
+
+/// A version that the bucket lacks.
+#[derive(Debug)]
+pub(in crate::staging) struct RecoveredVersion {
+    pub(in crate::staging) id: RecordId,
+    pub(in crate::staging) version: VersionRecord,
+    pub(in crate::staging) files: DataFiles,
+    /// Number of the description beside the journal.
+    pub(in crate::staging) description: Option<u64>,
+}
+
+/// Reads a record. Blocks.
+///
+/// # Errors
+/// A text for the user: the directory must not be used.
+pub(in crate::staging) fn recover(
+    directory: &Arc<StagingDirectory>,
+    journal: &Journal,
+    record: &RecoveredRecord,
+) -> Result<FoundRecord, String> {
+    let name = DataFileName(record.id.key.0);
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Ok(FoundRecord::Unreadable(format!("record {name}: {error}")))
+    };
+    let payload = match journal.read(record.id) {
+        Ok(Some(payload)) => payload,
+        Ok(None) => return Ok(FoundRecord::Removed),
+        Err(error) => return unreadable(&error),
+    };
+    let mut description = None;
+    let mut decoded = Payload::decode(&payload);
+    if let Ok(Payload::Beside(beside)) = &decoded {
+        description = Some(beside.number);
+        decoded = match read_beside(directory, name, beside) {
+            Ok(text) => Payload::version(&text, &[]),
+            Err(error) => return unreadable(&error),
+        };
+    }
+    let (mut version, local) = match decoded {
+        Ok(Payload::Version(version, local)) => (*version, local),
+        Ok(Payload::Removed) => return Ok(FoundRecord::Removed),
+        Ok(Payload::Beside(_)) => return unreadable(&"its description names another one"),
+        Err(error @ PayloadError::Newer(_)) => return Err(newer(directory, name, &error)),
+        Err(error @ PayloadError::Damaged(_)) => return unreadable(&error),
+    };
+    let files = if version.is_inline {
+        let files = bring_back(directory, name, &version, &local);
+        version.place_in_first();
+        files.map_err(|error| {
+            let place = directory.path().display();
+            format!("cannot bring back {} in {place}: {error}", version.key)
+        })?
+    } else {
+        match find_files(directory, name, &version) {
+            Ok(files) => files,
+            Err(error) => return unreadable(&format!("{}: {error}", version.key)),
+        }
+    };
+    if description.is_some() {
+        files.set_described();
+    }
+    Ok(FoundRecord::Version(Box::new(RecoveredVersion {
+        id: record.id,
+        version,
+        files,
+        description,
+    })))
+}
+
+fn newer(directory: &StagingDirectory, name: DataFileName, error: &PayloadError) -> String {
+    let place = directory.path().display();
+    format!(
+        "record {name} of the journal in {place}: {error}: use the version of mount-s3 that wrote it, or name another \
+         directory with --staging"
+    )
+}
+
+/// The description in a file beside the journal.
+fn read_beside(
+    directory: &StagingDirectory,
+    name: DataFileName,
+    beside: &DescriptionFile,
+) -> io::Result<Vec<u8>> {
+    let invalid = |text| io::Error::new(io::ErrorKind::InvalidData, text);
+    let file = directory.disk().open(&name.description(beside.number))?;
+    if file.size()? != beside.len {
+        return Err(invalid("its description has another length"));
+    }
+    let len = usize::try_from(beside.len).map_err(io::Error::other)?;
+    let mut text = vec![0; len];
+    if file.read_at(&mut text, 0)? < len || sum(&text) != beside.sum {
+        return Err(invalid("its description is damaged"));
+    }
+    Ok(text)
+}
+
+/// Writes the bytes of a record to a data file. The record stays: nothing is synced.
+fn bring_back(
+    directory: &Arc<StagingDirectory>,
+    name: DataFileName,
+    version: &VersionRecord,
+    local: &[u8],
+) -> io::Result<DataFiles> {
+    for file in DataFileNo::ALL {
+        directory.disk().remove(&name.of(file))?;
+    }
+    let files = DataFiles::recovered(directory, name, [false; 2]);
+    let mut rest = local;
+    for (_, range) in in_files(version.local()) {
+        let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+        let (bytes, behind) = rest
+            .split_at_checked(len)
+            .ok_or(io::ErrorKind::InvalidData)?;
+        files.write(DataFileNo::First, range.start, bytes)?;
+        rest = behind;
+    }
+    files.close();
+    Ok(files)
+}
+
+/// The data files of a version, each as long as it must be.
+fn find_files(
+    directory: &Arc<StagingDirectory>,
+    name: DataFileName,
+    version: &VersionRecord,
+) -> io::Result<DataFiles> {
+    let needed = in_files(version.local());
+    let mut is_made = [false; 2];
+    for (place, number) in DataFileNo::ALL.into_iter().enumerate() {
+        let ranges = needed.iter().filter(|(file, _)| *file == number);
+        let end = ranges.map(|(_, range)| range.end).max();
+        let len = match directory.disk().open(&name.of(number)) {
+            Ok(file) => Some(file.size()?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        is_made[place] = len.is_some();
+        if let Some(end) = end.filter(|end| len.unwrap_or_default() < *end) {
+            let text = format!("its data file {} has no {end} bytes", name.of(number));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+    }
+    Ok(DataFiles::recovered(directory, name, is_made))
+}

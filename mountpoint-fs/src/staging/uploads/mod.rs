@@ -1,0 +1,12 @@
+//! Uploads of committed files in the background: when, how many at a time, and who waits for them.
+//!
+//! `schedule` decides, `queue` acts and waits. Knows neither contents nor the journal: a file is
+//! a [`PendingFile`], which uploads itself.
+
+mod queue;
+mod schedule;
+mod types;
+
+pub(super) use queue::UploadQueue;
+pub(super) use types::{Attempt, PendingFile};
+pub use types::{PendingUpload, PendingUploads};

@@ -1,0 +1,275 @@
+//! The queue of committed files: the thread that begins their uploads, and those who wait for it.
+//!
+//! The lock is a leaf: files are called without it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::schedule::Schedule;
+use super::types::{Attempt, PendingFile, PendingUploads};
+use crate::clock::Clock;
+use crate::executor;
+use crate::sync::{Condvar, Mutex};
+use crate::write::background;
+
+/// The committed files of a mount that the bucket lacks.
+pub(in crate::staging) struct UploadQueue {
+    clock: Clock,
+    state: Mutex<QueueState>,
+    /// Told when the thread has to look.
+    work: Condvar,
+}
+
+#[derive(Debug)]
+struct QueueState {
+    schedule: Schedule,
+    files: HashMap<u64, Arc<dyn PendingFile>>,
+    waiters: Vec<Waiter>,
+    /// Files whose records are being released.
+    releasing: usize,
+    is_closed: bool,
+}
+
+/// Somebody who waits, at most for a while.
+#[derive(Debug)]
+struct Waiter {
+    until: Duration,
+    event: Event,
+    told: oneshot::Sender<bool>,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// No file waits.
+    Empty,
+    /// Something ended that may have had room on the disk or in the journal.
+    Room,
+}
+
+impl UploadQueue {
+    /// An empty queue, with its thread. Files are uploaded `delay` after their commit.
+    pub(in crate::staging) fn start(delay: Duration, clock: &Clock) -> std::io::Result<Arc<Self>> {
+        let queue = Arc::new(Self {
+            clock: clock.clone(),
+            state: Mutex::new(QueueState {
+                schedule: Schedule::new(delay),
+                files: HashMap::new(),
+                waiters: Vec::new(),
+                releasing: 0,
+                is_closed: false,
+            }),
+            work: Condvar::new(),
+        });
+        let weak = Arc::downgrade(&queue);
+        thread::Builder::new()
+            .name("staged-uploads".to_owned())
+            .spawn(move || run(&weak))?;
+        Ok(queue)
+    }
+
+    /// A commit of `file` is durable.
+    pub(in crate::staging) fn committed(&self, number: u64, file: Arc<dyn PendingFile>) {
+        let bytes = file.describe().size;
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return;
+        }
+        state.schedule.committed(number, bytes, self.clock.now());
+        let before = state.files.insert(number, file);
+        drop(state);
+        drop(before);
+        self.work.notify_all();
+    }
+
+    /// Whether a commit of the file finds room in the queue.
+    pub(in crate::staging) fn has_room(&self, number: u64) -> bool {
+        let state = self.state.lock();
+        state.schedule.has(number) || state.schedule.len() < PENDING_FILES_MAX
+    }
+
+    /// Has all files uploaded as soon as possible.
+    pub(in crate::staging) fn flush(&self) {
+        self.state.lock().schedule.flush(self.clock.now());
+        self.work.notify_all();
+    }
+
+    /// The files that wait or are uploaded.
+    pub(in crate::staging) fn pending(&self) -> PendingUploads {
+        let (files, count, bytes) = {
+            let state = self.state.lock();
+            let files = state.schedule.files().take(PendingUploads::SHOWN_MAX);
+            let files = files.filter_map(|file| state.files.get(&file).cloned());
+            let files: Vec<_> = files.collect();
+            (files, state.schedule.len(), state.schedule.bytes())
+        };
+        PendingUploads {
+            count,
+            bytes,
+            files: files.iter().map(|file| file.describe()).collect(),
+        }
+    }
+
+    /// Returns when no file waits, or after `time`.
+    pub(in crate::staging) async fn drained(&self, time: Duration) {
+        self.wait(Event::Empty, time).await;
+    }
+
+    /// Waits for room on the disk. `false` if there is nothing to wait for, or after `time`.
+    pub(in crate::staging) async fn room(&self, time: Duration) -> bool {
+        self.wait(Event::Room, time).await
+    }
+
+    /// A file is about to give back room on the disk and in the journal.
+    pub(in crate::staging) fn begin_release(&self) {
+        self.state.lock().releasing += 1;
+    }
+
+    /// A file gave back its room.
+    pub(in crate::staging) fn end_release(&self) {
+        let told = {
+            let mut state = self.state.lock();
+            state.releasing -= 1;
+            state.take(Event::Room)
+        };
+        tell(told, true);
+    }
+
+    async fn wait(&self, event: Event, time: Duration) -> bool {
+        let (told, heard) = oneshot::channel();
+        {
+            let mut state = self.state.lock();
+            let is_empty = state.schedule.len() == 0;
+            let is_over = match event {
+                Event::Empty => is_empty,
+                Event::Room => is_empty && state.releasing == 0,
+            };
+            if is_over || state.is_closed {
+                return is_over && event == Event::Empty;
+            }
+            let until = self.clock.now() + time;
+            state.waiters.push(Waiter { until, event, told });
+        }
+        self.work.notify_all();
+        heard.await.unwrap_or(false)
+    }
+
+    /// Begins no more uploads. What waits stays in the journal.
+    pub(in crate::staging) fn close(&self) {
+        let (files, waiters) = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            let files = std::mem::take(&mut state.files);
+            (files, std::mem::take(&mut state.waiters))
+        };
+        self.work.notify_all();
+        drop(files);
+        tell(waiters.into_iter().map(|it| it.told).collect(), false);
+    }
+
+    /// Begins an upload.
+    fn begin(self: &Arc<Self>, number: u64, file: Arc<dyn PendingFile>) {
+        let queue = Arc::clone(self);
+        background::run(async move {
+            let attempt = file.upload().await;
+            queue.finished(number, attempt);
+        });
+    }
+
+    fn finished(&self, number: u64, attempt: Attempt) {
+        let (file, told) = {
+            let mut state = self.state.lock();
+            let is_stored = state.schedule.finished(number, attempt, self.clock.now());
+            let file = is_stored.then(|| state.files.remove(&number)).flatten();
+            let mut told = state.take(Event::Room);
+            if state.schedule.len() == 0 {
+                told.extend(state.take(Event::Empty));
+            }
+            (file, told)
+        };
+        self.work.notify_all();
+        drop(file);
+        tell(told, true);
+    }
+
+    /// Does what is due, or sleeps until something is. `None` at the end.
+    fn look(self: &Arc<Self>) -> Option<()> {
+        let mut late = Vec::new();
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return None;
+        }
+        let now = self.clock.now();
+        let mut place = 0;
+        while place < state.waiters.len() {
+            match state.waiters[place].until <= now {
+                true => late.push(state.waiters.swap_remove(place).told),
+                false => place += 1,
+            }
+        }
+        let next = state.schedule.next(now);
+        let file = next.and_then(|number| Some((number, state.files.get(&number).cloned()?)));
+        if late.is_empty() && next.is_none() {
+            let wakes = state.waiters.iter().map(|waiter| waiter.until);
+            let wakes = wakes.chain(state.schedule.wakes_at()).min();
+            let time = wakes.map_or(SLEEP_MAX, |at| at.saturating_sub(now).min(SLEEP_MAX));
+            self.work.wait_for(&mut state, time);
+            return Some(());
+        }
+        drop(state);
+        tell(late, false);
+        if let Some((number, file)) = file {
+            self.begin(number, file);
+        }
+        Some(())
+    }
+}
+
+impl QueueState {
+    /// Takes those who wait for `event`.
+    fn take(&mut self, event: Event) -> Vec<oneshot::Sender<bool>> {
+        let all = std::mem::take(&mut self.waiters).into_iter();
+        let (told, rest): (Vec<_>, Vec<_>) = all.partition(|waiter| waiter.event == event);
+        self.waiters = rest;
+        told.into_iter().map(|waiter| waiter.told).collect()
+    }
+}
+
+/// Wakes those who wait. The caller holds no lock.
+fn tell(told: Vec<oneshot::Sender<bool>>, is_there: bool) {
+    executor::delivering(|| {
+        for waiter in told {
+            // It may wait no more.
+            waiter.send(is_there).ok();
+        }
+    });
+}
+
+/// The thread of the queue, which ends with it.
+fn run(queue: &Weak<UploadQueue>) {
+    while let Some(queue) = queue.upgrade() {
+        if queue.look().is_none() {
+            return;
+        }
+    }
+}
+
+impl fmt::Debug for UploadQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pending = self.state.lock().schedule.len();
+        f.debug_struct("UploadQueue")
+            .field("pending", &pending)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Files that may wait: 2 KB of memory each.
+pub(in crate::staging) const PENDING_FILES_MAX: usize = 200_000;
+
+/// How long the thread sleeps before it looks again, in any case.
+const SLEEP_MAX: Duration = Duration::from_secs(1);

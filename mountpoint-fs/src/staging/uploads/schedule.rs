@@ -1,0 +1,347 @@
+//! When which committed file is uploaded.
+//!
+//! Pure. A file has one entry whatever the number of its commits: the upload sends the newest one.
+//! A commit during the upload makes another. The delay counts from the first commit that is not
+//! uploaded, so a file that is rewritten all the time is uploaded all the same.
+//!
+//! While the bucket is away, one file at a time tries, with growing pauses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::types::Attempt;
+
+/// The entries of all committed files that the bucket lacks.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    delay: Duration,
+    entries: BTreeMap<u64, Entry>,
+    /// Entries that wait, by size class and time.
+    waiting: [BTreeSet<(Duration, u64)>; 2],
+    running: [usize; 2],
+    away: Option<Away>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    class: SizeClass,
+    bytes: u64,
+    /// When it is due; `None` while it is uploaded.
+    due: Option<Duration>,
+    /// A commit came while it was uploaded.
+    is_changed: bool,
+    failures: u32,
+}
+
+/// The bucket cannot be reached.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    until: Duration,
+    failures: u32,
+}
+
+/// Sizes that are limited apart, so that large files do not hold up small ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SizeClass {
+    Small,
+    Large,
+}
+
+impl SizeClass {
+    fn of(bytes: u64) -> Self {
+        if bytes <= SMALL_LEN_MAX {
+            Self::Small
+        } else {
+            Self::Large
+        }
+    }
+
+    fn index(self) -> usize {
+        usize::from(self == Self::Large)
+    }
+}
+
+impl Schedule {
+    pub(super) fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            entries: BTreeMap::new(),
+            waiting: [BTreeSet::new(), BTreeSet::new()],
+            running: [0; 2],
+            away: None,
+        }
+    }
+
+    /// A commit of a file of `bytes` bytes is durable.
+    pub(super) fn committed(&mut self, file: u64, bytes: u64, now: Duration) {
+        let class = SizeClass::of(bytes);
+        let due = now + self.delay;
+        let Some(entry) = self.entries.get_mut(&file) else {
+            let entry = Entry {
+                class,
+                bytes,
+                due: Some(due),
+                is_changed: false,
+                failures: 0,
+            };
+            self.entries.insert(file, entry);
+            self.waiting[class.index()].insert((due, file));
+            return;
+        };
+        entry.bytes = bytes;
+        match entry.due {
+            None => entry.is_changed = true,
+            Some(due) => {
+                self.waiting[entry.class.index()].remove(&(due, file));
+                entry.class = class;
+                self.waiting[class.index()].insert((due, file));
+            }
+        }
+    }
+
+    /// The next file to upload now; it counts as running from then on.
+    pub(super) fn next(&mut self, now: Duration) -> Option<u64> {
+        if let Some(away) = self.away
+            && (away.until > now || self.running.iter().sum::<usize>() > 0)
+        {
+            return None;
+        }
+        for (class, limit) in [SMALL_IN_FLIGHT_MAX, LARGE_IN_FLIGHT_MAX]
+            .iter()
+            .enumerate()
+        {
+            let first = self.waiting[class].first().copied();
+            let Some((due, file)) = first.filter(|(due, _)| *due <= now) else {
+                continue;
+            };
+            if self.running[class] >= *limit {
+                continue;
+            }
+            self.waiting[class].remove(&(due, file));
+            self.running[class] += 1;
+            if let Some(entry) = self.entries.get_mut(&file) {
+                entry.due = None;
+            }
+            return Some(file);
+        }
+        None
+    }
+
+    /// An upload has ended. Returns whether the bucket has the file now.
+    pub(super) fn finished(&mut self, file: u64, attempt: Attempt, now: Duration) -> bool {
+        match attempt {
+            Attempt::Ended => self.away = None,
+            Attempt::Failed => {}
+            Attempt::Away => {
+                let failures = self.away.map_or(0, |away| away.failures) + 1;
+                let until = now + pause(failures);
+                self.away = Some(Away { until, failures });
+            }
+        }
+        let Some(entry) = self.entries.get_mut(&file).filter(|it| it.due.is_none()) else {
+            return false;
+        };
+        self.running[entry.class.index()] -= 1;
+        let is_changed = std::mem::take(&mut entry.is_changed);
+        if attempt == Attempt::Ended && !is_changed {
+            self.entries.remove(&file);
+            return true;
+        }
+        let due = match attempt {
+            Attempt::Ended => {
+                entry.failures = 0;
+                now + self.delay
+            }
+            Attempt::Failed | Attempt::Away => {
+                entry.failures += 1;
+                now + pause(entry.failures)
+            }
+        };
+        entry.class = SizeClass::of(entry.bytes);
+        entry.due = Some(due);
+        self.waiting[entry.class.index()].insert((due, file));
+        false
+    }
+
+    /// Has all files uploaded as soon as possible, whatever failed before.
+    pub(super) fn flush(&mut self, now: Duration) {
+        self.away = None;
+        for waiting in &mut self.waiting {
+            *waiting = waiting
+                .iter()
+                .map(|(due, file)| (now.min(*due), *file))
+                .collect();
+        }
+        for entry in self.entries.values_mut() {
+            entry.due = entry.due.map(|due| now.min(due));
+        }
+    }
+
+    /// When [`Self::next`] may return a file that it does not return now; `None` if only an end of
+    /// an upload or a commit can change that.
+    pub(super) fn wakes_at(&self) -> Option<Duration> {
+        let limits = [SMALL_IN_FLIGHT_MAX, LARGE_IN_FLIGHT_MAX];
+        let classes = self.waiting.iter().zip(self.running).zip(limits);
+        let due = classes.filter_map(|((waiting, running), limit)| {
+            let first = waiting.first().filter(|_| running < limit);
+            first.map(|(due, _)| *due)
+        });
+        let due = due.min()?;
+        match self.away {
+            None => Some(due),
+            Some(_) if self.running.iter().sum::<usize>() > 0 => None,
+            Some(away) => Some(due.max(away.until)),
+        }
+    }
+
+    /// Whether the file waits or is uploaded.
+    pub(super) fn has(&self, file: u64) -> bool {
+        self.entries.contains_key(&file)
+    }
+
+    /// Files that the bucket lacks.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.entries.values().map(|entry| entry.bytes).sum()
+    }
+
+    /// The files that the bucket lacks, in the order of their first commits.
+    pub(super) fn files(&self) -> impl Iterator<Item = u64> {
+        self.entries.keys().copied()
+    }
+}
+
+/// The pause after as many failures in a row.
+fn pause(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(PAUSE_DOUBLINGS_MAX);
+    PAUSE_MIN.saturating_mul(1 << doublings).min(PAUSE_MAX)
+}
+
+/// Small files in flight: a request of 20 ms each makes 3,200 files a second.
+pub(super) const SMALL_IN_FLIGHT_MAX: usize = 64;
+
+/// Large files in flight. Each has several parts in flight, which share one limit of the mount.
+pub(super) const LARGE_IN_FLIGHT_MAX: usize = 4;
+
+/// Largest file that goes as one request.
+const SMALL_LEN_MAX: u64 = 8 << 20;
+
+/// The pause after the first failure; the client has retried for seconds by then.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+
+/// The longest pause: how late an upload may be after the bucket is back.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Enough for the longest pause.
+const PAUSE_DOUBLINGS_MAX: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// The files that are to be uploaded now.
+    fn all(schedule: &mut Schedule, now: Duration) -> Vec<u64> {
+        std::iter::from_fn(|| schedule.next(now)).collect()
+    }
+
+    #[test]
+    fn rewrites_within_the_delay_make_one_upload() {
+        let mut schedule = Schedule::new(ms(100));
+        for at in [0, 40, 90] {
+            schedule.committed(1, 10, ms(at));
+            assert!(all(&mut schedule, ms(at)).is_empty());
+        }
+        assert_eq!(schedule.wakes_at(), Some(ms(100)));
+        assert_eq!(all(&mut schedule, ms(100)), [1]);
+        assert_eq!(schedule.wakes_at(), None);
+        assert!(schedule.finished(1, Attempt::Ended, ms(120)));
+        assert_eq!(schedule.len(), 0);
+    }
+
+    #[test]
+    fn a_commit_during_an_upload_makes_another() {
+        let mut schedule = Schedule::new(ms(100));
+        schedule.committed(1, 10, ms(0));
+        assert_eq!(all(&mut schedule, ms(100)), [1]);
+        schedule.committed(1, 20, ms(110));
+        assert!(all(&mut schedule, ms(500)).is_empty(), "one at a time");
+        assert!(!schedule.finished(1, Attempt::Ended, ms(500)));
+        assert_eq!((schedule.len(), schedule.bytes()), (1, 20));
+        assert!(all(&mut schedule, ms(599)).is_empty());
+        assert_eq!(all(&mut schedule, ms(600)), [1]);
+    }
+
+    #[test]
+    fn large_files_do_not_hold_up_small_ones() {
+        let mut schedule = Schedule::new(ms(0));
+        for file in 0..100 {
+            schedule.committed(file, 1 << 30, ms(0));
+            schedule.committed(1000 + file, 10, ms(0));
+        }
+        let files = all(&mut schedule, ms(0));
+        let small = files.iter().filter(|file| **file >= 1000).count();
+        assert_eq!(small, SMALL_IN_FLIGHT_MAX);
+        assert_eq!(files.len() - small, LARGE_IN_FLIGHT_MAX);
+        schedule.finished(0, Attempt::Ended, ms(1));
+        assert_eq!(all(&mut schedule, ms(1)), [4]);
+    }
+
+    #[test]
+    fn while_the_bucket_is_away_one_file_tries_with_growing_pauses() {
+        let mut schedule = Schedule::new(ms(0));
+        for file in 0..10 {
+            schedule.committed(file, 10, ms(0));
+        }
+        for file in all(&mut schedule, ms(0)) {
+            schedule.finished(file, Attempt::Away, ms(0));
+        }
+        let mut now = ms(0);
+        let mut tries = 0;
+        for _ in 0..100 {
+            now = schedule.wakes_at().unwrap();
+            let files = all(&mut schedule, now);
+            assert_eq!(files.len(), 1, "at {now:?}");
+            schedule.finished(files[0], Attempt::Away, now);
+            tries += 1;
+        }
+        assert!(now >= PAUSE_MAX * (tries - 10), "{now:?}");
+        assert!(now <= PAUSE_MAX * (tries + 10), "{now:?}");
+        // The bucket is back.
+        now = schedule.wakes_at().unwrap();
+        let file = schedule.next(now).unwrap();
+        assert!(schedule.finished(file, Attempt::Ended, now));
+        assert_eq!(all(&mut schedule, now + PAUSE_MAX).len(), 9);
+    }
+
+    #[test]
+    fn a_file_that_fails_waits_alone() {
+        let mut schedule = Schedule::new(ms(0));
+        schedule.committed(1, 10, ms(0));
+        assert_eq!(all(&mut schedule, ms(0)), [1]);
+        assert!(!schedule.finished(1, Attempt::Failed, ms(0)));
+        schedule.committed(2, 10, ms(1));
+        assert_eq!(all(&mut schedule, ms(1)), [2]);
+        schedule.committed(1, 10, ms(2));
+        assert!(
+            all(&mut schedule, ms(2)).is_empty(),
+            "a commit does not end its pause"
+        );
+        schedule.flush(ms(3));
+        assert_eq!(all(&mut schedule, ms(3)), [1]);
+    }
+
+    #[test]
+    fn pauses_grow_up_to_the_longest() {
+        assert_eq!(pause(1), PAUSE_MIN);
+        assert_eq!(pause(2), PAUSE_MIN * 2);
+        assert_eq!(pause(u32::MAX), PAUSE_MAX);
+    }
+}
