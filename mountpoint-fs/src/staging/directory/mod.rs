@@ -33,6 +33,9 @@ pub(in crate::staging) struct StagingDirectory {
     /// The files of `files`.
     disk: Arc<dyn Disk>,
     kept: Folder,
+    /// The disk of the journal, if it is not in the directory.
+    #[cfg(test)]
+    journal: Option<Arc<dyn Disk>>,
     /// Locked as long as this value lives.
     _lock: File,
     next_name: AtomicU64,
@@ -125,6 +128,8 @@ impl StagingDirectory {
             disk: Arc::new(LocalDisk::open(files.path())?),
             files,
             kept: folder.enter_or_make(KEPT)?,
+            #[cfg(test)]
+            journal: None,
             folder,
             _lock: lock,
             next_name: AtomicU64::new(0),
@@ -137,6 +142,10 @@ impl StagingDirectory {
         &self,
         may_make: bool,
     ) -> Result<Option<Arc<dyn Disk>>, StagingError> {
+        #[cfg(test)]
+        if let Some(disk) = &self.journal {
+            return Ok(Some(Arc::clone(disk)));
+        }
         let folder = match may_make {
             true => Some(self.folder.enter_or_make(JOURNAL)?),
             false => self.folder.enter(JOURNAL)?,
@@ -148,6 +157,14 @@ impl StagingDirectory {
             DirectoryError::unusable(USE, self.folder.path(), NOT_SYNCED, error)
         })?;
         Ok(Some(Arc::new(LocalDisk::open(folder.path())?)))
+    }
+
+    /// The directory with its data files and its journal on another disk.
+    #[cfg(test)]
+    pub(in crate::staging) fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = Arc::clone(&disk);
+        self.journal = Some(disk);
+        self
     }
 
     /// Where it is.

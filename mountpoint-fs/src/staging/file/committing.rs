@@ -96,7 +96,8 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
 /// Ends a file of which nobody knows what the disk has: nothing of it is uploaded, and it is kept
 /// as it is.
 fn poison(file: &Arc<FileParts>, error: &FsError) {
-    file.state.lock().failure.get_or_insert(error.clone());
+    let failure = error.clone();
+    file.state.lock().failure.get_or_insert(failure);
     let (this, reason) = (Arc::clone(file), error.to_string());
     let work = file.context.writing.begin_work();
     background::run(async move {

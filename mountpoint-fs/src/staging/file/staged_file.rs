@@ -218,7 +218,7 @@ impl StagedFile {
             match written {
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(Some(error)),
                 written => {
-                    written.map_err(|error| disk_error(&self.parts.context.directory, &error))?
+                    written.map_err(|error| disk_error(&self.parts.context.directory, &error))?;
                 }
             }
         }

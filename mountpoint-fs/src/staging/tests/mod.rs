@@ -2,9 +2,12 @@
 
 mod conflicts;
 mod disk;
+mod histories;
 mod kept;
 mod model;
+mod recovery;
 mod storing;
+mod write_back;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,6 +18,7 @@ use mountpoint_client::types::Key;
 use mountpoint_client::{ObjectClient, SimClient};
 use tempfile::TempDir;
 
+use super::directory::StagingDirectory;
 use super::{StagedBase, StagedFile, Staging};
 use crate::cache::Caches;
 use crate::clock::Clock;
@@ -71,29 +75,8 @@ impl Bench {
     fn with(on_conflict: ConflictPolicy, options: SimOptions) -> Self {
         let client = Arc::new(SimClient::new(options));
         let directory = TempDir::new().unwrap();
-        let shared = || Arc::clone(&client) as Arc<dyn ObjectClient>;
-        let clock = Clock::manual();
-        let reading = ReadContext::new(
-            shared(),
-            ReadConfig::default(),
-            Caches::default(),
-            clock.clone(),
-        );
-        let config = WriteConfig {
-            part_size: Some(5 << 20),
-            ..WriteConfig::default()
-        };
-        let (budget, pool, make_room) = reading.memory();
-        let memory = MemorySource {
-            budget,
-            pool,
-            make_room,
-        };
-        let mutator = Mutator::new(shared(), &config, clock.clone());
-        let writing = WriteContext::new(shared(), config, clock.clone(), memory, mutator);
-        writing.believe();
         let config = staging_config(&directory, on_conflict);
-        let staging = Staging::open(&config, &reading, &writing, &|_| false, clock).unwrap();
+        let staging = mount(&client, &config, None, Clock::manual()).unwrap();
         Self {
             client,
             staging,
@@ -143,6 +126,39 @@ impl Bench {
         let mut names: Vec<_> = names.collect();
         names.sort();
         names
+    }
+}
+
+/// Opens the staging of `config`, or what is in `found`.
+fn mount(
+    client: &Arc<SimClient>,
+    config: &StagingConfig,
+    found: Option<StagingDirectory>,
+    clock: Clock,
+) -> Result<Arc<Staging>, String> {
+    let shared = || Arc::clone(client) as Arc<dyn ObjectClient>;
+    let reading = ReadContext::new(
+        shared(),
+        ReadConfig::default(),
+        Caches::default(),
+        clock.clone(),
+    );
+    let writing_config = WriteConfig {
+        part_size: Some(5 << 20),
+        ..WriteConfig::default()
+    };
+    let (budget, pool, make_room) = reading.memory();
+    let memory = MemorySource {
+        budget,
+        pool,
+        make_room,
+    };
+    let mutator = Mutator::new(shared(), &writing_config, clock.clone());
+    let writing = WriteContext::new(shared(), writing_config, clock.clone(), memory, mutator);
+    writing.believe();
+    match found {
+        None => Staging::open(config, &reading, &writing, &|_| false, clock),
+        Some(directory) => Staging::over(config, directory, &reading, &writing, clock),
     }
 }
 

@@ -88,7 +88,7 @@ async fn is_there(
                 Err(FsError::Stale(_) | FsError::NotFound) => return Ok(false),
                 Err(error) => return Err(error),
             };
-            if data.len() == 0 {
+            if data.is_empty() {
                 return Ok(false);
             }
             at += data.len() as u64;

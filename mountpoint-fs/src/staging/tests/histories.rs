@@ -1,0 +1,214 @@
+//! Seeded histories of files over a simulated disk, with a power loss at any operation.
+//!
+//! The oracle knows, for each byte, the one that was acknowledged and those that were written since:
+//! a power loss may leave any of these, and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mountpoint_client::testing::sim::{Fault, FaultRule, SimOptions, When};
+use mountpoint_client::types::Key;
+use mountpoint_client::{ErrorKind, SimClient};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use tempfile::TempDir;
+
+use super::write_back::LONG;
+use super::{EventLog, mount, staging_config, wait, write};
+use crate::clock::Clock;
+use crate::config::{ConflictPolicy, WriteBackConfig};
+use crate::operation::Progress;
+use crate::staging::directory::{Holder, StagingDirectory};
+use crate::staging::disk::simulated::{SimulatedDisk, SimulatedFault};
+use crate::staging::{StagedBase, StagedFile, Staging};
+
+/// What is known of one file.
+#[derive(Debug, Default)]
+struct Oracle {
+    bytes: Vec<u8>,
+    /// The bytes of the last commit that returned; `None` before the first.
+    acknowledged: Option<Vec<u8>>,
+    /// Bytes that were written since, by offset.
+    since: BTreeMap<usize, Vec<u8>>,
+    /// Lengths of commits that did not return.
+    unknown: Vec<usize>,
+    is_removed: bool,
+    /// The removal did not return.
+    may_be_removed: bool,
+}
+
+impl Oracle {
+    fn wrote(&mut self, at: usize, data: &[u8]) {
+        self.bytes.resize(self.bytes.len().max(at + data.len()), 0);
+        for (place, byte) in (at..).zip(data) {
+            self.bytes[place] = *byte;
+            self.since.entry(place).or_default().push(*byte);
+        }
+    }
+
+    /// Compares with the object in the bucket after the next mount.
+    fn check(&self, found: Option<&[u8]>, context: &str) {
+        let Some(found) = found else {
+            let may_lack = self.acknowledged.is_none() || self.is_removed || self.may_be_removed;
+            return assert!(may_lack, "{context}: it is lost");
+        };
+        assert!(!self.is_removed, "{context}: it was removed");
+        let acknowledged = self.acknowledged.as_deref();
+        let lengths = acknowledged.map(<[u8]>::len).into_iter();
+        let mut lengths = lengths.chain(self.unknown.iter().copied());
+        assert!(
+            lengths.any(|len| len == found.len()),
+            "{context}: {} bytes",
+            found.len()
+        );
+        for (at, byte) in found.iter().enumerate() {
+            let before = acknowledged.and_then(|bytes| bytes.get(at)).copied();
+            let since = self.since.get(&at);
+            let is_right = before.unwrap_or_default() == *byte
+                || since.is_some_and(|written| written.contains(byte));
+            assert!(is_right, "{context}: byte {at} is {byte}");
+        }
+    }
+}
+
+struct History {
+    staging: Arc<Staging>,
+    files: Vec<(Arc<StagedFile>, Oracle)>,
+    random: StdRng,
+}
+
+fn open(
+    disk: &SimulatedDisk,
+    client: &Arc<SimClient>,
+    outer: &TempDir,
+) -> Result<Arc<Staging>, String> {
+    let mut config = staging_config(outer, ConflictPolicy::Fail);
+    config.write_back = Some(WriteBackConfig {
+        delay: LONG,
+        drain_timeout: LONG,
+    });
+    let directory = StagingDirectory::open(outer.path(), &Holder::default(), &|_| false).unwrap();
+    let directory = directory.with_disk(Arc::new(disk.clone()));
+    mount(client, &config, Some(directory), Clock::monotonic())
+}
+
+impl History {
+    fn new_file(&mut self) {
+        let number = self.files.len();
+        let key = Key::parse(&format!("key{number}")).unwrap();
+        let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
+        let headers = self.staging.headers_of_new(&key);
+        let events = Arc::<EventLog>::default();
+        let file = self
+            .staging
+            .file(key, StagedBase::None, headers, progress, events);
+        self.files.push((file, Oracle::default()));
+    }
+
+    fn step(&mut self) {
+        if self.files.is_empty() || self.random.random_range(0..8) == 0 {
+            self.new_file();
+        }
+        let number = self.random.random_range(0..self.files.len());
+        let (file, oracle) = &mut self.files[number];
+        if oracle.is_removed || oracle.may_be_removed {
+            return;
+        }
+        match self.random.random_range(0..8) {
+            0..4 => {
+                // Some files are too large for the journal.
+                let large = usize::from(number % 2 == 1) * 150_000;
+                let at = self.random.random_range(0..1000);
+                let len = self.random.random_range(1..1000) + large;
+                let data = vec![self.random.random_range(1..=255); len];
+                if write(file, at as u64, &data).is_ok() {
+                    oracle.wrote(at, &data);
+                } else {
+                    // Some of it may be there.
+                    let len = oracle.bytes.len();
+                    oracle.wrote(at, &data);
+                    oracle.bytes.truncate(len);
+                }
+            }
+            4..7 => match wait(file.commit()) {
+                Ok(()) => {
+                    oracle.acknowledged = Some(oracle.bytes.clone());
+                    oracle.since.clear();
+                    oracle.unknown.clear();
+                }
+                Err(_) => oracle.unknown.push(oracle.bytes.len()),
+            },
+            _ => match wait(file.remove()) {
+                Ok(()) => oracle.is_removed = true,
+                Err(_) => oracle.may_be_removed = true,
+            },
+        }
+    }
+}
+
+/// A history with a power loss at an operation of the disk. Returns how many there were.
+fn run(seed: u64, operation: u64) -> u64 {
+    let context = format!("seed {seed}, operation {operation}");
+    let client = Arc::new(SimClient::new(SimOptions::default()));
+    client.add_fault(FaultRule {
+        operation: None,
+        when: When::From(1),
+        fault: Fault::Fail(ErrorKind::Unreachable),
+    });
+    let disk = SimulatedDisk::new(seed);
+    disk.fail_at(operation, SimulatedFault::PowerLoss);
+    let outer = TempDir::new().unwrap();
+    let mut oracles = Vec::new();
+    if let Ok(staging) = open(&disk, &client, &outer) {
+        let random = StdRng::seed_from_u64(seed);
+        let mut history = History {
+            staging,
+            files: Vec::new(),
+            random,
+        };
+        for _ in 0..STEPS {
+            history.step();
+            if disk.is_off() {
+                break;
+            }
+        }
+        oracles = history
+            .files
+            .into_iter()
+            .map(|(_, oracle)| oracle)
+            .collect();
+    }
+    let operations = disk.operations();
+    let disk = disk.restart();
+    let client = Arc::new(SimClient::new(SimOptions::default()));
+    let outer = TempDir::new().unwrap();
+    let staging = open(&disk, &client, &outer).unwrap_or_else(|error| panic!("{context}: {error}"));
+    assert!(
+        staging.unreadable().is_empty(),
+        "{context}: {:?}",
+        staging.unreadable()
+    );
+    assert!(wait(staging.drain(LONG)).is_empty(), "{context}");
+    for (number, oracle) in oracles.iter().enumerate() {
+        let key = format!("key{number}");
+        let object = client.object(&key).map(|object| object.content.to_vec());
+        oracle.check(object.as_deref(), &format!("{context}, {key}"));
+    }
+    operations
+}
+
+#[test]
+fn what_was_committed_outlives_a_power_loss_at_every_operation() {
+    let mut histories = 0;
+    for seed in 0..SEEDS {
+        let operations = run(seed, u64::MAX >> 1);
+        for operation in 1..=operations {
+            run(seed, operation);
+            histories += 1;
+        }
+    }
+    assert!(histories >= 200, "only {histories} histories");
+}
+
+const SEEDS: u64 = 5;
+const STEPS: u32 = 40;

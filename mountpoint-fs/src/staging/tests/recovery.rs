@@ -1,0 +1,225 @@
+//! A mount after one that was killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::executor::block_on;
+
+use super::write_back::{LONG, bytes};
+use super::{Bench, MIB, read, wait, write};
+use crate::clock::Clock;
+use crate::staging::disk::LocalDisk;
+use crate::staging::journal::{AdaptivePolicy, Journal, JournalLimits, RecordKey};
+
+/// Commits `len` bytes over an object of `base` bytes, at `offset`, and is killed.
+#[track_caller]
+fn check(base: Option<usize>, offset: usize, len: usize) {
+    let context = format!("{base:?} {offset} {len}");
+    let bench = Bench::write_back(LONG);
+    let mut expected = bytes(base.unwrap_or_default(), 9);
+    let file = match base {
+        None => bench.new_file(),
+        Some(_) => bench.over(&bench.client.put_object("key", expected.clone())),
+    };
+    let written = bytes(len, 1);
+    write(&file, offset as u64, &written).unwrap();
+    wait(file.release()).unwrap();
+    expected.resize(expected.len().max(offset + len), 0);
+    expected[offset..offset + len].copy_from_slice(&written);
+    let next = bench.restart(Duration::ZERO).unwrap();
+    let recovered = next.staging.recovered();
+    let [found] = &recovered[..] else {
+        panic!("{context}: {recovered:?}")
+    };
+    assert_eq!(
+        (found.key.as_str(), found.size),
+        ("key", expected.len() as u64),
+        "{context}"
+    );
+    assert_eq!(
+        found.base.as_ref().map(|it| it.size),
+        base.map(|it| it as u64),
+        "{context}"
+    );
+    let end = offset.saturating_sub(5);
+    assert_eq!(
+        read(&found.file, end as u64, 9).unwrap(),
+        expected[end..(end + 9).min(expected.len())]
+    );
+    next.drain();
+    assert!(next.content("key").unwrap() == expected, "{context}");
+    assert!(next.staging.recovered().is_empty());
+}
+
+#[test]
+fn what_was_committed_is_uploaded_by_the_next_mount() {
+    for len in [10, 100_000, 200_000, 7 * MIB] {
+        check(None, 0, len);
+        check(None, 1000, len);
+        check(Some(300_000), 100, len);
+    }
+}
+
+/// The process was killed when the bucket had the version, and the journal did not say so.
+#[test]
+fn an_upload_of_a_killed_process_is_no_conflict() {
+    for len in [0, 10, MIB] {
+        let bench = Bench::write_back(LONG);
+        let file = bench.new_file();
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        wait(file.commit()).unwrap();
+        let killed = bench.killed();
+        bench.drain();
+        let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+        let recovered = next.staging.recovered();
+        next.drain();
+        assert!(!recovered[0].file.is_changed());
+        assert_eq!(next.content("key").unwrap(), bytes(len, 1));
+        assert_eq!(next.names("kept"), [""; 0]);
+    }
+}
+
+/// The same, and the application has changed the file before the next mount looks.
+#[test]
+fn changes_behind_an_upload_of_a_killed_process_are_no_conflict() {
+    for len in [10, MIB] {
+        let bench = Bench::write_back(LONG);
+        let file = bench.new_file();
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        wait(file.commit()).unwrap();
+        let killed = bench.killed();
+        bench.drain();
+        let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+        let recovered = next.staging.recovered();
+        write(&recovered[0].file, 3, b"changed").unwrap();
+        wait(recovered[0].file.commit()).unwrap();
+        let mut expected = bytes(len, 1);
+        expected.resize(len.max(10), 0);
+        expected[3..10].copy_from_slice(b"changed");
+        // Killed once more, and once more.
+        for bench in [next.restart(LONG).unwrap(), next] {
+            let last = bench.restart(LONG).unwrap();
+            last.drain();
+            assert!(last.content("key").unwrap() == expected);
+            assert_eq!(last.names("kept"), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn a_conflict_after_a_kill_keeps_the_local_version() {
+    for len in [10, MIB] {
+        let bench = Bench::write_back(LONG);
+        let object = bench.client.put_object("key", bytes(len, 9));
+        let file = bench.over(&object);
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        wait(file.release()).unwrap();
+        bench.client.put_object("key", bytes(len, 5));
+        let next = bench.restart(LONG).unwrap();
+        next.drain();
+        assert_eq!(next.content("key").unwrap(), bytes(len, 5));
+        assert_eq!(next.names("kept").len(), 2);
+        assert!(next.restart(LONG).unwrap().staging.pending().count <= 1);
+    }
+}
+
+/// Writes a record into the journal of a directory, as another program would.
+fn put_record(directory: &std::path::Path, key: u64, payload: &[u8]) {
+    let disk = LocalDisk::open(&directory.join("mount-s3-staging/journal")).unwrap();
+    let policy = Box::new(AdaptivePolicy::new());
+    let limits = JournalLimits::default();
+    let (journal, _) = Journal::open(Arc::new(disk), limits, policy, Clock::monotonic()).unwrap();
+    let commit = block_on(journal.append(RecordKey(key), &[payload])).unwrap();
+    block_on(commit).unwrap();
+}
+
+#[test]
+fn a_newer_format_refuses_the_directory() {
+    let bench = Bench::write_back(LONG);
+    let killed = bench.killed();
+    put_record(killed.path(), 7, &[2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let refused = Bench::on(killed, Arc::clone(&bench.client), LONG);
+    let text = refused.map(drop).unwrap_err();
+    assert!(
+        text.contains("format 2") && text.contains("--staging"),
+        "{text}"
+    );
+}
+
+/// What is damaged stays, is named, and is not uploaded; other files are.
+#[test]
+fn nothing_is_uploaded_from_damage() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, &bytes(MIB, 1)).unwrap();
+    wait(file.release()).unwrap();
+    let other = bench.new_file();
+    other.renamed(mountpoint_client::types::Key::parse("other").unwrap(), None);
+    write(&other, 0, b"bytes").unwrap();
+    wait(other.release()).unwrap();
+    let killed = bench.killed();
+    put_record(killed.path(), 1 << 40, b"no record at all");
+    let files = killed.path().join("mount-s3-staging/files");
+    let data = files.join("0000000000000000.1");
+    std::fs::File::options()
+        .write(true)
+        .open(&data)
+        .unwrap()
+        .set_len(1000)
+        .unwrap();
+    let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+    let unreadable = next.staging.unreadable();
+    assert_eq!(unreadable.len(), 2, "{unreadable:?}");
+    assert!(
+        unreadable.iter().any(|text| text.contains("key")),
+        "{unreadable:?}"
+    );
+    next.drain();
+    assert_eq!(bench.client.keys(), ["other"]);
+    assert!(
+        next.names("files")
+            .contains(&"0000000000000000.1".to_owned())
+    );
+    // Names of new files are above all that stays.
+    let file = next.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.commit()).unwrap();
+    assert_eq!(next.restart(LONG).unwrap().staging.unreadable().len(), 2);
+}
+
+/// A mount without write-back uploads what one with it has left.
+#[test]
+fn a_mount_without_write_back_goes_on_with_what_is_pending() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.release()).unwrap();
+    let killed = bench.killed();
+    let config = super::staging_config(&killed, crate::config::ConflictPolicy::Fail);
+    let staging = super::mount(&bench.client, &config, None, Clock::monotonic()).unwrap();
+    assert!(wait(staging.drain(LONG)).is_empty());
+    assert_eq!(bench.content("key").unwrap(), b"bytes");
+}
+
+/// A file with more ranges than a record takes has its description beside the journal.
+#[test]
+fn a_file_with_many_ranges_is_recovered() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    let size = 60_000 * 20;
+    wait(file.set_len(size as u64)).unwrap();
+    let mut expected = vec![0; size];
+    for at in (0..size).step_by(20) {
+        expected[at] = 7;
+        write(&file, at as u64, &[7]).unwrap();
+    }
+    for round in 1..4 {
+        expected[0] = round;
+        write(&file, 0, &[round]).unwrap();
+        wait(file.commit()).unwrap();
+    }
+    assert!(bench.names("files").iter().any(|name| name.contains(".r")));
+    let next = bench.restart(LONG).unwrap();
+    next.drain();
+    assert!(next.content("key").unwrap() == expected);
+}

@@ -1,0 +1,322 @@
+//! Files that are durable on the local disk first, and uploaded later.
+
+use std::io::ErrorKind as DiskErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimOptions, When};
+use mountpoint_client::types::Key;
+use mountpoint_client::{ErrorKind, SimClient};
+use tempfile::TempDir;
+
+use super::{Bench, MIB, mount, read, staging_config, wait, write};
+use crate::clock::Clock;
+use crate::config::{ConflictPolicy, WriteBackConfig};
+use crate::operation::FsError;
+use crate::staging::PendingUploads;
+
+/// Longer than any upload of a test takes.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+
+impl Bench {
+    /// A mount with write-back, which uploads after `delay`.
+    pub(super) fn write_back(delay: Duration) -> Self {
+        let client = Arc::new(SimClient::new(SimOptions::default()));
+        Self::on(TempDir::new().unwrap(), client, delay).unwrap()
+    }
+
+    /// A mount with write-back on what `directory` has.
+    pub(super) fn on(
+        directory: TempDir,
+        client: Arc<SimClient>,
+        delay: Duration,
+    ) -> Result<Self, String> {
+        let mut config = staging_config(&directory, ConflictPolicy::Fail);
+        config.write_back = Some(WriteBackConfig {
+            delay,
+            drain_timeout: LONG,
+        });
+        let staging = mount(&client, &config, None, Clock::monotonic())?;
+        Ok(Self {
+            client,
+            staging,
+            events: Arc::default(),
+            directory,
+        })
+    }
+
+    /// The directory as a process finds it that starts after this one was killed now.
+    pub(super) fn killed(&self) -> TempDir {
+        let copied = TempDir::new().unwrap();
+        let folders = ["", "files", "kept", "journal"];
+        for folder in folders.map(|it| format!("mount-s3-staging/{it}")) {
+            let (from, to) = (
+                self.directory.path().join(&folder),
+                copied.path().join(&folder),
+            );
+            std::fs::create_dir_all(&to).unwrap();
+            std::fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+                .unwrap();
+            for entry in std::fs::read_dir(from).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_file() {
+                    std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+                }
+            }
+        }
+        copied
+    }
+
+    /// A mount on what a kill now leaves.
+    pub(super) fn restart(&self, delay: Duration) -> Result<Self, String> {
+        Self::on(self.killed(), Arc::clone(&self.client), delay)
+    }
+
+    /// S3 cannot be reached by any request from now on.
+    pub(super) fn go_away(&self) {
+        self.fail_all(ErrorKind::Unreachable);
+    }
+
+    pub(super) fn fail_all(&self, kind: ErrorKind) {
+        self.client.add_fault(FaultRule {
+            operation: None,
+            when: When::From(1),
+            fault: Fault::Fail(kind),
+        });
+    }
+
+    /// Waits until nothing is pending.
+    #[track_caller]
+    pub(super) fn drain(&self) {
+        let left = wait(self.staging.drain(LONG));
+        assert_eq!(left, PendingUploads::default());
+    }
+}
+
+pub(super) fn bytes(len: usize, seed: u8) -> Vec<u8> {
+    let bytes = (0..len).map(|at| (at % 251).to_le_bytes()[0] ^ seed);
+    bytes.collect()
+}
+
+#[test]
+fn a_commit_returns_before_the_upload_and_the_upload_follows() {
+    for len in [0, 10, 100_000, 3 * MIB] {
+        let bench = Bench::write_back(Duration::ZERO);
+        bench.go_away();
+        let file = bench.new_file();
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        assert!(!file.is_committed());
+        wait(file.commit()).unwrap();
+        assert!(file.is_committed() && file.is_changed(), "{len}");
+        let pending = bench.staging.pending();
+        assert_eq!((pending.count, pending.bytes), (1, len as u64));
+        assert_eq!(pending.files[0].key.as_str(), "key");
+        assert_eq!(bench.content("key"), None);
+        bench.client.clear_faults();
+        bench.drain();
+        assert_eq!(bench.content("key").unwrap(), bytes(len, 1), "{len}");
+        assert!(!file.is_changed());
+        assert_eq!(bench.told(), [format!("stored {len}")]);
+    }
+}
+
+/// What was uploaded is neither in the journal nor on the disk after the end of the mount.
+#[test]
+fn nothing_is_left_of_a_file_that_was_uploaded() {
+    let bench = Bench::write_back(Duration::ZERO);
+    for len in [10, MIB] {
+        let file = bench.new_file();
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        wait(file.release()).unwrap();
+        drop(file);
+        bench.drain();
+        bench.client.remove("key");
+    }
+    let Bench {
+        client,
+        staging,
+        directory,
+        ..
+    } = bench;
+    drop(staging);
+    let again = loop {
+        // The last release holds the directory for as long as it takes.
+        let copied = TempDir::new().unwrap();
+        let path = directory.path().join("mount-s3-staging");
+        assert!(path.is_dir() && copied.path().is_dir());
+        let config = staging_config(&directory, ConflictPolicy::Fail);
+        match mount(&client, &config, None, Clock::monotonic()) {
+            Ok(staging) => break staging,
+            Err(error) => assert!(
+                error.contains("in use") || error.contains("uses"),
+                "{error}"
+            ),
+        }
+        std::thread::yield_now();
+    };
+    assert!(again.recovered().is_empty());
+    let files = directory.path().join("mount-s3-staging/files");
+    assert_eq!(std::fs::read_dir(files).unwrap().count(), 0);
+}
+
+#[test]
+fn rewrites_within_the_delay_make_one_upload() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    for round in 0..5 {
+        write(&file, 0, &bytes(1000, round)).unwrap();
+        wait(file.commit()).unwrap();
+    }
+    assert_eq!(bench.staging.pending().count, 1);
+    bench.drain();
+    assert_eq!(bench.client.log().count(Operation::PutObject), 1);
+    assert_eq!(bench.content("key").unwrap(), bytes(1000, 4));
+}
+
+/// Versions of a file come in their order, each based on the one before.
+#[test]
+fn versions_are_uploaded_in_the_order_of_their_commits() {
+    let bench = Bench::write_back(Duration::ZERO);
+    let file = bench.new_file();
+    for round in 0..20 {
+        write(&file, u64::from(round) * 100, &bytes(3000, round)).unwrap();
+        wait(file.commit()).unwrap();
+    }
+    let mut expected = Vec::new();
+    for round in 0..20_u8 {
+        expected.truncate(usize::from(round) * 100);
+        expected.extend(bytes(3000, round));
+    }
+    bench.drain();
+    assert_eq!(bench.content("key").unwrap(), expected);
+    assert_eq!(bench.names("kept"), [""; 0]);
+}
+
+#[test]
+fn while_s3_is_away_writing_goes_on_and_everything_arrives_afterwards() {
+    let bench = Bench::write_back(Duration::ZERO);
+    bench.go_away();
+    let mut files = Vec::new();
+    for number in 0..100_u8 {
+        let file = bench.new_file();
+        file.renamed(Key::parse(&format!("key{number}")).unwrap(), None);
+        write(&file, 0, &bytes(usize::from(number) * 50, number)).unwrap();
+        wait(file.release()).unwrap();
+        files.push(file);
+    }
+    assert_eq!(bench.staging.pending().count, 100);
+    drop(files);
+    assert_eq!(
+        wait(bench.staging.drain(Duration::from_millis(1))).count,
+        100
+    );
+    bench.client.clear_faults();
+    bench.drain();
+    for number in 0..100_u8 {
+        let content = bench.content(&format!("key{number}")).unwrap();
+        assert_eq!(content, bytes(usize::from(number) * 50, number));
+    }
+}
+
+#[test]
+fn a_file_that_was_removed_is_never_sent() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.release()).unwrap();
+    wait(file.remove()).unwrap();
+    let next = bench.restart(Duration::ZERO).unwrap();
+    assert!(next.staging.recovered().is_empty());
+    next.drain();
+    bench.drain();
+    assert_eq!(bench.client.log().count(Operation::PutObject), 0);
+}
+
+#[test]
+fn a_renamed_file_is_uploaded_under_its_new_name_only() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.release()).unwrap();
+    file.renamed(Key::parse("new").unwrap(), None);
+    wait(file.commit_rename()).unwrap();
+    bench.restart(Duration::ZERO).unwrap().drain();
+    assert_eq!(bench.client.keys(), ["new"]);
+}
+
+/// Nobody knows what the disk has after a failed sync: the version is not uploaded, and is kept.
+#[test]
+fn a_failed_sync_ends_the_file() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, &bytes(MIB, 1)).unwrap();
+    wait(file.commit()).unwrap();
+    write(&file, 0, &bytes(MIB, 2)).unwrap();
+    bench.staging.context().directory.faults.fail_sync();
+    let failed = wait(file.commit());
+    assert!(matches!(failed, Err(FsError::Local(_))), "{failed:?}");
+    drop(wait(file.hold_stores()));
+    assert!(wait(file.commit()).is_err(), "it is final");
+    assert!(write(&file, 0, b"more").is_err());
+    assert_eq!(bench.told(), ["failed"]);
+    bench.drain();
+    assert_eq!(bench.client.keys(), [""; 0]);
+    assert_eq!(bench.names("kept").len(), 2);
+}
+
+#[test]
+fn a_write_waits_for_room_that_an_upload_makes() {
+    let bench = Bench::write_back(Duration::ZERO);
+    let first = bench.new_file();
+    write(&first, 0, &bytes(MIB, 1)).unwrap();
+    // The upload is tried again half a second later.
+    bench
+        .client
+        .fail_next(Operation::PutObject, 1, ErrorKind::Unreachable);
+    wait(first.commit()).unwrap();
+    let second = bench.new_file();
+    second.renamed(Key::parse("second").unwrap(), None);
+    let faults = &bench.staging.context().directory.faults;
+    faults.set_once(DiskErrorKind::StorageFull);
+    write(&second, 0, b"bytes").unwrap();
+    assert_eq!(read(&second, 0, 9).unwrap(), b"bytes");
+    wait(second.commit()).unwrap();
+    bench.drain();
+    faults.set_once(DiskErrorKind::StorageFull);
+    // Nothing is pending that could make room, once all records are released.
+    let mut full = write(&second, 0, b"more");
+    while full.is_ok() {
+        faults.set_once(DiskErrorKind::StorageFull);
+        full = write(&second, 0, b"more");
+    }
+    assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
+}
+
+#[test]
+fn an_upload_that_is_refused_again_and_again_ends_as_a_kept_version() {
+    let bench = Bench::write_back(Duration::ZERO);
+    bench.fail_all(ErrorKind::Denied);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.release()).unwrap();
+    while !wait(bench.staging.drain(Duration::from_millis(5))).is_empty() {}
+    assert_eq!(bench.names("kept").len(), 2);
+    assert_eq!(bench.told(), ["failed"]);
+    assert!(matches!(file.failure(), Some(FsError::Stale(_))));
+}
+
+#[test]
+fn without_write_back_a_commit_stores() {
+    let bench = Bench::new();
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.commit()).unwrap();
+    assert_eq!(bench.content("key").unwrap(), b"bytes");
+    assert!(
+        !bench
+            .directory
+            .path()
+            .join("mount-s3-staging/journal")
+            .exists()
+    );
+}
