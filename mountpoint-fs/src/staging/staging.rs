@@ -10,7 +10,7 @@ use mountpoint_client::types::{Key, ObjectHeaders};
 use super::context::{StagingContext, WriteBack};
 use super::directory::{DataFileName, Holder, StagingDirectory};
 use super::file::{StagedBase, StagedFile};
-use super::journal::{AdaptivePolicy, Journal, JournalLimits};
+use super::journal::{AdaptivePolicy, Journal};
 use super::record::{FoundRecord, RecoveredVersion, recover};
 use super::uploads::{PendingUploads, UploadQueue};
 use crate::clock::Clock;
@@ -207,7 +207,7 @@ impl Left {
             return Ok(left);
         };
         let policy = Box::new(AdaptivePolicy::new());
-        let opened = Journal::open(disk, JournalLimits::default(), policy, clock.clone());
+        let opened = Journal::open(disk, directory.journal_limits(), policy, clock.clone());
         let (journal, records) = opened.map_err(|error| {
             let place = directory.path().display();
             format!("cannot use the staging directory {place}: {error}")

@@ -24,6 +24,7 @@ pub(crate) use self::holder::Holder;
 use crate::private_folder::{DirectoryError, DirectoryUse, Folder};
 use crate::staging::contents::DataFileNo;
 use crate::staging::disk::{Disk, DiskError, LocalDisk};
+use crate::staging::journal::JournalLimits;
 
 /// An open staging directory of this process alone.
 #[derive(Debug)]
@@ -165,6 +166,26 @@ impl StagingDirectory {
         self.disk = Arc::clone(&disk);
         self.journal = Some(disk);
         self
+    }
+
+    /// How large the journal may be.
+    #[cfg(test)]
+    pub(in crate::staging) fn journal_limits(&self) -> JournalLimits {
+        match self.journal {
+            // A simulated disk has all bytes of a segment in memory.
+            Some(_) => JournalLimits {
+                segment_len: 4 << 20,
+                ..JournalLimits::default()
+            },
+            None => JournalLimits::default(),
+        }
+    }
+
+    /// How large the journal may be.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "tests have small ones")]
+    pub(in crate::staging) fn journal_limits(&self) -> JournalLimits {
+        JournalLimits::default()
     }
 
     /// Where it is.

@@ -158,7 +158,11 @@ fn nothing_is_uploaded_from_damage() {
     write(&other, 0, b"bytes").unwrap();
     wait(other.release()).unwrap();
     let killed = bench.killed();
-    put_record(killed.path(), 1 << 40, b"no record at all");
+    put_record(
+        killed.path(),
+        1 << 40,
+        &[1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
+    );
     let files = killed.path().join("mount-s3-staging/files");
     let data = files.join("0000000000000000.1");
     std::fs::File::options()
