@@ -87,6 +87,7 @@ impl Staged {
             endpoint: String::new(),
             host: "host".to_owned(),
             mount_point: "/mnt".to_owned(),
+            write_back: None,
         };
         fs.stage(&staging, &|_| false).unwrap();
         fs.writing.believe();
