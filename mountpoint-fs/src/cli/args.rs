@@ -192,6 +192,8 @@ Examples:
   mount-s3 my-bucket /mnt/data --endpoint-url http://127.0.0.1:9000 --force-path-style
                                                         a bucket of an S3-compatible server
   mount-s3 my-bucket /mnt/data --allow-changes          with all changes that S3 can make
+  mount-s3 my-bucket /mnt/data --allow-changes --staging /var/tmp
+                                                        and for programs that write in place: git, SQLite
   mount-s3 my-bucket /mnt/data --read-only              with none
   mount-s3 open-data /mnt/data --no-sign-request        a public bucket
   mount-s3 arn:aws:s3:us-east-1:123456789012:accesspoint/team /mnt/data
@@ -203,11 +205,11 @@ In /etc/fstab, flags are options without their dashes, and '\\' stands before a 
 
 Helper commands (each has --help with examples; a bucket of such a name is s3://doctor):
   mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
-  mount-s3 bench BUCKET [DIR]                           how fast the bucket is from here, and what bounds it
-  mount-s3 index BUCKET -o FILE                         all names of a bucket in a file, for --index FILE
+  mount-s3 bench BUCKET [DIR]                           how fast the bucket is from here, and why
+  mount-s3 index BUCKET -o FILE                         all names of a bucket in a file
   mount-s3 warm BUCKET[/PREFIX] --cache DIR             objects in the cache before they are read
   mount-s3 cache stat|list|verify|evict|clear DIR       look after that cache
-  mount-s3 staged list|status|export|discard DIR        look after files that --staging could not store
+  mount-s3 staged list|status|export|discard DIR        look after files that were not stored
   mount-s3 completions bash|zsh|fish                    completions for a shell, on standard output
   mount-s3 man [COMMAND]                                the manual page, on standard output
 
