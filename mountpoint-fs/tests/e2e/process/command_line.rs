@@ -31,7 +31,7 @@ fn helper_commands_print_and_end() {
         (&["completions", "tcsh"], 2, "", "bash, zsh, fish"),
         (&["man"], 0, ".TH mount-s3", ""),
         (&["man", "warm"], 0, ".TH mount-s3-warm", ""),
-        (&["man", "x"], 2, "", "doctor, index, warm"),
+        (&["man", "x"], 2, "", "doctor, bench, index"),
     ] {
         check(
             &mount_s3().args(args).output().unwrap(),
