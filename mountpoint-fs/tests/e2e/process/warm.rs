@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::harness::{
-    BUCKET, Mounted, PATIENCE, mount_s3, put, read, server, wait_for_exit, wait_until,
+    BUCKET, CACHE_ROOM, Mounted, PATIENCE, mount_s3, put, read, server, wait_for_exit, wait_until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -45,15 +45,12 @@ fn total(objects: &[(String, u64, u64)]) -> u64 {
     objects.iter().map(|(_, size, _)| size).sum()
 }
 
-/// Room of the caches: with a limit, little of the machine's disk has to be free.
-const ROOM: [&str; 2] = ["--max-cache-size", "2000"];
-
 /// `mount-s3 warm` with a cache and the server's address.
 fn command(server: &Server, cache: &Path, args: &[&str]) -> Command {
     let mut command = mount_s3();
     command.arg("warm").args(args).arg("--cache").arg(cache);
-    if !args.contains(&ROOM[0]) {
-        command.args(ROOM);
+    if !args.contains(&CACHE_ROOM[0]) {
+        command.args(CACHE_ROOM);
     }
     command.args(["--endpoint-url", &server.url(), "--force-path-style"]);
     command
@@ -88,7 +85,7 @@ fn warm(server: &Server, cache: &Path, args: &[&str]) -> (u64, u64) {
 }
 
 fn mounted(server: &Server, cache: &Path, args: &[&str]) -> Mounted {
-    let args = [&["--cache", cache.to_str().unwrap()], &ROOM[..], args].concat();
+    let args = [&["--cache", cache.to_str().unwrap()], &CACHE_ROOM[..], args].concat();
     Mounted::unhedged(server, &args)
 }
 

@@ -23,6 +23,9 @@ pub(crate) const BUCKET: &str = "test-bucket";
 pub(crate) const ACCESS_KEY: &str = "test-access-key";
 pub(crate) const SECRET_KEY: &str = "test-secret-key";
 
+/// Room of a cache in tests: with a limit, little of the machine's disk has to be free.
+pub(crate) const CACHE_ROOM: [&str; 2] = ["--max-cache-size", "2000"];
+
 /// Longer than any step of a healthy test on a loaded machine. The wait is full only after a
 /// failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -11,7 +11,9 @@ use nix::sys::signal::Signal;
 use rand::{Rng as _, SeedableRng as _};
 use tempfile::TempDir;
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, mount_s3, put, server, unmount, wait_until};
+use crate::harness::{
+    BUCKET, CACHE_ROOM, Mounted, PATIENCE, mount_s3, put, server, unmount, wait_until,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -24,6 +26,7 @@ fn content(seed: u64) -> Vec<u8> {
 
 fn cached(server: &Server, cache: &Path, args: &[&str]) -> Mounted {
     let mut all = vec!["--cache", cache.to_str().unwrap()];
+    all.extend(CACHE_ROOM);
     all.extend(args);
     Mounted::unhedged(server, &all)
 }

@@ -10,7 +10,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, mount_s3, server, wait_until};
+use crate::harness::{BUCKET, CACHE_ROOM, Mounted, PATIENCE, mount_s3, server, wait_until};
 
 const MIB: u64 = 1 << 20;
 
@@ -155,7 +155,7 @@ fn caches_are_looked_after_while_they_are_used() {
     fs::write(at.join("of others"), "x").unwrap();
     put(&server, 0..20);
     assert_eq!(cache_command(&["stat"], at, 0)[0]["entries"], 0);
-    let mounted = mounted(&server, at, &[]);
+    let mounted = mounted(&server, at, &CACHE_ROOM);
     read(&mounted, 0..10);
     wait_until("all entries", || {
         let entries = cache_command(&["list"], at, 0);

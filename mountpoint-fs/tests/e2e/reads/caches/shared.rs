@@ -13,7 +13,7 @@ use mountpoint_client::testing::server::{
 use mountpoint_client::types::ListRequest;
 use tempfile::TempDir;
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, mount_s3, put, server, wait_until};
+use crate::harness::{BUCKET, CACHE_ROOM, Mounted, PATIENCE, mount_s3, put, server, wait_until};
 use crate::servers::{self, Program};
 
 const MIB: u64 = 1 << 20;
@@ -170,7 +170,8 @@ fn mounts_share_a_directory_bucket() {
 
     // A disk is filled from the bucket, and is asked first then.
     let disk = TempDir::new().unwrap();
-    let both = [&args[..], &["--cache", disk.path().to_str().unwrap()]].concat();
+    let disk_args = ["--cache", disk.path().to_str().unwrap()];
+    let both = [&args[..], &disk_args, &CACHE_ROOM].concat();
     for is_filled in [false, true] {
         shared.log().clear();
         origin.log().clear();
