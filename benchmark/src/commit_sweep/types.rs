@@ -1,4 +1,4 @@
-//! What is measured, and what was found.
+//! Cases of the sweep, and their figures.
 
 use std::time::Duration;
 

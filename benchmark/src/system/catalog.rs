@@ -24,7 +24,7 @@ pub(crate) enum Role {
     FuseLimit,
     /// The client with no FUSE before it; mounts nothing.
     ClientLimit,
-    /// The same files on the local disk, beside caches on that disk; mounts nothing.
+    /// The workload's files on the local disk, beside caches on that disk; mounts nothing.
     Native,
 }
 

@@ -51,7 +51,7 @@ fn is_whole(body: &[u8]) -> bool {
             return false;
         };
         if rest.starts_with(b"<!DOCTYPE") && rest[..at].contains(&b'[') {
-            // What it declares has angle brackets of its own.
+            // Its declarations have angle brackets of their own.
             return true;
         }
         rest = rest[at + end.len()..].trim_ascii_start();

@@ -166,7 +166,7 @@ impl Lane {
         }
     }
 
-    /// Whether a request had better go elsewhere.
+    /// Whether a request belongs on another interface.
     async fn is_lost(&self) -> bool {
         self.is_dead().await && self.is_another_up()
     }
@@ -209,7 +209,7 @@ impl Interface {
         self.end_recovery();
     }
 
-    /// Ends the task that probes it, if there is one. Whoever calls it holds `health`.
+    /// Ends the task that probes it, if there is one. The caller holds `health`.
     fn end_recovery(&self) {
         if let Some(task) = self.recovery.lock().take() {
             task.abort();

@@ -1,4 +1,4 @@
-//! What was measured. Pure.
+//! Measured figures. Pure.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ pub(super) struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// Those of now; `None` where `/proc` does not tell.
+    /// The ticks of now; `None` where `/proc` does not tell.
     pub(super) fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }

@@ -15,7 +15,7 @@ pub(super) struct Report {
     pub(super) place: String,
     pub(super) measured: Vec<Measured>,
     pub(super) verdict: Verdict,
-    /// What was not measured or went wrong, a sentence each.
+    /// Figures that are missing and failures, a sentence each.
     pub(super) remarks: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::figures::{Measured, Unit, Way};
 
-/// What is known besides the figures.
+/// Conditions of the run, besides the figures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conditions {
     /// Throughput that the connections are planned for, in Gbit/s.

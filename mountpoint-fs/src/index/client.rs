@@ -1,8 +1,8 @@
 //! A bucket whose names come from an index: no LIST and no HEAD of it is sent.
 //!
 //! GETs go to the bucket, each with the ETag of the index, and so does whatever else an index does
-//! not know. What is in memory is answered by the caller's thread; a thread of the runtime waits
-//! for the disk.
+//! not know. The caller's thread answers from memory; a thread of the runtime waits for the
+//! disk.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use mountpoint_client::types::Key;
 use super::version::Version;
 use crate::config::limits::OPEN_FETCH_MAX;
 
-/// What is needed to read an open file. Its inode stays until
+/// The facts that a read of an open file needs. Its inode stays until
 /// [`Namespace::close`](super::Namespace::close).
 #[derive(Clone, Debug)]
 pub struct OpenVersion {
@@ -30,7 +30,7 @@ pub struct OpenVersion {
 pub enum FileOpened {
     /// The kernel has no pages of this version.
     First,
-    /// It was opened before, in this version.
+    /// This version was opened before.
     Again,
     /// A writer has it open and may go on: the handle follows that.
     Following,
@@ -39,13 +39,13 @@ pub enum FileOpened {
 /// Whether a version is known to be the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It is, or was when it last had to be.
+    /// The version is the newest, or was when it last had to be.
     Known,
     /// A GET of the whole file will say. It is small, and has at least one byte.
     Fetch,
 }
 
-/// What is known when a file is opened.
+/// The state of a file when it is opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
     /// Whether reads go past the kernel's page cache.

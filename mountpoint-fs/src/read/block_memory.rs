@@ -80,7 +80,7 @@ impl BlockMemory {
         id
     }
 
-    /// Removes an open file that holds no blocks any more.
+    /// Removes an open file that holds no blocks.
     pub(super) fn remove_holder(&self, holder: HolderId) {
         self.holders.lock().remove(&holder);
     }
@@ -99,8 +99,8 @@ impl BlockMemory {
         SHARE_BEHIND_MAX.min(limit / SHARE_BEHIND_SHARE)
     }
 
-    /// Gives back blocks of idle files and blocks that slower readers do not need any more. Does
-    /// so once in [`SWEEP_PERIOD_MS`], however often it is called. Called with no lock held.
+    /// Gives back blocks of idle files and blocks that slower readers no longer need. Does so
+    /// once in [`SWEEP_PERIOD_MS`], however often it is called. Called with no lock held.
     pub(super) fn sweep(&self, now: Duration) {
         let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let due = self.sweep_at_ms.load(Ordering::Relaxed);

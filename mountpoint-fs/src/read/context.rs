@@ -95,7 +95,7 @@ impl ReadContext {
         (budget, pool, Arc::new(make_room))
     }
 
-    /// What was asked for and what is held.
+    /// Counts of requests and of held memory.
     #[must_use]
     pub fn stats(&self) -> ReadStats {
         let memory = &self.resources.memory;

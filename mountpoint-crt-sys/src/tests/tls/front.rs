@@ -103,7 +103,7 @@ impl Front {
         Server::of_object_over(object, self.clone().wrap(|stream| stream))
     }
 
-    /// The same, over what `lower` makes of a connection.
+    /// A server of one object, over the stream that `lower` makes of a connection.
     pub(crate) fn serve_over<S: Read + Write + 'static>(
         &self,
         object: Vec<u8>,

@@ -2,9 +2,9 @@
 //!
 //! Pure: numbers and listed entries in, names out. An entry is on *probation* until a later open
 //! uses it; then it is *proven*. Probation goes first while it has more than its share, in an order
-//! that is random in each turn: whoever reads a data set larger than the cache again and again
-//! finds a part of it, of which first in, first out would leave nothing. Of the proven, the least
-//! recently used go.
+//! that is random in each turn: a program that reads a data set larger than the cache again and
+//! again finds a part of it, of which first in, first out would leave nothing. Of the proven, the
+//! least recently used go.
 //!
 //! One scan removes no proven entry, however long it is. When most of what is stored was evicted
 //! before (a *ghost*), the workload has changed, and proven entries that were not used for two

@@ -323,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// The same as a set of bytes, as long as no chunk has too many extents.
+        /// Extents equal a set of bytes, as long as no chunk has too many of them.
         #[test]
         fn extents_are_a_set_of_bytes(added in prop::collection::vec((0..SIZE, 1u32..40_000), 0..12), asked in (0..SIZE, 0..SIZE)) {
             let mut extents = Extents::new(SIZE);

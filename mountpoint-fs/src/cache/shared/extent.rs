@@ -32,7 +32,7 @@ struct ExtentState {
     is_storing: bool,
 }
 
-/// What is known of an extent in the bucket.
+/// Knowledge of an extent in the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Unknown,
@@ -40,11 +40,11 @@ pub(super) enum Presence {
     Asked,
     /// A search runs, and waits for another node.
     Awaited,
-    /// It is there.
+    /// The bucket has the extent.
     Stored,
-    /// It is not there, and is not asked for again before that time.
+    /// The bucket lacks the extent, and is not asked for it again before that time.
     Absent(Duration),
-    /// It is not there, and this node has said at that time that it stores it.
+    /// The bucket lacks the extent, and this node has said at that time that it stores it.
     Owned(Duration),
     /// Something else has its name.
     Damaged,

@@ -222,7 +222,7 @@ impl SharedObject {
             return Arc::clone(extent);
         }
         if extents.len() >= EXTENTS_MAX {
-            // What is in use goes on by itself; what was learned of the others is learned again.
+            // Extents in use go on by themselves; the answers about the others are asked again.
             extents.clear();
         }
         let name = ExtentName::of(version, &place);

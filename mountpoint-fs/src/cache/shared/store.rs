@@ -22,7 +22,7 @@ pub(super) struct SharedStore {
     pub(super) extent: Arc<SharedExtent>,
     pub(super) memory: Arc<dyn BlockSource>,
     pub(super) assembly: Assembly,
-    /// What was known of the extent when it became whole.
+    /// Knowledge of the extent in the bucket when it became whole.
     pub(super) presence: Presence,
     pub(super) storing: Storing,
 }
@@ -150,7 +150,7 @@ fn late() -> ClientError {
 }
 
 /// The bytes of a PUT, in a block of the mount's memory. They count as being stored until the
-/// client has given them back, also where their PUT is not waited for any more.
+/// client has given them back, also where nobody waits for their PUT.
 struct StoredForm {
     block: Block,
     _storing: Storing,

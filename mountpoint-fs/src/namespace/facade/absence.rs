@@ -1,4 +1,4 @@
-//! What is known of names that are not there, and whether that is enough for an answer.
+//! Names that are known to be absent, and whether that is enough for an answer.
 //!
 //! While it looks a new name up and makes a file of it, the kernel keeps everybody else from making
 //! one in the same directory. So a LIST for each name would be all that a directory of new files
@@ -107,7 +107,7 @@ impl Namespace {
         }
     }
 
-    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is
+    /// Nothing in the bucket has the name `name` now in the directory `parent`, whose prefix is
     /// `prefix`. A directory that is kept stays, and is returned.
     pub(in crate::namespace) fn gone(
         &self,

@@ -174,7 +174,7 @@ impl Namespace {
     }
 
     /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it
-    /// is not known any more.
+    /// is forgotten.
     #[must_use]
     pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
         let mut key = if ino == InodeNo::ROOT {
@@ -283,7 +283,7 @@ impl<'a> NameChange<'a> {
             .is_some_and(|(ino, _)| !self.namespace.table.kept_children(*ino).is_empty())
     }
 
-    /// Nothing has the name any more. The directory stays, as on any other file system.
+    /// Nothing has the name now. The directory stays, as on any other file system.
     pub fn removed(mut self) {
         let namespace = self.namespace;
         self.settle();
@@ -328,7 +328,8 @@ impl<'a> NameChange<'a> {
         Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
     }
 
-    /// What had the name has the name `to` now. `version` is that of a file under its new name.
+    /// The object that had the name has the name `to` now. `version` is that of a file under its new
+    /// name.
     pub fn moved(
         mut self,
         mut to: NameChange<'_>,
@@ -375,8 +376,8 @@ impl<'a> NameChange<'a> {
     }
 
     /// The name is another object's now, or the object that marks the directory says something
-    /// else: whoever asks about it asks S3. A rename waits for what this gives back, as behind
-    /// [`Self::replaced_in_place`].
+    /// else: the next question about it goes to S3. A rename waits for what this gives back, as
+    /// behind [`Self::replaced_in_place`].
     #[must_use]
     pub fn changed(mut self) -> Option<KeyLockGuard<'a>> {
         self.settle();
@@ -410,7 +411,7 @@ impl<'a> NameChange<'a> {
         namespace.details.forget(&self.place.key);
     }
 
-    /// The same of all that is below a directory of this name.
+    /// Settles all names below a directory of this name.
     fn settle_below(&self) {
         let directory = format!("{}/", self.place.key);
         let namespace = self.namespace;

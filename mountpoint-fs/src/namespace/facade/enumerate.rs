@@ -16,10 +16,10 @@ use crate::operation::{Entry, FsError, InodeNo};
 pub enum Standing {
     /// Nothing.
     AsListed,
-    /// It is there, and may be something else: it was replaced, or a directory above it was
-    /// renamed.
+    /// The name is there, and may mean something else: the object was replaced, or a directory
+    /// above was renamed.
     Doubtful,
-    /// It was removed, or is another name now.
+    /// The object was removed, or has another name now.
     Changed,
 }
 
@@ -124,8 +124,7 @@ impl Namespace {
         let admitted = self
             .table
             .admit(directory, &listed.name, &listed.found, observed)?;
-        // What is known by asking later is handed out instead, and got no younger by what was
-        // listed.
+        // The answer of a later request is handed out instead, and got no younger by the listing.
         let ttl = if admitted.found.is_same(&listed.found) {
             ttl
         } else {

@@ -122,7 +122,7 @@ impl Namespace {
         }
     }
 
-    /// What is known of the names beside `name`.
+    /// The state of the names beside `name`.
     fn beside(&self, parent: InodeNo, prefix: &str, name: &str) -> Beside {
         let at_start = self.root_at_start.get();
         let at_start = at_start.filter(|_| parent == InodeNo::ROOT);

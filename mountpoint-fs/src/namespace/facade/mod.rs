@@ -73,7 +73,7 @@ pub struct Namespace {
     pub(super) key_locks: KeyLocks,
     pub(super) lookup_batching: Arc<LookupBatching>,
     pub(super) first_bytes: Arc<FirstBytesCache>,
-    /// What was seen of the root when the mount was made.
+    /// The root's first page, listed when the mount was made.
     pub(super) root_at_start: OnceLock<Page>,
     pub(super) lookups: SingleFlight<Key, Result<Answer, FsError>>,
     stale_names: SyncSender<StaleName>,
@@ -195,7 +195,7 @@ impl Namespace {
         self.hidden.count()
     }
 
-    /// Gives back memory that nobody needs any more.
+    /// Gives back memory that nobody needs.
     pub fn give_back_idle(&self) {
         self.recent.expire(self.now());
         self.first_bytes.expire(self.now());

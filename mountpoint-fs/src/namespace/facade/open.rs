@@ -126,8 +126,8 @@ impl Namespace {
         self.table.close(ino);
     }
 
-    /// A read found out that `ino` is no longer what its name means: whoever comes next asks again,
-    /// the kernel too.
+    /// A read found out that `ino` is no longer what its name means: the next look-up asks again,
+    /// the kernel's too.
     pub fn is_replaced(&self, ino: InodeNo) {
         self.distrust(ino);
         if let Ok(View { parent, name, .. }) = self.table.view(ino) {
@@ -143,7 +143,7 @@ impl Namespace {
         self.table.child(stale.directory, &stale.name).is_none()
     }
 
-    /// `ino` is no longer what its name means: whoever comes next asks again.
+    /// `ino` is no longer what its name means: the next look-up asks again.
     pub fn distrust(&self, ino: InodeNo) {
         if let Ok(view) = self.table.view(ino) {
             if let Ok(prefix) = self.table.directory_prefix(view.parent) {

@@ -207,7 +207,7 @@ fn whole_directories(
     page.collect()
 }
 
-/// Who opens the directory asks for it alone then, and is told what is wrong.
+/// A program that opens the directory then asks for it alone, and gets the error.
 fn failed(error: &ClientError) -> (WalkAnswer, u32) {
     tracing::debug!("listing ahead of a walk failed: {error}");
     match error.kind {

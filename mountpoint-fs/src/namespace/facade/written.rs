@@ -76,11 +76,11 @@ impl Namespace {
         Ok((key, version))
     }
 
-    /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows
-    /// it does not hinder the writer, nor who reads it when it is empty: the kernel has no page of
-    /// it.
+    /// The file `ino`, which was stored, is written again by a writer that has it open. Readers
+    /// that follow it do not hinder the writer, nor do readers of the empty file: the kernel has no
+    /// page of it.
     ///
-    /// [`FsError::Stale`] if the file is not `key` any more: this mount renamed, removed or
+    /// [`FsError::Stale`] if the file is no longer `key`: this mount renamed, removed or
     /// replaced it, or it gave way to another host's. Its writer would store it under a name that
     /// is not its own. [`FsError::Busy`] while that is being done.
     pub fn resume_writing(
@@ -102,7 +102,7 @@ impl Namespace {
     }
 
     /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the
-    /// kernel keeps the page as it was written: whoever opens the file next is to see the object.
+    /// kernel keeps the page as it was written: the next open is to see the object.
     pub fn write_refused(&self, ino: InodeNo) {
         self.table.drop_pages(ino);
     }
@@ -204,7 +204,7 @@ impl Namespace {
     }
 
     /// A handle was opened that follows what the writer of `ino` with `progress` stores. `false`,
-    /// and then it was not, if the file is not open for writing any more.
+    /// and then it was not, if the file is no longer open for writing.
     ///
     /// [`FsError::NotPermitted`] if another writer replaces the file, [`FsError::Stale`] if one
     /// has: what was opened is no beginning of what that stores.
@@ -243,7 +243,7 @@ impl Namespace {
         self.table.is_being_written(ino)
     }
 
-    /// What is being written of the file `ino`.
+    /// Progress of the writer of the file `ino`.
     #[must_use]
     pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
         self.table.progress(ino)

@@ -7,7 +7,7 @@ use mountpoint_client::types::ETag;
 use crate::namespace::version::{Found, Version};
 use crate::operation::Progress;
 
-/// Who may have a file open for reading when it begins to be written.
+/// Readers that may have a file open when it begins to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// Nobody.
@@ -15,7 +15,7 @@ pub enum Readers {
     /// Only the handle that begins to write. Its opener is to be given back when that has
     /// succeeded.
     Itself,
-    /// Those that follow what its writer stores, and those of an empty file.
+    /// Handles that follow what its writer stores, and handles of an empty file.
     Followers,
     /// Anybody: the file is staged, so every handle reads its newest bytes.
     Any,
@@ -33,7 +33,7 @@ pub(in crate::namespace) struct Writing {
     /// What the version was that S3 has, as its writer said it; `None` if none of these handles
     /// stored it.
     pub(super) stored_by: Option<Arc<Progress>>,
-    /// It is written in place: its name may be changed while it is written.
+    /// Whether the file is written in place: its name may be changed while it is written.
     pub(super) is_staged: bool,
     /// This mount took its name away, or the name means another host's file.
     pub(super) is_gone: bool,

@@ -165,7 +165,7 @@ impl Fetch {
         self.block.capacity()
     }
 
-    /// What it was started for.
+    /// The purpose for which it was started.
     pub(in crate::read) fn purpose(&self) -> Purpose {
         self.purpose
     }
@@ -380,12 +380,12 @@ impl Fetch {
         self.is_running() && self.waiters.fewest_needed() != usize::MAX
     }
 
-    /// It is watched from now on; `false` if it was already.
+    /// Has the fetch watched from now on; `false` if it was already.
     pub(super) fn begin_watch(&self) -> bool {
         !self.is_watched.swap(true, Ordering::SeqCst)
     }
 
-    /// It is not watched any more.
+    /// Ends the watch of the fetch.
     pub(super) fn end_watch(&self) {
         self.is_watched.store(false, Ordering::SeqCst);
     }

@@ -22,7 +22,7 @@ pub(in crate::read) struct HedgePolicy {
     credit: AtomicU32,
 }
 
-/// What is seen of a GET that a reader waits for.
+/// The observed state of a GET that a reader waits for.
 #[derive(Clone, Debug)]
 pub(in crate::read) struct Sight {
     /// Bytes it asks for.

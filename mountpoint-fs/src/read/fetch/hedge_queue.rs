@@ -64,7 +64,7 @@ impl HedgeQueue {
         self.watched.lock().is_empty()
     }
 
-    /// What is notified when the first GET joins an empty queue.
+    /// Notified when the first GET joins an empty queue.
     pub(super) fn begun(&self) -> Arc<Notify> {
         Arc::clone(&self.begun)
     }

@@ -198,7 +198,7 @@ fn check_changed(change: impl Fn(Vec<u8>) -> Vec<u8>) {
     let node = fleet.node();
     node.read_all(&object, SEED);
     assert!(fleet.origin_gets() > 0);
-    // What is damaged is written anew.
+    // Damaged extents are written anew.
     node.wait_for(|stats| stats.damaged > 0 && stats.stored == EXTENTS as u64);
     fleet.node().read_all(&object, SEED);
     assert_eq!(fleet.origin_gets(), 0);

@@ -1,7 +1,8 @@
 //! An emulator of the Mountpoint CSI driver 2.x: its node mounts, and its mounter runs `mount-s3`
 //! without privileges, with the descriptor and the arguments of the volume.
 //!
-//! What it does: <https://github.com/awslabs/mountpoint-s3-csi-driver>, `docs/ARCHITECTURE.md`.
+//! The driver's own description: `docs/ARCHITECTURE.md` of
+//! <https://github.com/awslabs/mountpoint-s3-csi-driver>.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
@@ -80,7 +81,7 @@ impl Mount {
         Self { somebody, mounter }
     }
 
-    /// The same, until the bucket is there.
+    /// Begins a mount, and waits until the bucket is there.
     fn new(server: &Server, volume: &Volume<'_>) -> Self {
         let mut mount = Self::begin(server, volume);
         wait_until("the start", || {

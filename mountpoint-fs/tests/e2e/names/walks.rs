@@ -165,7 +165,7 @@ assert \"empty\" in seen[\"t/d5/x9\"] and seen[\"t/d5/x9/empty\"] == set()
     );
 }
 
-/// What is removed while it is walked is gone, and nothing else is.
+/// Files that are removed during a walk are gone, and no others.
 #[test]
 fn trees_are_copied_and_removed() {
     let server = server();

@@ -1,7 +1,7 @@
 //! The pieces of an extent that were fetched, until they are all of it.
 //!
-//! Holds the blocks themselves, so no byte is copied before the extent is whole. What is held in
-//! all counts in [`HeldBytes`], whose bound the caller keeps.
+//! Holds the blocks themselves, so no byte is copied before the extent is whole. All held
+//! bytes count in [`HeldBytes`], whose bound the caller keeps.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is in the shared bucket: names of objects, and their bytes.
+//! The shared bucket's contents: names of objects, and their bytes.
 //!
 //! Pure: neither a request nor a clock. doc/internals/shared-cache.md has the layout.
 

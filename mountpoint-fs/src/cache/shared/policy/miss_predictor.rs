@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-/// What was found of late, by directory.
+/// The latest hits and misses, by directory.
 #[derive(Debug)]
 pub(in crate::cache::shared) struct MissPredictor(Box<[Directory]>);
 

@@ -267,7 +267,7 @@ impl InodeTable {
         self.table.lock().is_written(ino)
     }
 
-    /// What is being written of the file `ino`.
+    /// Progress of the writer of the file `ino`.
     pub(in crate::namespace) fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
         self.table.lock().progress(ino).map(Arc::clone)
     }
