@@ -1,10 +1,13 @@
-//! One line of the log for each request to S3, over the CRT and over the SDK, when it has ended.
+//! Each request to S3, over the CRT and over the SDK: its numbers, and its line of the log when it
+//! has ended.
 //!
-//! While the log has no use for these lines, nothing is prepared and no clock is read. A line never
-//! has a header of the request.
+//! While the log has no use for these lines, nothing is prepared for them. A line never has a
+//! header of the request.
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_sdk_s3::config::interceptors::{
@@ -13,40 +16,57 @@ use aws_sdk_s3::config::interceptors::{
 use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_s3::error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::Metadata;
+use aws_smithy_runtime_api::http::{Response, StatusCode};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use mountpoint_crt_sys::{Failure, ResponseHead};
 use tokio::time::Instant;
 
 use super::text::decode_form;
 use crate::endpoint::Endpoint;
+use crate::metrics::{OperationMetrics, REQUESTS};
 
-/// A request that has been sent. Writes its line when the answer is there, or when it is given up.
+/// A request that has been sent. Counts and writes its line when the answer is there, or when it is
+/// given up.
 #[derive(Debug)]
-pub(super) struct SentRequest(Option<Sent>);
+pub(super) struct SentRequest {
+    metrics: Arc<OperationMetrics>,
+    began: Instant,
+    has_begun: bool,
+    has_ended: bool,
+    line: Option<Sent>,
+}
 
+/// What a line tells of a request.
 #[derive(Debug)]
 struct Sent {
     operation: &'static str,
     target: String,
     range: Option<String>,
-    began: Instant,
 }
 
 impl SentRequest {
-    /// A request that is sent now; `target` is asked for only if a line is wanted.
-    pub(super) fn now(operation: &'static str, target: impl FnOnce() -> String) -> Self {
-        let sent = is_wanted().then(|| Sent {
+    /// A request that is sent now with a body of `len` bytes; `target` is asked for only if a line
+    /// is wanted.
+    pub(super) fn now(operation: &'static str, len: u64, target: impl FnOnce() -> String) -> Self {
+        let line = is_wanted().then(|| Sent {
             operation,
             target: target(),
             range: None,
-            began: Instant::now(),
         });
-        Self(sent)
+        let metrics = REQUESTS.of(operation);
+        metrics.begins(len);
+        Self {
+            metrics,
+            began: Instant::now(),
+            has_begun: false,
+            has_ended: false,
+            line,
+        }
     }
 
     /// The request asks for bytes of an object.
     pub(super) fn of_range(mut self, range: &Range<u64>) -> Self {
-        if let Some(sent) = &mut self.0 {
+        if let Some(sent) = &mut self.line {
             sent.range = Some(format!("{}-{}", range.start, range.end.saturating_sub(1)));
         }
         self
@@ -54,7 +74,7 @@ impl SentRequest {
 
     /// The request asks with these headers.
     pub(super) fn with_headers(mut self, headers: &[(String, String)]) -> Self {
-        if let Some(sent) = &mut self.0 {
+        if let Some(sent) = &mut self.line {
             let range = headers
                 .iter()
                 .find(|(name, _)| name.eq_ignore_ascii_case("range"));
@@ -63,32 +83,54 @@ impl SentRequest {
         self
     }
 
-    /// The request has its answer, or there is none.
-    pub(super) fn ended(mut self, head: Option<&ResponseHead>, failure: Option<&Failure>) {
-        let Some(sent) = self.0.take() else { return };
+    /// The answer begins.
+    pub(super) fn answer_begins(&mut self) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.metrics.first_byte(self.began.elapsed());
+        }
+    }
+
+    /// The request has its answer, with `len` bytes of an object, or there is none.
+    pub(super) fn ended(
+        mut self,
+        len: u64,
+        head: Option<&ResponseHead>,
+        failure: Option<&Failure>,
+    ) {
+        self.has_ended = true;
+        let took = self.began.elapsed();
+        let status = head.map(|head| head.status);
+        // A refusal of S3 is in the status, and a success need not be one that the CRT knows.
+        let failure = failure.filter(|_| head.is_none_or(ResponseHead::is_success));
+        let is_refused = head.is_some_and(|head| !head.is_success());
+        let failed = (is_refused || failure.is_some()).then(|| status.unwrap_or(0));
+        self.metrics.ended(took, len, failed);
+        let Some(sent) = self.line.take() else { return };
         let line = Line {
             operation: sent.operation,
             target: &sent.target,
             range: sent.range.as_deref(),
-            status: head.map(|head| head.status),
-            took: sent.began.elapsed(),
+            status,
+            took,
             id: head.and_then(|head| head.header(REQUEST_ID)),
         };
-        // A refusal of S3 is in the status.
-        let failure = failure.filter(|_| head.is_none_or(ResponseHead::is_success));
         line.write(failure.map(|failure| failure.error.to_string()).as_deref());
     }
 }
 
 impl Drop for SentRequest {
     fn drop(&mut self) {
-        if let Some(sent) = &self.0 {
+        if self.has_ended {
+            return;
+        }
+        self.metrics.given_up();
+        if let Some(sent) = &self.line {
             let line = Line {
                 operation: sent.operation,
                 target: &sent.target,
                 range: sent.range.as_deref(),
                 status: None,
-                took: sent.began.elapsed(),
+                took: self.began.elapsed(),
                 id: None,
             };
             line.write(Some("given up"));
@@ -127,11 +169,22 @@ impl AttemptLog {
     }
 }
 
-/// An attempt of the SDK that has begun.
+/// An attempt of the SDK that has begun. Counts as given up if it is dropped before its end.
 #[derive(Debug)]
 struct Began {
     at: Instant,
-    target: String,
+    /// Set if a line is wanted.
+    target: Option<String>,
+    metrics: Arc<OperationMetrics>,
+    has_ended: AtomicBool,
+}
+
+impl Drop for Began {
+    fn drop(&mut self) {
+        if !*self.has_ended.get_mut() {
+            self.metrics.given_up();
+        }
+    }
 }
 
 impl Storable for Began {
@@ -149,12 +202,15 @@ impl Intercept for AttemptLog {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if is_wanted() {
-            config.interceptor_state().store_put(Began {
-                at: Instant::now(),
-                target: self.target(context.request().uri()),
-            });
-        }
+        let metrics = REQUESTS.of(config.load::<Metadata>().map_or("", Metadata::name));
+        let len = context.request().body().content_length().unwrap_or(0);
+        metrics.begins(len);
+        config.interceptor_state().store_put(Began {
+            at: Instant::now(),
+            target: is_wanted().then(|| self.target(context.request().uri())),
+            metrics,
+            has_ended: AtomicBool::new(false),
+        });
         Ok(())
     }
 
@@ -164,16 +220,25 @@ impl Intercept for AttemptLog {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let Some(Began { at, target }) = config.load::<Began>() else {
+        let Some(began) = config.load::<Began>() else {
             return Ok(());
         };
         let response = context.response();
+        let (took, status) = (began.at.elapsed(), response.map(Response::status));
+        if !began.has_ended.swap(true, Ordering::Relaxed) {
+            let is_failed = status.is_none_or(|status| !status.is_success());
+            let failed = is_failed.then(|| status.map_or(0, StatusCode::as_u16));
+            began.metrics.ended(took, 0, failed);
+        }
+        let Some(target) = &began.target else {
+            return Ok(());
+        };
         let line = Line {
             operation: config.load::<Metadata>().map_or("", Metadata::name),
             target,
             range: None,
-            status: response.map(|response| response.status().as_u16()),
-            took: at.elapsed(),
+            status: status.map(StatusCode::as_u16),
+            took,
             id: response.and_then(|response| response.headers().get(REQUEST_ID)),
         };
         line.write(response.is_none().then_some("no answer"));

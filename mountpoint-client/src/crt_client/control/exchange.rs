@@ -69,7 +69,8 @@ impl<'a> Exchange<'a> {
         let lane = self.core.data.lane(self.body.len().max(1) as u64, avoided);
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let client = (self.client)(&lane);
-        let logged = SentRequest::now(self.operation.name, || self.operation.target.clone())
+        let target = || self.operation.target.clone();
+        let logged = SentRequest::now(self.operation.name, self.body.len() as u64, target)
             .with_headers(&self.message.headers);
         let sent = client.send(self.message.clone(), self.body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));
@@ -85,7 +86,8 @@ impl<'a> Exchange<'a> {
             Ok(response) => (Some(&response.head), None),
             Err(failure) => (failure.head.as_ref(), Some(failure)),
         };
-        logged.ended(head, failure);
+        let received = answer.as_ref().map_or(0, |response| response.body.len());
+        logged.ended(received as u64, head, failure);
         *self.avoided.lock() = lane.ended(failure);
         match answer {
             Ok(response) => Ok(response),

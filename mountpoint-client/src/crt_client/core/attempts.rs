@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::Core;
 use crate::crt_client::fault::suspicion::{KEYS_REFUSED_MAX, Verdict};
 use crate::crt_client::fault::{Fault, NOTICED_AFTER, Operation, Troubled, Waiting};
+use crate::metrics::REQUESTS;
 use crate::retry::{FailedAttempt, RetryPolicy};
 use crate::{ClientError, ErrorKind};
 
@@ -159,6 +160,7 @@ impl Attempts {
             since = *self.conflict_since.get_or_insert_with(Instant::now);
         }
         if fault.error.kind == ErrorKind::Throttled {
+            REQUESTS.throttled();
             core.pacing.lock().throttled(core.started.elapsed());
         }
         if let Some(wait) = self.with_other_keys(core, fault) {
@@ -185,6 +187,7 @@ impl Attempts {
         };
         let wait = self.policy.wait(&failed, rand::random());
         if let Some(wait) = wait {
+            REQUESTS.retried(fault.error.kind == ErrorKind::Throttled);
             tracing::debug!(attempt = self.made, ?wait, "retrying: {}", fault.error);
             // The server is there, and answers others.
             if fault.error.kind != ErrorKind::Conflict {

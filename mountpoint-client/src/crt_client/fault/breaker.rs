@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use super::operation::Operation;
 use super::sdk_fault::of_sdk;
 use crate::ErrorKind;
+use crate::metrics::{S3_BREAKER_OPEN, S3_BREAKER_REFUSED};
 
 /// The requests that have no answer.
 #[derive(Debug)]
@@ -156,7 +157,7 @@ impl Breaker {
         if !*self.is_open.borrow() {
             return None;
         }
-        metrics::counter!(REFUSED).increment(1);
+        metrics::counter!(S3_BREAKER_REFUSED).increment(1);
         let silence = self.silence.lock();
         Some(silence.lasts(self.answered_at(), self.started.elapsed()))
     }
@@ -181,7 +182,7 @@ impl Breaker {
         if silence.closes() {
             self.is_open.send_replace(false);
             drop(silence);
-            metrics::gauge!(OPEN).set(0.0);
+            metrics::gauge!(S3_BREAKER_OPEN).set(0.0);
             tracing::warn!(
                 endpoint = self.probe.address,
                 "S3 answers again after {:.0} s: requests are sent again",
@@ -218,7 +219,7 @@ impl Breaker {
         let (lasts, requests) = (silence.lasts(self.answered_at(), now), silence.waiting);
         self.is_open.send_replace(true);
         drop(silence);
-        metrics::gauge!(OPEN).set(1.0);
+        metrics::gauge!(S3_BREAKER_OPEN).set(1.0);
         tracing::warn!(
             endpoint = self.probe.address,
             requests,
@@ -296,11 +297,6 @@ const PROBE_GAP: Duration = Duration::from_secs(5);
 const PROBE_MIN: Duration = Duration::from_secs(1);
 /// The least time between two.
 const PROBE_GAP_MIN: Duration = Duration::from_millis(100);
-
-/// Whether requests are refused, 0 or 1.
-const OPEN: &str = "s3.breaker.open";
-/// Requests that were refused.
-const REFUSED: &str = "s3.breaker.refused";
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ use crate::crt_client::core::{Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
 use crate::crt_client::request_log::SentRequest;
-use crate::object_client::{GetHandle, GetObserver};
+use crate::object_client::{GetHandle, GetObserver, GetPause};
 use crate::types::{GetOutput, GetRequest, Priority};
 use crate::{ClientError, ErrorKind};
 
@@ -116,7 +116,10 @@ impl GetOperation {
         }
         match self.core.pacing() {
             Duration::ZERO => self.launch(),
-            wait => self.launch_after(wait),
+            wait => {
+                self.observer.paused(GetPause::Throttled);
+                self.launch_after(wait);
+            }
         }
     }
 
@@ -167,7 +170,7 @@ impl GetOperation {
         let interface = lane.interface();
         let target = || self.core.on_key("GetObject", &self.request.key).target;
         state.phase = Phase::Sent(SentAttempt {
-            logged: SentRequest::now("GetObject", target).of_range(&asked),
+            logged: SentRequest::now("GetObject", 0, target).of_range(&asked),
             asked,
             lane,
             cancel: None,
@@ -252,9 +255,11 @@ impl GetOperation {
 
     fn check_head(&self, head: &ResponseHead) -> Result<(), Refused> {
         let mut state = self.state.lock();
-        let Phase::Sent(SentAttempt { asked, .. }) = &state.phase else {
+        let Phase::Sent(SentAttempt { asked, logged, .. }) = &mut state.phase else {
             return Err(Refused);
         };
+        logged.answer_begins();
+        let asked = &asked.clone();
         let (version, size) = (state.version.as_ref(), self.request.object_size);
         match answer_head::check(head, asked, version, size) {
             Ok(output) => {
@@ -286,7 +291,8 @@ impl GetOperation {
             Ok(head) => (Some(head), None),
             Err(failure) => (failure.head.as_ref(), Some(failure)),
         };
-        sent.logged.ended(head, failure);
+        let received = (sent.asked.end - sent.asked.start).saturating_sub(missing(&fill));
+        sent.logged.ended(received, head, failure);
         state.avoided = sent.lane.ended(failure);
         drop(sent.lane);
         let fault = match (outcome, state.output.clone()) {
@@ -309,6 +315,10 @@ impl GetOperation {
             Some(wait) => {
                 state.phase = Phase::Waiting(fill);
                 drop(state);
+                self.observer.paused(match fault.error.kind {
+                    ErrorKind::Throttled => GetPause::Throttled,
+                    _ => GetPause::Failed,
+                });
                 self.launch_after(wait);
             }
             None => self.failed(state, fill, fault),
