@@ -23,6 +23,7 @@ pub mod index;
 pub mod indexer;
 mod journal;
 pub mod memory;
+pub mod metrics;
 pub mod mount;
 pub mod mutate;
 pub mod namespace;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use mountpoint_fs::cli::CliArgs;
-use mountpoint_fs::mount::Environment;
+use mountpoint_fs::metrics::METRICS;
+use mountpoint_fs::mount::{Environment, prometheus_name};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -68,117 +69,97 @@ fn every_flag_has_its_row_and_every_row_its_flag() {
     assert_eq!(documented, flags);
 }
 
-/// What a flag of mountpoint-s3 does here.
-#[derive(Debug, PartialEq, Eq)]
-enum Standing {
-    Works,
-    NoEffect,
-}
-use Standing::{NoEffect, Works};
-
 /// mountpoint-s3 1.24's flags: long name, short name, whether it takes a value, its default as the
 /// document has it.
-const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
-    ("foreground", Some('f'), false, "off", Works),
-    ("prefix", None, true, "the whole bucket", Works),
+const REFERENCE: [(&str, Option<char>, bool, &str); 52] = [
+    ("foreground", Some('f'), false, "off"),
+    ("prefix", None, true, "the whole bucket"),
     (
         "region",
         None,
         true,
         "`AWS_REGION`, the profile's, `us-east-1`",
-        Works,
     ),
     (
         "endpoint-url",
         None,
         true,
         "`AWS_ENDPOINT_URL`, the region's",
-        Works,
     ),
-    ("force-path-style", None, false, "off", Works),
-    ("transfer-acceleration", None, false, "off", Works),
-    ("dual-stack", None, false, "off", Works),
-    ("requester-pays", None, false, "off", Works),
-    ("bucket-type", None, true, "by the name", Works),
-    ("storage-class", None, true, "none", Works),
-    ("expected-bucket-owner", None, true, "none", Works),
-    ("sse", None, true, "none", Works),
-    ("sse-kms-key-id", None, true, "none", Works),
-    ("upload-checksums", None, true, "`crc32c`", Works),
-    ("infer-content-type", None, false, "off", Works),
-    ("no-sign-request", None, false, "off", Works),
-    ("profile", None, true, "`AWS_PROFILE`, `default`", Works),
-    ("read-only", None, false, "off", Works),
-    ("allow-delete", None, false, "off", Works),
-    ("allow-overwrite", None, false, "off", Works),
-    ("incremental-upload", None, false, "off", Works),
-    ("auto-unmount", None, false, "off", Works),
-    ("allow-root", None, false, "off", Works),
-    ("allow-other", None, false, "off", Works),
-    ("uid", None, true, "the current user", Works),
-    ("gid", None, true, "the current group", Works),
-    ("dir-mode", None, true, "`0755`", Works),
-    ("file-mode", None, true, "`0644`", Works),
+    ("force-path-style", None, false, "off"),
+    ("transfer-acceleration", None, false, "off"),
+    ("dual-stack", None, false, "off"),
+    ("requester-pays", None, false, "off"),
+    ("bucket-type", None, true, "by the name"),
+    ("storage-class", None, true, "none"),
+    ("expected-bucket-owner", None, true, "none"),
+    ("sse", None, true, "none"),
+    ("sse-kms-key-id", None, true, "none"),
+    ("upload-checksums", None, true, "`crc32c`"),
+    ("infer-content-type", None, false, "off"),
+    ("no-sign-request", None, false, "off"),
+    ("profile", None, true, "`AWS_PROFILE`, `default`"),
+    ("read-only", None, false, "off"),
+    ("allow-delete", None, false, "off"),
+    ("allow-overwrite", None, false, "off"),
+    ("incremental-upload", None, false, "off"),
+    ("auto-unmount", None, false, "off"),
+    ("allow-root", None, false, "off"),
+    ("allow-other", None, false, "off"),
+    ("uid", None, true, "the current user"),
+    ("gid", None, true, "the current group"),
+    ("dir-mode", None, true, "`0755`"),
+    ("file-mode", None, true, "`0644`"),
     (
         "maximum-throughput-gbps",
         None,
         true,
         "the EC2 instance's, `10`",
-        Works,
     ),
-    ("max-threads", None, true, "`16`", Works),
+    ("max-threads", None, true, "`16`"),
     (
         "memory-target",
         None,
         true,
         "a quarter of the machine's or cgroup's, 256 MiB (at most half) to 8 GiB, or to a 16th above 128 GiB, up to 32 GiB; the reference takes up to 95 %",
-        Works,
     ),
-    ("part-size", None, true, "`8388608`", Works),
-    ("read-part-size", None, true, "`8388608`", Works),
-    ("write-part-size", None, true, "`8388608`", Works),
-    (
-        "ca-bundle",
-        None,
-        true,
-        "`AWS_CA_BUNDLE`, the system's",
-        Works,
-    ),
-    ("bind", None, true, "the kernel's choice", Works),
-    ("log-directory", Some('l'), true, "syslog", Works),
-    ("log-metrics", None, false, "off", NoEffect),
-    ("otlp-endpoint", None, true, "none", NoEffect),
-    ("otlp-export-interval", None, true, "`60`", NoEffect),
-    ("debug", Some('d'), false, "off", Works),
-    ("debug-crt", None, false, "off", Works),
-    ("no-log", None, false, "off", Works),
-    ("cache", None, true, "none", Works),
-    ("metadata-ttl", None, true, "`minimal`", Works),
+    ("part-size", None, true, "`8388608`"),
+    ("read-part-size", None, true, "`8388608`"),
+    ("write-part-size", None, true, "`8388608`"),
+    ("ca-bundle", None, true, "`AWS_CA_BUNDLE`, the system's"),
+    ("bind", None, true, "the kernel's choice"),
+    ("log-directory", Some('l'), true, "syslog"),
+    ("log-metrics", None, false, "off"),
+    ("otlp-endpoint", None, true, "none"),
+    ("otlp-export-interval", None, true, "`60`"),
+    ("debug", Some('d'), false, "off"),
+    ("debug-crt", None, false, "off"),
+    ("no-log", None, false, "off"),
+    ("cache", None, true, "none"),
+    ("metadata-ttl", None, true, "`minimal`"),
     (
         "negative-metadata-ttl",
         None,
         true,
         "that of `--metadata-ttl`",
-        Works,
     ),
     (
         "max-cache-size",
         None,
         true,
         "all but 5 % of the file system",
-        Works,
     ),
-    ("cache-xz", None, true, "none", Works),
-    ("cache-block-size", None, true, "`1024`", Works),
-    ("user-agent-prefix", None, true, "none", Works),
-    ("help", Some('h'), false, "", Works),
-    ("version", Some('V'), false, "", Works),
+    ("cache-xz", None, true, "none"),
+    ("cache-block-size", None, true, "`1024`"),
+    ("user-agent-prefix", None, true, "none"),
+    ("help", Some('h'), false, ""),
+    ("version", Some('V'), false, ""),
 ];
 
 #[test]
 fn every_flag_of_the_reference_is_here_with_its_default() {
     let (command, documented) = (command(), documented_flags());
-    for (long, short, takes_value, default, standing) in REFERENCE {
+    for (long, short, takes_value, default) in REFERENCE {
         let found = command
             .get_arguments()
             .find(|arg| arg.get_long() == Some(long));
@@ -186,13 +167,6 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         assert_eq!(arg.get_short(), short, "--{long}");
         assert_eq!(arg.get_action().takes_values(), takes_value, "--{long}");
         assert_eq!(documented[long].1, default, "--{long}");
-        let heading = arg.get_help_heading().unwrap_or_default();
-        let refused = heading.starts_with("Not in this version");
-        assert_eq!(
-            refused,
-            standing == NoEffect,
-            "--{long} is under {heading:?}"
-        );
     }
     let ours: Vec<&str> = command
         .get_arguments()
@@ -217,9 +191,73 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "allow-rename",
             "directory-markers",
             "posix-metadata",
-            "state-directory"
+            "state-directory",
+            "metrics-listen",
+            "log-slow"
         ]
     );
+}
+
+#[test]
+fn every_metric_has_its_row_with_kind_unit_and_labels() {
+    let text = document("METRICS.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: BTreeMap<&str, Vec<&str>> = rows
+        .filter_map(|row| {
+            let (name, rest) = row.split_once("` | ")?;
+            let cells = rest.trim_end_matches(" |").split(" | ").collect();
+            name.contains('.').then_some((name, cells))
+        })
+        .collect();
+    let known: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), known);
+    for metric in METRICS {
+        let kind = format!("{:?}", metric.kind).to_lowercase();
+        let unit = format!("{:?}", metric.unit).to_lowercase();
+        let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+        let labels = labels.join(", ");
+        let expected = [
+            kind.as_str(),
+            unit.as_str(),
+            labels.as_str(),
+            metric.meaning,
+        ];
+        assert_eq!(rows[metric.name], expected, "{}", metric.name);
+    }
+}
+
+#[test]
+fn the_dashboard_shows_metrics_that_there_are() {
+    let text = document("dashboard.json");
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
+    let mut shown = 0;
+    for target in targets.flatten() {
+        let query = target["expr"].as_str().unwrap();
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        let words = query
+            .split(|it| !is_name(it))
+            .filter(|word| word.contains('_'));
+        let labels: Vec<&str> = METRICS
+            .iter()
+            .flat_map(|metric| metric.labels)
+            .copied()
+            .collect();
+        for word in words.filter(|word| !labels.contains(word)) {
+            let is_function = ["histogram_quantile", "__rate_interval"].contains(&word);
+            let ends = ["", "_bucket", "_sum", "_count"];
+            let is_metric = METRICS.iter().any(|metric| {
+                let name = prometheus_name(metric);
+                ends.iter().any(|end| format!("{name}{end}") == word)
+            });
+            assert!(is_metric || is_function, "{word} in {query}");
+            shown += usize::from(is_metric);
+        }
+    }
+    assert!(shown > 10, "{shown} metrics in the dashboard");
 }
 
 #[test]
@@ -313,6 +351,7 @@ fn links_between_documents_lead_somewhere() {
         "CONFIGURATION.md",
         "DEVELOPMENT.md",
         "LOADING-MODELS.md",
+        "METRICS.md",
         "PROGRAMS.md",
         "SEMANTICS.md",
         "TROUBLESHOOTING.md",
@@ -476,7 +515,7 @@ const LAYERS: [&[&str]; 11] = [
     &["read", "write"],
     &["mutate"],
     &["memory", "journal", "index", "cache"],
-    &["disk_threads", "operation"],
+    &["disk_threads", "metrics", "operation"],
     &["config", "clock", "executor", "private_folder", "sync"],
 ];
 

@@ -194,6 +194,13 @@ impl Cache {
         self.disk.counters.stats()
     }
 
+    /// Bytes that all entries occupy, as far as is known, and those that this mount has evicted.
+    #[must_use]
+    pub fn room_bytes(&self) -> (u64, u64) {
+        let stats = self.disk.room.stats();
+        (stats.bytes, stats.evicted_bytes)
+    }
+
     /// Empties it, if it is not to outlive the mount. Blocks.
     pub fn close(&self) {
         if !self.clear_at_exit {

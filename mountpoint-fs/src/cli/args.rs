@@ -1,8 +1,9 @@
 //! Arguments of `mount-s3 BUCKET_NAME DIRECTORY`, with mountpoint-s3's names, meanings and
 //! defaults.
 //!
-//! Each flag works, or reports that it has no effect ([`LaterFlags`]). doc/CONFIGURATION.md has a
-//! row for each; a test compares the two, and both with mountpoint-s3's list.
+//! Each flag works, or reports that it has no effect ([`CliArgs::warnings`]).
+//! doc/CONFIGURATION.md has a row for each; a test compares the two, and both with mountpoint-s3's
+//! list.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use clap::Parser;
 
 use super::{
     BucketArg, BucketFlags, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags,
-    LaterFlags, LoggingFlags, MetadataFlags, MountFlags, StagingFlags, WriteFlags,
+    LoggingFlags, MetadataFlags, MetricsFlags, MountFlags, StagingFlags, WriteFlags,
 };
 
 /// Version and commit, for `--version`.
@@ -78,9 +79,9 @@ pub struct CliArgs {
     #[command(flatten)]
     pub logging: LoggingFlags,
 
-    /// Flags without effect in this version.
+    /// What is measured, and for whom.
     #[command(flatten)]
-    pub later: LaterFlags,
+    pub metrics: MetricsFlags,
 
     /// Whether the flags come from `/etc/fstab`.
     #[arg(skip)]
@@ -165,7 +166,6 @@ impl CliArgs {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.metadata.warnings();
         warnings.extend(self.cache.warnings());
-        warnings.extend(self.later.warnings());
         if self.credentials.no_sign_request && self.credentials.profile.is_some() {
             warnings.push(
                 "--no-sign-request sends requests without credentials: --profile has no effect"
@@ -480,16 +480,12 @@ mod tests {
             ("--cache /c", &[][..]),
             ("--cache-xz b--use1-az4--x-s3", &[]),
             ("--cache-bucket s3://other/p/", &[]),
-            ("--log-metrics", &["--log-metrics "]),
-            ("--otlp-endpoint http://h:4318", &["--otlp-endpoint "]),
+            ("--log-metrics", &[]),
+            ("--otlp-endpoint http://h:4318", &[]),
             ("--cache /c --max-cache-size 0", &["--max-cache-size "]),
             (
                 "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
                 &["--cache-block-size "],
-            ),
-            (
-                "--otlp-endpoint http://h --otlp-export-interval 9",
-                &["--otlp-endpoint ", "--otlp-export-interval "],
             ),
             ("--read-only", &[]),
         ] {

@@ -17,8 +17,8 @@ pub use bucket::{BucketArg, BucketArgError};
 pub(crate) use flags::parse_endpoint;
 pub use flags::{
     BucketFlags, BucketTypeArg, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags,
-    LaterFlags, LoggingFlags, MetadataFlags, MountFlags, OnConflict, ReadModeArg, Sse,
-    StagingFlags, TimeToLive, UploadChecksums, WriteFlags,
+    ListenAddress, LoggingFlags, MetadataFlags, MetricsFlags, MountFlags, OnConflict, ReadModeArg,
+    Sse, StagingFlags, TimeToLive, UploadChecksums, WriteFlags,
 };
 pub use generate::{completions, man_page};
 pub use helper::{HELPER_NAMES, Helper};

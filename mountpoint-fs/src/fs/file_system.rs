@@ -66,7 +66,7 @@ pub struct FileSystem {
     pub(super) dir_mode: u16,
     /// Files that are written in place, if the mount has a directory for them.
     pub(super) staged: Option<Arc<StagedFiles>>,
-    directories: HandleTable<OpenDirectory>,
+    pub(super) directories: HandleTable<OpenDirectory>,
 }
 
 impl FileSystem {

@@ -11,9 +11,11 @@ mod open_directory;
 mod open_for_writing;
 mod permission;
 mod staged;
+mod statistics;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
 pub use file_system::FileSystem;
+pub use statistics::FileSystemStats;

@@ -33,5 +33,6 @@ pub use connection::Connection;
 pub use mounting::{
     Coverage, Mount, MountError, MountOptions, check_mount_point, inherit, is_dead_mount, mount,
 };
+pub(crate) use reply::log_slow;
 pub use session::Session;
 pub use session_options::{SessionError, SessionOptions, Transport};

@@ -24,6 +24,8 @@ use tokio::runtime::Handle;
 use super::reply::{Reply, ReplyTo};
 use crate::executor::{self, Resume};
 use crate::fuse::proc::Effect;
+use crate::metrics::is_measured;
+use crate::metrics::trace::{self, OperationTrace};
 use crate::operation::Stop;
 use crate::sync::Mutex;
 
@@ -66,6 +68,10 @@ impl Starter {
                 Arc::get_mut(&mut self.spare).expect("it has just been made")
             }
         };
+        match Arc::get_mut(&mut task.trace) {
+            Some(trace) => trace.reset(),
+            None => task.trace = Arc::default(),
+        }
         task.requester = requester;
         task.on_signal = on_signal;
         *task.state.get_mut() = State::Polling {
@@ -183,6 +189,8 @@ struct Task {
     on_signal: OnSignal,
     parked: Arc<Parked>,
     runtime: Handle,
+    /// Its waits, if operations are measured.
+    trace: Arc<OperationTrace>,
     /// Guards the ownership of the operation. Innermost lock.
     state: Mutex<State>,
 }
@@ -224,6 +232,7 @@ impl Task {
             on_signal: OnSignal::End,
             parked,
             runtime,
+            trace: Arc::default(),
             state: Mutex::new(State::Done),
         }
     }
@@ -283,13 +292,17 @@ impl Task {
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let _entered = is_measured().then(|| trace::enter(&self.trace));
             work.operation.as_mut().poll(&mut context)
         }));
         let reply = match outcome {
             Ok(Poll::Ready(reply)) => reply,
             Ok(Poll::Pending) => {
-                if phase == PollPhase::First && self.parked.park(self) {
-                    self.interrupt();
+                if phase == PollPhase::First {
+                    work.reply.parks(&self.trace);
+                    if self.parked.park(self) {
+                        self.interrupt();
+                    }
                 }
                 return self.suspend(work);
             }

@@ -14,8 +14,8 @@ use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
 use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter, panic_message};
 use super::passthrough::Passthrough;
-use super::reply::{Channel, Reply, ReplyTo};
-use super::wire::{Header, InitReply, Malformed, Request, init_flags};
+use super::reply::{Channel, Measure, Reply, ReplyTo};
+use super::wire::{Header, InitReply, Malformed, Operation, Request, init_flags};
 use crate::clock::Clock;
 use crate::executor;
 use crate::fs::FileSystem;
@@ -87,7 +87,8 @@ impl RequestLoop {
                     ..
                 } = request.header;
                 // Made before the dispatch, so that a panic there is answered too.
-                let reply = wants_reply.then(|| ReplyTo::device(channel, unique));
+                let reply = wants_reply
+                    .then(|| ReplyTo::device(channel, unique).measured(&request.operation));
                 let answer = self.dispatcher.dispatch(&request);
                 self.carry_out(requester(&request.header), answer, reply);
             }
@@ -98,19 +99,28 @@ impl RequestLoop {
     /// Serves a request that a library parsed.
     pub(super) fn serve_parsed(&mut self, request: &Request<'_>, reply: Option<ReplyTo>) {
         guarded(|| {
+            let reply = reply.map(|reply| reply.measured(&request.operation));
             let answer = self.dispatcher.dispatch(request);
             self.carry_out(requester(&request.header), answer, reply);
         });
     }
 
-    /// Serves a request whose operation `make` makes.
+    /// Serves a READDIR, or READDIRPLUS, whose operation `make` makes.
     pub(super) fn serve_pending(
         &mut self,
         header: &Header,
+        plus: bool,
         reply: ReplyTo,
         make: impl FnOnce(Arc<Dispatcher>) -> PendingReply,
     ) {
         guarded(|| {
+            let listing = Operation::ReadDirectory {
+                handle: 0,
+                offset: 0,
+                size: 0,
+                plus,
+            };
+            let reply = reply.measured(&listing);
             let operation = make(Arc::clone(&self.dispatcher));
             let answer = Answer::Later(operation, OnSignal::End);
             self.carry_out(requester(header), answer, Some(reply));
@@ -124,11 +134,15 @@ impl RequestLoop {
             let answer = request.map(|request| {
                 (
                     requester(&request.header),
+                    Measure::begin(&request.operation),
                     self.dispatcher.dispatch(&request),
                 )
             });
             match answer {
-                Ok((requester, answer)) => self.carry_out(requester, answer, Some(reply)),
+                Ok((requester, measure, answer)) => {
+                    let reply = reply.measured_as(measure);
+                    self.carry_out(requester, answer, Some(reply));
+                }
                 Err(malformed) => {
                     log_malformed(malformed);
                     reply.send(Reply::Failed(Errno::EIO));

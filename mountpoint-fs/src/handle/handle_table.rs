@@ -40,6 +40,18 @@ impl<T> HandleTable<T> {
             .ok_or(FsError::BadHandle)
     }
 
+    /// Number of open handles.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.handles.read().len()
+    }
+
+    /// Whether nothing is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Removes `handle`. Operations in progress keep its value until they end.
     pub fn remove(&self, handle: HandleNo) -> Option<Arc<T>> {
         self.handles.write().remove(&handle)

@@ -135,6 +135,12 @@ impl Journal {
         }
     }
 
+    /// Uploads and renames that were begun and have not ended.
+    pub(crate) fn open_entries(&self) -> usize {
+        let state = self.0.state.lock();
+        state.open.len() + state.renames.len()
+    }
+
     /// Records the begin of `upload`. Returns when the line is in the file or cannot be written.
     pub(crate) async fn begun(&self, upload: &Upload) {
         let change = self.0.record(|state| {

@@ -1,14 +1,16 @@
 //! Settings of one mount: command line and environment, resolved once.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mountpoint_client::crt_client::CrtClientOptions;
 use mountpoint_client::types::ChecksumAlgorithm;
 
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
+use super::metrics::{MetricsConfig, OtlpEndpoint};
 use super::{Environment, SharedCacheSource};
-use crate::cli::{CliArgs, ClientFlags, ReadModeArg, UploadChecksums};
+use crate::cli::{CliArgs, ClientFlags, ListenAddress, ReadModeArg, UploadChecksums};
 use crate::config::{
     CacheConfig, ConflictPolicy, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig,
     ReadMode, StagingConfig, WriteConfig, limits, scale,
@@ -71,6 +73,8 @@ pub struct MountConfig {
     pub staging: Option<StagingConfig>,
     /// Kernel settings.
     pub fuse: FuseTuning,
+    /// What is measured, and for whom.
+    pub metrics: MetricsConfig,
     /// Permitted users and other options of the mount.
     pub access: crate::fuse::MountOptions,
     /// Differences between the user's input and the mount's behaviour. They are shown before the
@@ -102,6 +106,7 @@ impl MountConfig {
         }
         let write = write_config(args, environment, client.endpoint_url.as_deref());
         let read = read_config(args, environment)?;
+        let metrics = metrics_config(args, environment)?;
         let memory_max = read.memory_max;
         let shared_cache = args.cache.shared_config();
         let shared_cache =
@@ -132,6 +137,7 @@ impl MountConfig {
             shared_cache: shared_cache.transpose()?,
             staging,
             fuse: fuse_tuning(args, environment, memory_max)?,
+            metrics,
             access: crate::fuse::MountOptions {
                 source_name: args.source_name(),
                 allow_other: mount.allow_other,
@@ -277,6 +283,28 @@ fn write_config(
             .map(|given| absolute(&given)),
     }
 }
+
+fn metrics_config(args: &CliArgs, environment: &Environment) -> Result<MetricsConfig, String> {
+    let flags = &args.metrics;
+    let interval = flags.otlp_export_interval.map(Duration::from_secs);
+    let interval = interval.unwrap_or(OTLP_INTERVAL);
+    let is_cumulative = environment.otlp_is_cumulative.unwrap_or(false);
+    let otlp = flags.otlp_endpoint.as_deref();
+    let otlp = otlp.map(|url| OtlpEndpoint::new(url, interval, is_cumulative));
+    let listen = flags.metrics_listen.clone();
+    Ok(MetricsConfig {
+        logs: flags.log_metrics,
+        otlp: otlp.transpose()?,
+        listen: listen.map(|address| match address {
+            ListenAddress::Unix(path) => ListenAddress::Unix(absolute(&path)),
+            ListenAddress::Tcp(_) => address,
+        }),
+        slow: flags.log_slow,
+    })
+}
+
+/// Time between two exports to a collector, as mountpoint-s3 has it.
+const OTLP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A background process leaves its working directory, so paths must be absolute.
 fn absolute(given: &Path) -> PathBuf {

@@ -69,6 +69,9 @@ pub struct Environment {
     pub state_home: Option<String>,
     /// `HOME`: this user's directory.
     pub home: Option<String>,
+    /// `MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE`: whether a collector gets sums since the
+    /// start, not differences.
+    pub otlp_is_cumulative: Option<bool>,
     /// A variable of AWS with the relative path of a file. The SDK may read that file at any time.
     pub relative_file: Option<&'static str>,
     /// Remarks about variables that are set.
@@ -136,14 +139,13 @@ const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
 const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
 const STATE_HOME: [&str; 1] = ["XDG_STATE_HOME"];
 const HOME: [&str; 1] = ["HOME"];
+const OTLP_TEMPORALITY: [&str; 2] = [
+    "MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+    "EXPERIMENTAL_MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+];
 
 /// Variables of mountpoint-s3 without effect here, yet or for ever, and the reason.
-const WITHOUT_EFFECT: [(&str, &str); 8] = [
-    ("MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE", NO_METRICS),
-    (
-        "EXPERIMENTAL_MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE",
-        NO_METRICS,
-    ),
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION", NO_CHECKSUM),
     (
         "EXPERIMENTAL_MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION",
@@ -164,7 +166,6 @@ const WITHOUT_EFFECT: [(&str, &str); 8] = [
     ("_RJEM_MALLOC_CONF", "this program does not use jemalloc"),
 ];
 
-const NO_METRICS: &str = "this version has no metrics";
 const NO_CHECKSUM: &str = "this version computes no checksum that could be left out";
 
 impl Environment {
@@ -177,7 +178,7 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 24] = [
+        let effective: [&Names; 25] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
@@ -202,6 +203,7 @@ impl Environment {
             &NOTIFY_SOCKET,
             &STATE_HOME,
             &HOME,
+            &OTLP_TEMPORALITY,
         ];
         effective.into_iter().flatten().copied()
     }
@@ -271,6 +273,7 @@ impl Environment {
             notify_socket: variables.text(&NOTIFY_SOCKET),
             state_home: variables.text(&STATE_HOME),
             home: variables.text(&HOME),
+            otlp_is_cumulative: variables.is_cumulative()?,
             relative_file: FILES_OF_AWS.into_iter().find(|name| {
                 let value = (variables.find)(name);
                 value.is_some_and(|path| !path.starts_with(['/', '~']))
@@ -388,6 +391,17 @@ impl Variables<'_> {
                 "1" | "true" => Ok(Some(true)),
                 _ => Err(format!("{name}={value} is neither true nor false")),
             },
+        }
+    }
+
+    fn is_cumulative(&mut self) -> Result<Option<bool>, String> {
+        let Some((name, value)) = self.renamed(&OTLP_TEMPORALITY) else {
+            return Ok(None);
+        };
+        match value.to_ascii_lowercase().as_str() {
+            "cumulative" => Ok(Some(true)),
+            "delta" => Ok(Some(false)),
+            _ => Err(format!("{name}={value} is neither cumulative nor delta")),
         }
     }
 

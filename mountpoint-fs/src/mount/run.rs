@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::logging::format::safe_line;
+use super::metrics::{MetricsService, MountDescription, RunningMetrics};
 use super::process::daemon::{Reporter, Side, daemonise};
 use super::process::notify::Notifier;
 use super::process::pid_file::PidFile;
@@ -95,6 +96,8 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
 /// The result of a successful start.
 struct Started {
     mounted: MountedBucket,
+    /// Ends after the mount, which it measures to its end.
+    metrics: Option<RunningMetrics>,
     pid_file: Option<PidFile>,
     notifier: Notifier,
     /// Remarks for the terminal, a line each.
@@ -114,6 +117,7 @@ impl Start<'_> {
     fn serve(&self, target: MountTarget, mut reporter: Reporter) -> Result<ExitCode, String> {
         let Started {
             mounted,
+            metrics,
             pid_file,
             notifier,
             remarks,
@@ -139,30 +143,43 @@ impl Start<'_> {
             };
             tracing::error!("mounted, but {why}: unmounting");
             mounted.end();
+            metrics.into_iter().for_each(RunningMetrics::end);
             reporter.failed(&why);
             return Ok(ExitCode::FAILURE);
         }
         let end = mounted.wait();
         notifier.stopping();
         mounted.finish(end);
+        metrics.into_iter().for_each(RunningMetrics::end);
         drop(pid_file);
         Ok(ExitCode::SUCCESS)
     }
 
     /// Mounts the bucket, and creates the PID file and the notifier.
     fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
-        let mut remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
+        let mut remarks = logging::start(self.args, self.environment, is_daemon)?;
         log_start(self.config);
         let notifier = Notifier::new(self.environment.notify_socket.as_deref())
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
+        // Before the client, whose handles are taken at its first request.
+        let metrics = MetricsService::prepare(&self.config.metrics, describe(self.config))?;
         let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
+        let start_metrics = |metrics: MetricsService| metrics.start(mounted.measured_parts());
+        let metrics = match metrics.map(start_metrics).transpose() {
+            Ok(metrics) => metrics,
+            Err(error) => {
+                mounted.end();
+                return Err(error);
+            }
+        };
         if let Some(remark) = self.forgets(&mounted) {
             remarks.extend([safe_line(&remark).as_str(), "\n"]);
         }
         match self.pid_file() {
             Ok(pid_file) => Ok(Started {
                 mounted,
+                metrics,
                 pid_file,
                 notifier,
                 remarks,
@@ -214,6 +231,16 @@ impl Start<'_> {
     fn headline(&self) -> String {
         let (bucket, directory) = (&self.args.bucket.name, self.args.directory.display());
         safe_line(&format!("bucket {bucket} is mounted at {directory}"))
+    }
+}
+
+/// What the mount's metrics say of it.
+fn describe(config: &MountConfig) -> MountDescription {
+    MountDescription {
+        bucket: config.client.bucket.clone(),
+        prefix: config.fs.prefix.clone(),
+        directory: config.directory.display().to_string(),
+        pid: std::process::id(),
     }
 }
 

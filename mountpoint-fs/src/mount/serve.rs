@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::config::cores;
 use super::connect::{Connected, connect};
+use super::metrics::MeasuredParts;
 use super::process::open_files;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget, index};
@@ -205,6 +206,20 @@ impl MountedBucket {
             ends,
             runtime,
         })
+    }
+
+    /// The parts that know numbers, for as long as they live.
+    pub(super) fn measured_parts(&self) -> MeasuredParts {
+        let session = Arc::downgrade(&self.session);
+        let waiting = move || {
+            let session = session.upgrade();
+            session.map_or(0, |session| session.operations_in_progress())
+        };
+        MeasuredParts {
+            fs: Arc::downgrade(&self.fs),
+            cache: self.caches.disk.as_ref().map(Arc::downgrade),
+            waiting: Box::new(waiting),
+        }
     }
 
     /// Whether `path` leads into the mount.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use metrics::Histogram;
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use crate::cache::BlockSource;
@@ -20,7 +21,9 @@ use crate::config::limits::{
     POOL_IDLE_SHARE, READER_IDLE, READER_QUIET, SHARE_BEHIND_MAX, SHARE_BEHIND_SHARE,
     SHARE_USED_SHARE,
 };
-use crate::memory::{Budget, Deficit, Purpose, Reservation};
+use crate::memory::{Budget, Deficit, Purpose, Reservation, Reserve};
+use crate::metrics::names::MEMORY_WAIT;
+use crate::metrics::trace::{WaitCause, micros, waits};
 use crate::sync::Mutex;
 
 /// An open file that holds blocks between its reads. Called with no lock held.
@@ -51,6 +54,7 @@ pub(super) struct BlockMemory {
     next_holder: AtomicU64,
     /// When idle files are looked for the next time, in milliseconds of the clock.
     sweep_at_ms: AtomicU64,
+    waits: Histogram,
 }
 
 impl BlockMemory {
@@ -64,6 +68,7 @@ impl BlockMemory {
             holders: Mutex::default(),
             next_holder: AtomicU64::new(0),
             sweep_at_ms: AtomicU64::new(0),
+            waits: metrics::histogram!(MEMORY_WAIT, "area" => "read"),
         })
     }
 
@@ -71,6 +76,12 @@ impl BlockMemory {
     pub(super) fn block(&self, reservation: Reservation) -> BlockFill {
         let len = usize::try_from(reservation.bytes()).expect("a block fits into memory");
         self.pool.allocate_guarded(len, reservation)
+    }
+
+    /// Waits for memory, and measures the wait.
+    pub(super) async fn wait_for(&self, turn: Reserve) -> Reservation {
+        let observe = |waited| self.waits.record(micros(waited));
+        waits(WaitCause::Memory, turn, observe).await
     }
 
     /// Lists an open file that holds blocks.

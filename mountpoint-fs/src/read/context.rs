@@ -38,6 +38,8 @@ pub struct ReadStats {
     pub gets: u64,
     /// GETs that were sent because another one was late.
     pub hedges: u64,
+    /// Those that were faster.
+    pub hedges_won: u64,
     /// Bytes that all GETs asked for.
     pub bytes_requested: u64,
     /// Memory behind the blocks that are alive, in bytes; up to a quarter more than their lengths.
@@ -46,6 +48,10 @@ pub struct ReadStats {
     pub idle_bytes: u64,
     /// Bytes of the budget in use.
     pub budget_used: u64,
+    /// Those of read-ahead.
+    pub budget_ahead: u64,
+    /// Those of written files.
+    pub budget_written: u64,
     /// Most bytes of the budget that ever were in use.
     pub budget_peak: u64,
     /// Bytes of the budget.
@@ -103,10 +109,13 @@ impl ReadContext {
         ReadStats {
             gets: metrics.gets(),
             hedges: metrics.hedges(),
+            hedges_won: metrics.hedges_won(),
             bytes_requested: metrics.bytes_requested(),
             block_bytes: memory.pool.bytes_in_use() as u64,
             idle_bytes: memory.pool.idle_bytes() as u64,
             budget_used: memory.budget.used(),
+            budget_ahead: memory.budget.used_ahead(),
+            budget_written: memory.budget.used_by_writers(),
             budget_peak: memory.budget.peak(),
             budget_limit: memory.budget.limit(),
             readers_holding: memory.holder_count(),

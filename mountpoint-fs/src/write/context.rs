@@ -95,6 +95,19 @@ impl WriteContext {
         self.memory.used()
     }
 
+    /// Multipart uploads in progress.
+    #[must_use]
+    pub fn uploads(&self) -> usize {
+        let uploads = self.uploads.lock();
+        uploads.iter().filter(|it| it.strong_count() > 0).count()
+    }
+
+    /// Uploads and renames of which the journal does not know that they are done.
+    #[must_use]
+    pub fn journal_entries(&self) -> usize {
+        self.send.journal.open_entries()
+    }
+
     /// Notes that `thread` has `len` bytes to write.
     pub fn thread_writes(&self, thread: u64, len: usize) {
         self.memory.writes(thread, len);

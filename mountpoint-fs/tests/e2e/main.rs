@@ -10,6 +10,7 @@
 
 mod applications;
 mod failures;
+mod metrics;
 mod mounting;
 mod names;
 #[path = "../../../mountpoint-client/tests/network/support/network_namespace.rs"]

@@ -10,8 +10,11 @@ use nix::errno::Errno;
 
 use super::channel::Channel;
 use super::fuser_reply::FuserReply;
+use super::measure::Measure;
 use super::outbox::Outbox;
 use super::reply::Reply;
+use crate::fuse::wire::Operation;
+use crate::metrics::trace::OperationTrace;
 
 /// The right, and the duty, to answer one request.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(in crate::fuse) struct ReplyTo {
     unique: u64,
     /// `None` after the answer.
     route: Option<Route>,
+    /// Set if requests are measured.
+    measure: Option<Measure>,
 }
 
 /// The transport of a reply.
@@ -35,6 +40,7 @@ impl ReplyTo {
         Self {
             unique,
             route: Some(Route::Device(Arc::clone(channel))),
+            measure: None,
         }
     }
 
@@ -43,6 +49,7 @@ impl ReplyTo {
         Self {
             unique: slot.unique(),
             route: Some(Route::Ring(slot, Arc::clone(outbox))),
+            measure: None,
         }
     }
 
@@ -51,6 +58,25 @@ impl ReplyTo {
         Self {
             unique,
             route: Some(Route::Fuser(reply)),
+            measure: None,
+        }
+    }
+
+    /// Measures the request until it is answered.
+    pub(in crate::fuse) fn measured(self, operation: &Operation<'_>) -> Self {
+        self.measured_as(Measure::begin(operation))
+    }
+
+    /// Goes on with a measurement that has begun.
+    pub(in crate::fuse) fn measured_as(mut self, measure: Option<Measure>) -> Self {
+        self.measure = measure;
+        self
+    }
+
+    /// The request waits; its waits are added to `trace`.
+    pub(in crate::fuse) fn parks(&mut self, trace: &Arc<OperationTrace>) {
+        if let Some(measure) = &mut self.measure {
+            measure.parks(trace);
         }
     }
 
@@ -68,11 +94,18 @@ impl ReplyTo {
     }
 
     fn answer(&mut self, reply: Reply) {
-        match self.route.take() {
-            None => {}
-            Some(Route::Device(channel)) => write(&channel, self.unique, &reply),
-            Some(Route::Ring(slot, outbox)) => outbox.send(slot, self.unique, reply),
-            Some(Route::Fuser(to)) => to.send(self.unique, reply),
+        let Some(route) = self.route.take() else {
+            return;
+        };
+        let measure = self.measure.take();
+        let replying = measure.map(|measure| measure.replies(&reply));
+        match route {
+            Route::Device(channel) => write(&channel, self.unique, &reply),
+            Route::Ring(slot, outbox) => outbox.send(slot, self.unique, reply),
+            Route::Fuser(to) => to.send(self.unique, reply),
+        }
+        if let Some(replying) = replying {
+            replying.ended();
         }
     }
 }

@@ -133,6 +133,12 @@ impl Budget {
         self.state.lock().used
     }
 
+    /// Bytes that read-ahead holds.
+    #[must_use]
+    pub fn used_ahead(&self) -> u64 {
+        self.state.lock().ahead
+    }
+
     /// Bytes that buffers of written files hold, or were granted.
     #[must_use]
     pub fn used_by_writers(&self) -> u64 {

@@ -31,8 +31,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-use crate::cli::LoggingFlags;
+use crate::cli::{CliArgs, LoggingFlags};
 use crate::mount::Environment;
+use crate::mount::metrics::LOG_TARGET;
 use format::{NoForeignTrace, OneLine};
 
 /// Starts logging. Returns a remark for the user, or nothing.
@@ -42,17 +43,19 @@ use format::{NoForeignTrace, OneLine};
 /// # Errors
 /// A text for the user.
 pub(in crate::mount) fn start(
-    args: &LoggingFlags,
+    args: &CliArgs,
     environment: &Environment,
     in_background: bool,
 ) -> Result<String, String> {
+    let logs_metrics = args.metrics.log_metrics;
+    let args = &args.logging;
     if args.no_log {
         // There is no level to change, but the signal must not end the process.
         signal_hook::flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
             .map_err(|error| format!("cannot take signals: {error}"))?;
         return Ok(String::new());
     }
-    let filter = filter(args, environment)?;
+    let filter = filter(args, logs_metrics, environment)?;
     let level = filter.max_level_hint();
     let (filter, handle) = reload::Layer::new(filter);
     let (layer, remark) = output(args, in_background)?;
@@ -61,7 +64,8 @@ pub(in crate::mount) fn start(
         .with(layer)
         .with(NoForeignTrace)
         .init();
-    change_with_signal(handle, level).map_err(|error| format!("cannot take signals: {error}"))?;
+    change_with_signal(handle, level, logs_metrics)
+        .map_err(|error| format!("cannot take signals: {error}"))?;
     Ok(remark)
 }
 
@@ -129,13 +133,15 @@ pub fn is_syslog_there() -> bool {
 fn change_with_signal(
     handle: reload::Handle<EnvFilter, Registry>,
     chosen: Option<LevelFilter>,
+    logs_metrics: bool,
 ) -> io::Result<()> {
     let mut signals = Signals::new([SIGUSR2])?;
     let mut level = chosen.and_then(LevelFilter::into_level);
     let change = move || {
         for _ in signals.forever() {
             let next = after(level);
-            match handle.reload(EnvFilter::new(directives(next))) {
+            let directives = with_metrics(directives(next), logs_metrics);
+            match handle.reload(EnvFilter::new(directives)) {
                 Ok(()) => announce(next),
                 Err(error) => tracing::warn!("the log level cannot be changed: {error}"),
             }
@@ -185,7 +191,19 @@ fn announce(level: Level) {
     }
 }
 
-fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, String> {
+/// `directives`, and the summary of metrics if it is wanted.
+fn with_metrics(directives: &str, is_wanted: bool) -> String {
+    match is_wanted {
+        true => format!("{directives},{LOG_TARGET}=info"),
+        false => directives.to_owned(),
+    }
+}
+
+fn filter(
+    args: &LoggingFlags,
+    logs_metrics: bool,
+    environment: &Environment,
+) -> Result<EnvFilter, String> {
     let directives = match (&environment.log_filter, args.debug, args.debug_crt) {
         (Some(filter), ..) => filter.clone(),
         (None, false, false) => WARN.to_owned(),
@@ -195,6 +213,7 @@ fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, S
             "info,mountpoint_fs=debug,mountpoint_client=debug,mount_s3=debug,crt=debug".to_owned()
         }
     };
+    let directives = with_metrics(&directives, logs_metrics);
     EnvFilter::try_new(&directives)
         .map_err(|error| format!("MOUNTPOINT_LOG={directives} is no log filter: {error}"))
 }

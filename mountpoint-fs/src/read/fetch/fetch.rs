@@ -17,15 +17,17 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mountpoint_client::types::{GetOutput, GetRequest, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver, GetPause};
 use mountpoint_crt_sys::block::Block;
 
 use super::hedge_policy::Sight;
 use super::metrics::GetMetrics;
+use super::progress::FetchProgress;
 use super::waiters::Waiters;
 use crate::cache::{CachedCopies, CachedObject, FillObserver, SharedObject};
 use crate::executor;
 use crate::memory::Purpose;
+use crate::metrics::trace::{WaitCause, WaitTimes};
 use crate::operation::Slices;
 use crate::read::object_version::ObjectVersion;
 use crate::sync::Mutex;
@@ -60,6 +62,7 @@ pub(in crate::read) struct Fetch {
     waiters: Waiters,
     /// A leaf: nothing else is locked or woken while it is held.
     failures: Mutex<Failures>,
+    progress: FetchProgress,
 }
 
 /// What fills the block of a fetch.
@@ -141,6 +144,7 @@ impl Fetch {
             state: AtomicU8::new(RUNNING),
             waiters: Waiters::default(),
             failures: Mutex::default(),
+            progress: FetchProgress::default(),
         })
     }
 
@@ -246,6 +250,11 @@ impl Fetch {
 
     /// Something begins to fill its block.
     pub(super) fn set_source(&self, source: Source) {
+        self.progress.enters(match source {
+            Source::Store => WaitCause::Connection,
+            Source::Disk => WaitCause::Disk,
+            Source::Shared => WaitCause::SharedCache,
+        });
         self.source.store(source as u8, Ordering::Relaxed);
     }
 
@@ -315,6 +324,7 @@ impl Fetch {
             && self.block.valid() > 0
             && !self.has_begun.swap(true, Ordering::Relaxed)
         {
+            self.progress.enters(WaitCause::Body);
             self.metrics.first_byte(self.len() as u64, self.began);
         }
     }
@@ -375,6 +385,11 @@ impl Fetch {
         (interface != UNKNOWN).then_some(interface)
     }
 
+    /// The times that it has spent so far, by cause.
+    pub(super) fn times(&self) -> WaitTimes {
+        self.progress.times()
+    }
+
     /// Whether it runs and a reader waits for it.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_running() && self.waiters.fewest_needed() != usize::MAX
@@ -417,7 +432,15 @@ impl GetObserver for Fetch {
     }
 
     fn sent_over(&self, interface: usize) {
+        self.progress.enters(WaitCause::FirstByte);
         self.interface.store(interface, Ordering::Relaxed);
+    }
+
+    fn paused(&self, pause: GetPause) {
+        self.progress.enters(match pause {
+            GetPause::Throttled => WaitCause::Throttling,
+            GetPause::Failed => WaitCause::Retry,
+        });
     }
 
     fn is_wanted(&self) -> bool {
@@ -462,6 +485,9 @@ impl GetObserver for SecondGet {
     }
 
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
+        if outcome.is_ok() && self.0.is_running() {
+            self.0.metrics.hedge_won();
+        }
         self.0.ended(outcome.map(drop));
     }
 }

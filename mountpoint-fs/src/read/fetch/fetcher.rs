@@ -15,6 +15,7 @@ use mountpoint_crt_sys::block::BlockFill;
 use super::fetch::{Fetch, Source};
 use super::hedger::Hedger;
 use super::metrics::GetMetrics;
+use super::progress::FetchWait;
 use crate::cache::{CachedCopies, FillObserver};
 use crate::clock::Clock;
 use crate::memory::{Purpose, Reservation};
@@ -115,9 +116,12 @@ impl Fetcher {
         needs: usize,
     ) -> Result<(), ClientError> {
         let mut arrival = fetch.arrival(needs);
+        let times = || fetch.times();
+        let mut wait = FetchWait::new(&times);
         poll_fn(|context| {
             let outcome = Pin::new(&mut arrival).poll(context);
             if outcome.is_pending() {
+                wait.begins();
                 self.hedger.watch(fetch);
             }
             outcome

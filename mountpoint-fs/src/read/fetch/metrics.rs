@@ -18,6 +18,7 @@ pub(in crate::read) struct GetMetrics {
     pub(super) hedge_policy: HedgePolicy,
     gets: AtomicU64,
     hedges: AtomicU64,
+    hedges_won: AtomicU64,
     bytes_requested: AtomicU64,
 }
 
@@ -29,6 +30,7 @@ impl GetMetrics {
             hedge_policy: HedgePolicy::default(),
             gets: AtomicU64::new(0),
             hedges: AtomicU64::new(0),
+            hedges_won: AtomicU64::new(0),
             bytes_requested: AtomicU64::new(0),
         }
     }
@@ -48,6 +50,11 @@ impl GetMetrics {
         self.hedges.load(Ordering::Relaxed)
     }
 
+    /// Those that brought the last byte first.
+    pub(in crate::read) fn hedges_won(&self) -> u64 {
+        self.hedges_won.load(Ordering::Relaxed)
+    }
+
     /// Bytes that all GETs asked for.
     pub(in crate::read) fn bytes_requested(&self) -> u64 {
         self.bytes_requested.load(Ordering::Relaxed)
@@ -62,6 +69,11 @@ impl GetMetrics {
     /// A GET is about to be sent because another one is late.
     pub(super) fn count_hedge(&self) {
         self.hedges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such a GET has ended before the late one.
+    pub(super) fn hedge_won(&self) {
+        self.hedges_won.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The first byte of a GET of `len` bytes has just come, which was sent at `began`.

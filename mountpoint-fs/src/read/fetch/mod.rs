@@ -14,6 +14,7 @@ mod hedge_policy;
 mod hedge_queue;
 mod hedger;
 mod metrics;
+mod progress;
 mod waiters;
 
 pub(super) use fetch::Fetch;

@@ -354,7 +354,7 @@ impl OpenObject {
         let block_memory = &self.resources().memory;
         let turn = block_memory.budget.reserve(range.end - range.start);
         block_memory.make_room();
-        let mut memory = turn.await;
+        let mut memory = block_memory.wait_for(turn).await;
         let mut removed = Vec::new();
         let mut gets = PreparedGets::new();
         let pieces = {

@@ -23,7 +23,7 @@ fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
 fn helper_commands_print_and_end() {
     for (args, code, stdout, stderr) in [
         (&["--version"][..], 0, "mount-s3 ", ""),
-        (&["--help"], 0, "Not in this version", ""),
+        (&["--help"], 0, "Metrics options", ""),
         (&["completions", "bash"], 0, "complete -F", ""),
         (&["completions", "zsh"], 0, "#compdef mount-s3", ""),
         (&["completions", "fish"], 0, "complete -c mount-s3", ""),
@@ -72,24 +72,19 @@ fn flags_without_effect_mount_with_a_warning_each() {
     let directory = tempfile::tempdir().unwrap();
     let cache = tempfile::tempdir().unwrap();
     let cache = ["--cache", cache.path().to_str().unwrap()];
-    let flags = [
-        ["--otlp-endpoint", "http://localhost:4318"],
-        ["--otlp-export-interval", "60"],
-        ["--cache-block-size", "1024"],
-    ];
+    let flags = [["--cache-block-size", "1024"]];
     let output = mount_s3()
         .args([BUCKET, directory.path().to_str().unwrap()])
         .args(["--endpoint-url", &server.url(), "--force-path-style"])
         .args(flags.as_flattened())
         .args(cache)
-        .arg("--log-metrics")
         .output()
         .unwrap();
     let content = read(&directory.path().join("file"));
     unmount(directory.path());
     assert_eq!((output.status.code(), &content[..]), (Some(0), &b"x"[..]));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    for flag in flags.map(|[flag, _]| flag).iter().chain(&["--log-metrics"]) {
+    for flag in flags.map(|[flag, _]| flag) {
         let warning = format!("mount-s3: warning: {flag} has no effect");
         let told = stderr.lines().filter(|line| line.starts_with(&warning));
         assert_eq!(told.count(), 1, "{flag}: {stderr}");

@@ -84,7 +84,7 @@ impl Bridge {
         let reply = FuserReply::Directory(sink.clone());
         let reply = ReplyTo::fuser(header.unique, reply);
         self.with_loop(|serving| {
-            serving.serve_pending(&header, reply, |dispatcher| {
+            serving.serve_pending(&header, plus, reply, |dispatcher| {
                 dispatcher.read_directory(InodeNo(ino.0), place, plus, sink, |_| Reply::Done)
             });
         });

@@ -14,12 +14,15 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use metrics::Histogram;
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use super::recent_writers::RecentWriters;
 use crate::clock::Clock;
 use crate::config::limits::{WRITE_PART_MAX_SHARE, WRITE_SIZE_MAX, WRITE_STAGES};
 use crate::memory::{self, Budget, BufferKind, BufferRequest, Reservation, WaitState};
+use crate::metrics::names::MEMORY_WAIT;
+use crate::metrics::trace::{WaitCause, micros, waits};
 use crate::sync::Mutex;
 
 /// The sources of a mount's memory.
@@ -60,6 +63,7 @@ pub(in crate::write) struct WriteMemory {
     source: MemorySource,
     clock: Clock,
     threads: RecentWriters,
+    waits: Histogram,
 }
 
 /// Memory granted for a [`BufferRequest`]; given back on drop, unless it becomes a buffer.
@@ -88,6 +92,7 @@ impl WriteMemory {
             source,
             clock,
             threads: RecentWriters::new(),
+            waits: metrics::histogram!(MEMORY_WAIT, "area" => "upload"),
         })
     }
 
@@ -115,9 +120,14 @@ impl WriteMemory {
         written: u64,
     ) -> Option<Grant> {
         let granted = self.source.budget.buffer(request, written, self.expected());
-        let added = granted.await?;
-        self.make_room();
-        Some(self.grant(request, added.await))
+        let added = async {
+            let added = granted.await?;
+            self.make_room();
+            Some(added.await)
+        };
+        let observe = |waited| self.waits.record(micros(waited));
+        let added = waits(WaitCause::Memory, added, observe).await?;
+        Some(self.grant(request, added))
     }
 
     /// Gives waiting writers the free memory, in the order of their requests. If nothing in flight

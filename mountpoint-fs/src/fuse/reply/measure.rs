@@ -1,0 +1,406 @@
+//! The numbers of each request of the kernel, from its arrival to its reply.
+//!
+//! Handles are taken once for the whole process, at the first request. Nothing is measured, and no
+//! clock is read, without a recorder.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
+
+use metrics::{Counter, Histogram, counter, histogram};
+use nix::errno::Errno;
+
+use super::reply::Reply;
+use crate::clock::Clock;
+use crate::fuse::log::LogLimit;
+use crate::fuse::wire::{Mutation, Operation};
+use crate::metrics::names::{FUSE_BYTES, FUSE_ERRORS, FUSE_IO_SIZE, FUSE_LATENCY, FUSE_WAIT_TIME};
+use crate::metrics::trace::{OperationTrace, WaitCause, WaitTimes, micros, now};
+
+/// Has requests logged that take longer than this. Only the first call has an effect.
+pub(crate) fn log_slow(longest: Duration) {
+    SLOW.get_or_init(|| Slow {
+        longest,
+        limit: LogLimit::new(Clock::monotonic()),
+    });
+}
+
+static SLOW: OnceLock<Slow> = OnceLock::new();
+
+/// The bound of requests that are logged.
+struct Slow {
+    longest: Duration,
+    limit: LogLimit<&'static str>,
+}
+
+/// A request that is being served.
+#[derive(Debug)]
+pub(in crate::fuse) struct Measure {
+    request: &'static RequestHandles,
+    began: Duration,
+    trace: Option<Arc<OperationTrace>>,
+}
+
+impl Measure {
+    /// A request that has just arrived; `None` if nothing is measured.
+    pub(in crate::fuse) fn begin(operation: &Operation<'_>) -> Option<Self> {
+        if !crate::metrics::is_measured() {
+            return None;
+        }
+        static HANDLES: LazyLock<[RequestHandles; FuseRequest::ALL.len()]> =
+            LazyLock::new(|| FuseRequest::ALL.map(RequestHandles::new));
+        Some(Self {
+            request: &HANDLES[FuseRequest::of(operation) as usize],
+            began: now(),
+            trace: None,
+        })
+    }
+
+    /// The request waits, and has its waits added to `trace`.
+    pub(super) fn parks(&mut self, trace: &Arc<OperationTrace>) {
+        trace.parks();
+        self.trace = Some(Arc::clone(trace));
+    }
+
+    /// The reply begins to be sent.
+    pub(super) fn replies(self, reply: &Reply) -> Replying {
+        let data = match reply {
+            Reply::Data(data) => Some(data.len() as u64),
+            Reply::Written(len) => Some(u64::from(*len)),
+            _ => None,
+        };
+        let errno = match reply {
+            Reply::Failed(errno) => Some(*errno),
+            Reply::Absence(_) => Some(Errno::ENOENT),
+            _ => None,
+        };
+        Replying {
+            measure: self,
+            data,
+            errno,
+            began: now(),
+        }
+    }
+}
+
+/// A reply that is being sent.
+pub(super) struct Replying {
+    measure: Measure,
+    data: Option<u64>,
+    errno: Option<Errno>,
+    began: Duration,
+}
+
+impl Replying {
+    /// The kernel has the reply.
+    pub(super) fn ended(self) {
+        let Measure {
+            request,
+            began,
+            trace,
+        } = self.measure;
+        let end = now();
+        request.latency.record(micros(end.saturating_sub(began)));
+        request.waited(WaitCause::Reply, end.saturating_sub(self.began));
+        if let Some(len) = self.data {
+            request.io_size.record(len as f64);
+            request.bytes.increment(len);
+        }
+        match self.errno {
+            None => {}
+            Some(Errno::ENOENT) => request.absent.increment(1),
+            Some(errno) => {
+                let (name, errno) = (request.name, format!("{errno:?}"));
+                counter!(FUSE_ERRORS, "fuse_request" => name, "errno" => errno).increment(1);
+            }
+        }
+        let times = trace.map(|trace| trace.times(request.rest));
+        if let Some(times) = &times {
+            for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
+                if !time.is_zero() {
+                    request.waited(cause, *time);
+                }
+            }
+        }
+        if let Some(slow) = SLOW.get() {
+            let took = end.saturating_sub(began);
+            slow.check(request.name, took, &times.unwrap_or_default());
+        }
+    }
+}
+
+impl Slow {
+    /// Logs a request that took long, with what it waited for.
+    fn check(&self, request: &'static str, took: Duration, times: &WaitTimes) {
+        if took < self.longest {
+            return;
+        }
+        let Some(suppressed) = self.limit.admit(request) else {
+            return;
+        };
+        let causes = WaitCause::ALL.into_iter().zip(times);
+        let mut causes: Vec<_> = causes.filter(|(_, time)| !time.is_zero()).collect();
+        causes.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
+        let causes = causes.iter().map(|(cause, time)| {
+            let millis = time.as_secs_f64() * 1000.0;
+            format!("{} {millis:.0} ms", cause.name())
+        });
+        let causes = match causes.collect::<Vec<_>>().join(", ").as_str() {
+            "" => "did not wait".to_owned(),
+            causes => format!("waited for: {causes}"),
+        };
+        tracing::warn!(
+            request,
+            suppressed,
+            "slow: took {:.0} ms; {causes}",
+            took.as_secs_f64() * 1000.0
+        );
+    }
+}
+
+/// The handles of one kind of request.
+struct RequestHandles {
+    name: &'static str,
+    /// What waits are for that no cause claims.
+    rest: WaitCause,
+    latency: Histogram,
+    io_size: Histogram,
+    bytes: Counter,
+    /// `ENOENT`, the answer of many look-ups.
+    absent: Counter,
+    waits: [Counter; WaitCause::ALL.len()],
+}
+
+impl std::fmt::Debug for RequestHandles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RequestHandles({})", self.name)
+    }
+}
+
+impl RequestHandles {
+    fn new(request: FuseRequest) -> Self {
+        let name = request.name();
+        let direction = match request {
+            FuseRequest::Write => "write",
+            _ => "read",
+        };
+        let wait = |cause: WaitCause| {
+            let cause = cause.name();
+            counter!(FUSE_WAIT_TIME, "fuse_request" => name, "cause" => cause)
+        };
+        Self {
+            name,
+            rest: request.rest(),
+            latency: histogram!(FUSE_LATENCY, "fuse_request" => name),
+            io_size: histogram!(FUSE_IO_SIZE, "fuse_request" => name),
+            bytes: counter!(FUSE_BYTES, "type" => direction),
+            absent: counter!(FUSE_ERRORS, "fuse_request" => name, "errno" => "ENOENT"),
+            waits: WaitCause::ALL.map(wait),
+        }
+    }
+
+    fn waited(&self, cause: WaitCause, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.waits[cause as usize].increment(micros);
+    }
+}
+
+/// A kind of request, by the name that it has in FUSE.
+#[derive(Clone, Copy)]
+enum FuseRequest {
+    Lookup,
+    GetAttr,
+    SetAttr,
+    ReadLink,
+    SymLink,
+    MkNod,
+    MkDir,
+    Unlink,
+    RmDir,
+    Rename,
+    Link,
+    Open,
+    Read,
+    Write,
+    StatFs,
+    Release,
+    FSync,
+    SetXAttr,
+    GetXAttr,
+    ListXAttr,
+    RemoveXAttr,
+    Flush,
+    OpenDir,
+    ReadDir,
+    ReadDirPlus,
+    ReleaseDir,
+    Create,
+    FAllocate,
+    CopyFileRange,
+    Other,
+}
+
+impl FuseRequest {
+    const ALL: [Self; 30] = [
+        Self::Lookup,
+        Self::GetAttr,
+        Self::SetAttr,
+        Self::ReadLink,
+        Self::SymLink,
+        Self::MkNod,
+        Self::MkDir,
+        Self::Unlink,
+        Self::RmDir,
+        Self::Rename,
+        Self::Link,
+        Self::Open,
+        Self::Read,
+        Self::Write,
+        Self::StatFs,
+        Self::Release,
+        Self::FSync,
+        Self::SetXAttr,
+        Self::GetXAttr,
+        Self::ListXAttr,
+        Self::RemoveXAttr,
+        Self::Flush,
+        Self::OpenDir,
+        Self::ReadDir,
+        Self::ReadDirPlus,
+        Self::ReleaseDir,
+        Self::Create,
+        Self::FAllocate,
+        Self::CopyFileRange,
+        Self::Other,
+    ];
+
+    fn of(operation: &Operation<'_>) -> Self {
+        match operation {
+            Operation::Lookup { .. } => Self::Lookup,
+            Operation::GetAttributes => Self::GetAttr,
+            Operation::Open { .. } => Self::Open,
+            Operation::Read { .. } => Self::Read,
+            Operation::Create { .. } => Self::Create,
+            Operation::MakeNode { .. } => Self::MkNod,
+            Operation::Write { .. } => Self::Write,
+            Operation::Flush { .. } => Self::Flush,
+            Operation::Sync { .. } => Self::FSync,
+            Operation::Release { .. } => Self::Release,
+            Operation::OpenDirectory => Self::OpenDir,
+            Operation::ReadDirectory { plus: true, .. } => Self::ReadDirPlus,
+            Operation::ReadDirectory { .. } => Self::ReadDir,
+            Operation::ReleaseDirectory { .. } => Self::ReleaseDir,
+            Operation::StatFs => Self::StatFs,
+            Operation::ExtendedAttribute { .. } => Self::GetXAttr,
+            Operation::ExtendedAttributes { .. } => Self::ListXAttr,
+            Operation::ReadLink => Self::ReadLink,
+            Operation::Mutate(mutation) => Self::of_mutation(mutation),
+            Operation::Init(_)
+            | Operation::Destroy
+            | Operation::Interrupt { .. }
+            | Operation::Forget { .. }
+            | Operation::BatchForget(_)
+            | Operation::SyncDirectory
+            | Operation::Unsupported(_) => Self::Other,
+        }
+    }
+
+    fn of_mutation(mutation: &Mutation<'_>) -> Self {
+        match mutation {
+            Mutation::Unlink { .. } => Self::Unlink,
+            Mutation::RemoveDirectory { .. } => Self::RmDir,
+            Mutation::MakeDirectory { .. } => Self::MkDir,
+            Mutation::Rename { .. } => Self::Rename,
+            Mutation::SetAttributes(_) => Self::SetAttr,
+            Mutation::SymbolicLink { .. } => Self::SymLink,
+            Mutation::HardLink { .. } => Self::Link,
+            Mutation::Allocate(_) => Self::FAllocate,
+            Mutation::CopyRange(_) => Self::CopyFileRange,
+            Mutation::SetExtendedAttribute { .. } => Self::SetXAttr,
+            Mutation::RemoveExtendedAttribute { .. } => Self::RemoveXAttr,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lookup => "lookup",
+            Self::GetAttr => "getattr",
+            Self::SetAttr => "setattr",
+            Self::ReadLink => "readlink",
+            Self::SymLink => "symlink",
+            Self::MkNod => "mknod",
+            Self::MkDir => "mkdir",
+            Self::Unlink => "unlink",
+            Self::RmDir => "rmdir",
+            Self::Rename => "rename",
+            Self::Link => "link",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::StatFs => "statfs",
+            Self::Release => "release",
+            Self::FSync => "fsync",
+            Self::SetXAttr => "setxattr",
+            Self::GetXAttr => "getxattr",
+            Self::ListXAttr => "listxattr",
+            Self::RemoveXAttr => "removexattr",
+            Self::Flush => "flush",
+            Self::OpenDir => "opendir",
+            Self::ReadDir => "readdir",
+            Self::ReadDirPlus => "readdirplus",
+            Self::ReleaseDir => "releasedir",
+            Self::Create => "create",
+            Self::FAllocate => "fallocate",
+            Self::CopyFileRange => "copy_file_range",
+            Self::Other => "other",
+        }
+    }
+
+    /// What such a request waits for where no cause claims the time.
+    fn rest(self) -> WaitCause {
+        match self {
+            Self::Lookup
+            | Self::GetAttr
+            | Self::ReadLink
+            | Self::Open
+            | Self::GetXAttr
+            | Self::ListXAttr
+            | Self::OpenDir
+            | Self::ReadDir
+            | Self::ReadDirPlus => WaitCause::Names,
+            Self::SetAttr
+            | Self::SymLink
+            | Self::MkNod
+            | Self::MkDir
+            | Self::Unlink
+            | Self::RmDir
+            | Self::Rename
+            | Self::Link
+            | Self::Write
+            | Self::FSync
+            | Self::SetXAttr
+            | Self::RemoveXAttr
+            | Self::Flush
+            | Self::Create
+            | Self::FAllocate
+            | Self::CopyFileRange => WaitCause::Change,
+            Self::Read | Self::StatFs | Self::Release | Self::ReleaseDir | Self::Other => {
+                WaitCause::Other
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_stand_at_their_number() {
+        for (number, request) in FuseRequest::ALL.into_iter().enumerate() {
+            assert_eq!(request as usize, number, "{}", request.name());
+        }
+        for (number, cause) in WaitCause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, number, "{}", cause.name());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The thread of the sinks, from before the mount to after it.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, pending};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval_at};
+
+use super::collector::{Collector, MeasuredParts};
+use super::http::Bound;
+use super::otlp::Exporter;
+use super::{MetricsConfig, MountDescription, log};
+use crate::clock::Clock;
+use crate::metrics::{self, MetricsRegistry, Snapshot};
+use crate::mount::start_error::StartError;
+
+/// The sinks of a mount, with what they need from the outside.
+#[derive(Debug)]
+pub(in crate::mount) struct MetricsService {
+    registry: Arc<MetricsRegistry>,
+    config: MetricsConfig,
+    mount: MountDescription,
+    runtime: Runtime,
+    bound: Option<Bound>,
+    exporter: Option<Exporter>,
+    clock: Clock,
+}
+
+/// Sinks at work. They end with [`RunningMetrics::end`].
+#[derive(Debug)]
+pub(in crate::mount) struct RunningMetrics {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl MetricsService {
+    /// Begins to measure, and takes what the sinks need. `None` if nothing is to be measured.
+    ///
+    /// # Errors
+    /// A text for the user: an address is not to be had.
+    pub(in crate::mount) fn prepare(
+        config: &MetricsConfig,
+        mount: MountDescription,
+    ) -> Result<Option<Self>, StartError> {
+        if !config.is_used() {
+            return Ok(None);
+        }
+        let Some(registry) = metrics::install() else {
+            return Ok(None);
+        };
+        let clock = Clock::monotonic();
+        let bound = config.listen.as_ref().map(Bound::bind).transpose()?;
+        let endpoint = config.otlp.clone();
+        let exporter = endpoint.map(|it| Exporter::new(it, &mount, clock.wall()));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StartError::new(format!("cannot measure: {error}")))?;
+        Ok(Some(Self {
+            registry,
+            config: config.clone(),
+            mount,
+            runtime,
+            bound,
+            exporter: exporter.transpose()?,
+            clock,
+        }))
+    }
+
+    /// Starts the sinks of a mount.
+    pub(in crate::mount) fn start(
+        self,
+        parts: MeasuredParts,
+    ) -> Result<RunningMetrics, StartError> {
+        let collector = Collector::new(&self.mount, parts);
+        self.registry.add_collector(move || collector.collect());
+        if let Some(slow) = self.config.slow {
+            crate::fuse::log_slow(slow);
+        }
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        let thread = thread
+            .spawn(move || self.run(stopped))
+            .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
+        Ok(RunningMetrics { stop, thread })
+    }
+
+    fn run(self, stopped: oneshot::Receiver<()>) {
+        let Self {
+            registry,
+            config,
+            runtime,
+            bound,
+            exporter,
+            clock,
+            ..
+        } = self;
+        let listens: BoxFuture<'_, ()> = match bound {
+            Some(bound) => {
+                let serving = bound.serve(Arc::clone(&registry));
+                endless("the metrics' address", serving).boxed()
+            }
+            None => pending().boxed(),
+        };
+        let mut summary = config.logs.then(|| Summary {
+            registry: Arc::clone(&registry),
+            before: Snapshot::default(),
+        });
+        let mut exporter = exporter;
+        runtime.block_on(async {
+            let logs = async {
+                match &mut summary {
+                    Some(summary) => summary.run().await,
+                    None => pending().await,
+                }
+            };
+            let exports = async {
+                match &mut exporter {
+                    Some(exporter) => run_exporter(exporter, &registry, &clock).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                _ = stopped => {}
+                () = listens => {}
+                () = logs => {}
+                () = exports => {}
+            }
+            // The last numbers, after all uploads.
+            if let Some(summary) = &mut summary {
+                summary.write();
+            }
+            if let Some(exporter) = &mut exporter {
+                let last = exporter.export(registry.snapshot(), clock.wall());
+                if tokio::time::timeout(LAST_EXPORT_MAX, last).await.is_err() {
+                    tracing::warn!("the last metrics were not sent: the collector is too slow");
+                }
+            }
+        });
+        runtime.shutdown_background();
+    }
+}
+
+/// Serves; a failure ends nothing else.
+async fn endless(what: &str, serving: impl Future<Output = io::Result<()>>) {
+    if let Err(error) = serving.await {
+        tracing::error!("{what} does not answer any more: {error}");
+    }
+    pending::<()>().await;
+}
+
+/// The summary in the log.
+struct Summary {
+    registry: Arc<MetricsRegistry>,
+    before: Snapshot,
+}
+
+impl Summary {
+    async fn run(&mut self) {
+        let mut tick = every(SUMMARY_INTERVAL);
+        loop {
+            tick.tick().await;
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        let now = self.registry.snapshot();
+        log::write(&self.before, &now);
+        self.before = now;
+    }
+}
+
+async fn run_exporter(exporter: &mut Exporter, registry: &MetricsRegistry, clock: &Clock) {
+    let mut tick = every(exporter.interval());
+    loop {
+        tick.tick().await;
+        exporter.export(registry.snapshot(), clock.wall()).await;
+    }
+}
+
+/// A tick after each `time`; those that were missed are left out.
+fn every(time: Duration) -> tokio::time::Interval {
+    let mut tick = interval_at(tokio::time::Instant::now() + time, time);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    tick
+}
+
+impl RunningMetrics {
+    /// Ends the sinks, which send their last numbers.
+    pub(in crate::mount) fn end(self) {
+        // A thread that has ended by itself is joined as well.
+        self.stop.send(()).ok();
+        if self.thread.join().is_err() {
+            tracing::error!("the metrics' thread panicked");
+        }
+    }
+}
+
+/// Time between two summaries in the log, as mountpoint-s3 has it.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Longest wait for a collector at the end of the mount.
+const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
