@@ -328,8 +328,8 @@ impl<'a> NameChange<'a> {
         Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
     }
 
-    /// The object that had the name has the name `to` now. `version` is that of a file under its new
-    /// name.
+    /// The object that had the name has the name `to` now. `version` is a file's version under its
+    /// new name.
     pub fn moved(
         mut self,
         mut to: NameChange<'_>,
