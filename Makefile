@@ -17,6 +17,9 @@ WHEELS := pyarrow==25.0.1 safetensors==0.8.0
 APT_MORE_PROGRAMS := imagemagick python3-venv rsync $(if $(shell command -v npm),,npm)
 MORE_WHEELS := datasets==5.2.0 duckdb==2.0.0 imageio-ffmpeg==0.8.1 polars==2.1.0 pyarrow==26.0.1 tensorboard==2.21.0 \
   webdataset==1.0.2 zarr==3.1.6
+# PyTorch needs 2.5 GB of CUDA's libraries; with stubs of them its own wheel of 540 MB suffices. What it needs beside:
+TORCH_WHEELS := litdata==0.2.76 torch==2.15.0 torchvision==0.29.2
+TORCH_NEEDS := boto3 filelock fsspec jinja2 lightning-utilities networkx numpy obstore requests sympy tifffile typing-extensions
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples
@@ -137,8 +140,16 @@ $(TOOLS)/more-programs/installed: Makefile
 	  apt-get -qq -o Acquire::Retries=$(TRIES) -o APT::Sandbox::User=root download nginx && dpkg -x nginx_*.deb .
 	touch $@
 
+$(TOOLS)/torch/installed: Makefile mountpoint-fs/tests/torch_without_cuda.py | packages
+	$(call apt_install,binutils python3-venv)
+	rm -rf $(TOOLS)/torch && /usr/bin/python3 -m venv $(TOOLS)/torch
+	$(TOOLS)/torch/bin/pip install --quiet --retries $(TRIES) --only-binary :all: --no-deps $(TORCH_WHEELS)
+	$(TOOLS)/torch/bin/pip install --quiet --retries $(TRIES) --only-binary :all: $(TORCH_NEEDS)
+	mountpoint-fs/tests/torch_without_cuda.py $(TOOLS)/torch/lib/python3*/site-packages/torch/lib
+	touch $@
+
 .PHONY: test-more-programs
-test-more-programs: test-packages $(TOOLS)/more-programs/installed ## More programs in a mount: polars, ffmpeg, nginx, npm and others, no part of make test
+test-more-programs: test-packages $(TOOLS)/more-programs/installed $(TOOLS)/torch/installed ## More programs in a mount: polars, ffmpeg, nginx, npm and others, no part of make test
 	@command -v go >/dev/null || { echo "go build is one of the programs: install Go" >&2; exit 1; }
 	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e more_programs -- --ignored --nocapture
 

@@ -1,8 +1,7 @@
 //! More programs in a mount: what doc/PROGRAMS.md says of each, done with the flags that it names.
 //!
 //! `make test-more-programs` installs and runs them; `make test` leaves them out, because they
-//! take minutes. Not here: litdata and `torch.distributed.checkpoint`, which need a PyTorch that
-//! Debian 12 has not (2.4), and whose wheel brings 3 GB of CUDA.
+//! take minutes. PyTorch is the newest, on the CPU alone (`torch_without_cuda.py`).
 
 use std::process::Command;
 
@@ -48,6 +47,14 @@ const CASES: &[Case] = cases! {
     "TensorBoard without flags", [], NOT_PERMITTED, TENSORBOARD;
     "webdataset", [], Works, WEBDATASET;
     "Hugging Face datasets", [], Works, DATASETS;
+    "torch.distributed.checkpoint", ["--allow-rename"], Works, CHECKPOINT;
+    "torch.distributed.checkpoint without flags", [], NOT_PERMITTED, CHECKPOINT;
+    "torch.distributed.checkpoint over the last one",
+        ["--allow-rename", "--allow-overwrite", "--allow-delete"], Works, CHECKPOINT_AGAIN;
+    "torch.distributed.checkpoint over the last one without a flag",
+        ["--allow-rename", "--allow-overwrite"], NOT_PERMITTED, CHECKPOINT_AGAIN;
+    "litdata", ["--allow-rename", "--allow-delete"], Works, LITDATA;
+    "litdata without a flag", ["--allow-delete"], Says("Invalid cross-device link"), LITDATA;
     "ImageMagick", ["--allow-overwrite"], Works,
         "/usr/bin/convert -size 200x100 gradient:red-blue a.png; for to in b.jpg c.gif d.bmp; do /usr/bin/convert a.png -resize 50% $to; \
          test $(/usr/bin/identify -format %wx%h $to) = 100x50; done; /usr/bin/mogrify -rotate 90 a.png; \
@@ -83,6 +90,7 @@ const CASES: &[Case] = cases! {
 const PRELUDE: &str = r#"
 export GOFLAGS=-mod=mod GOTOOLCHAIN=local PATH=$PATH:/usr/local/go/bin
 PYTHON=$TOOLS/more-programs/bin/python3
+TORCH=$TOOLS/torch/bin/python3
 FFMPEG="$($PYTHON -c 'import imageio_ffmpeg; print(imageio_ffmpeg.get_ffmpeg_exe())') -v error"
 VIDEO="-f lavfi -i testsrc=d=2:s=320x240:r=25"
 hello() {
@@ -161,6 +169,51 @@ assert datasets.load_from_disk("d")[:] == made[:]
 datasets.DatasetDict({"train": made, "test": made}).save_to_disk("both")
 assert datasets.load_from_disk("both")["test"][4999]["a"] == 4999
 '"#;
+
+/// A state dict as one process has it, and one of a process group, whose tensors are sharded.
+const CHECKPOINT: &str = r#"$TORCH -c '
+import os, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.tensor import DeviceMesh, Shard, distribute_tensor
+saved = {"model": {"w": torch.randn(1000, 500), "b": torch.randn(1000)}, "step": 3}
+dcp.save(saved, checkpoint_id="plain")
+read = {"model": {"w": torch.zeros(1000, 500), "b": torch.zeros(1000)}, "step": 0}
+dcp.load(read, checkpoint_id="plain")
+assert torch.equal(read["model"]["w"], saved["model"]["w"]) and read["step"] == 3
+dist.init_process_group("gloo", init_method="file://" + os.environ["S"] + "/group", rank=0, world_size=1)
+mesh = DeviceMesh("cpu", [0])
+whole = torch.randn(1024, 512)
+dcp.save({"w": distribute_tensor(whole, mesh, [Shard(0)])}, checkpoint_id="sharded")
+dcp.async_save({"w": distribute_tensor(whole, mesh, [Shard(0)])}, checkpoint_id="later").result()
+for name in ["sharded", "later"]:
+    read = {"w": distribute_tensor(torch.zeros(1024, 512), mesh, [Shard(0)])}
+    dcp.load(read, checkpoint_id=name)
+    assert torch.equal(read["w"].full_tensor(), whole)
+    assert sorted(os.listdir(name)) == [".metadata", "__0_0.distcp"], os.listdir(name)
+dist.destroy_process_group()
+'"#;
+
+const CHECKPOINT_AGAIN: &str = r#"$TORCH -c '
+import torch, torch.distributed.checkpoint as dcp
+for step in range(2):
+    dcp.save({"w": torch.full((1000, 500), step)}, checkpoint_id="c")
+    read = {"w": torch.zeros(1000, 500, dtype=torch.int64)}
+    dcp.load(read, checkpoint_id="c")
+    assert (read["w"] == step).all()
+'"#;
+
+/// Made, and made again over the first.
+const LITDATA: &str = r#"
+cat > $S/lit.py <<'END'
+import litdata, os
+def sample(i): return {"index": i, "text": str(i)}
+if __name__ == "__main__":
+    there = os.getcwd() + "/lit"
+    for length, mode in [(200, None), (100, "overwrite")]:
+        litdata.optimize(fn=sample, inputs=list(range(length)), output_dir=there, chunk_size=50, num_workers=1, mode=mode)
+        assert [item["index"] for item in litdata.StreamingDataset(there)] == list(range(length))
+END
+HOME=$S DATA_OPTIMIZER_CACHE_FOLDER=$S/chunks DATA_OPTIMIZER_DATA_CACHE_FOLDER=$S/data $TORCH $S/lit.py
+"#;
 
 const NGINX: &str = r#"
 echo hi > small; head -c 3000000 /dev/urandom > large
