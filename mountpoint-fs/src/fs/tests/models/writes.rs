@@ -122,6 +122,9 @@ struct Open {
     content: Vec<u8>,
     /// The file is another host's object: every later write must fail.
     is_adopted: bool,
+    /// Another handle has stored this inode since this one began to write or stored it: every later
+    /// write must fail.
+    is_overtaken: bool,
     /// The file was opened without `O_TRUNC`, and its first change decides the way of writing.
     is_unchanged: bool,
     /// Bytes, or the file itself, that are not stored.
@@ -145,6 +148,7 @@ impl fmt::Debug for Open {
             .field("how", &self.how)
             .field("content", &shown(&self.content))
             .field("is_adopted", &self.is_adopted)
+            .field("is_overtaken", &self.is_overtaken)
             .field("holds", &holds)
             .field("is_unchanged", &self.is_unchanged)
             .field("is_dirty", &self.is_dirty)
@@ -172,8 +176,6 @@ struct Model {
     truth: BTreeMap<&'static str, Vec<u8>>,
     open: Vec<Open>,
     lookups: BTreeMap<InodeNo, u64>,
-    /// The handle that has stored a name last.
-    stored_by: BTreeMap<&'static str, HandleNo>,
     /// Errors that the application may get of requests with faults, past or future.
     told: Vec<ErrorKind>,
     written: u8,
@@ -197,7 +199,6 @@ impl Model {
             truth: BTreeMap::new(),
             open: Vec::new(),
             lookups: BTreeMap::new(),
-            stored_by: BTreeMap::new(),
             told: Vec::new(),
             written: 0,
             opened: 0,
@@ -381,6 +382,7 @@ impl Model {
             how,
             content,
             is_adopted: false,
+            is_overtaken: false,
             is_dirty,
             condition,
             was_written: false,
@@ -483,6 +485,7 @@ impl Model {
                 let gap = usize::try_from(offset).unwrap() - base.len();
                 assert!(gap == 0 || base.is_empty(), "it is behind what is there");
                 open.is_appending = !base.is_empty();
+                open.is_overtaken = false;
                 open.condition = Condition::Holds(base.clone());
                 open.content = [&base[..], &vec![0; gap], data].concat();
                 open.is_dirty = true;
@@ -516,7 +519,7 @@ impl Model {
         // Truncation of an empty file changes nothing.
         if outcome.is_ok() && !is_unchanged {
             assert!(!open.has_failed, "a failure is final");
-            open.is_unchanged = false;
+            (open.is_unchanged, open.is_overtaken) = (false, false);
             (open.content, open.condition) = (Vec::new(), Condition::Any);
             open.is_dirty = true;
         }
@@ -542,6 +545,7 @@ impl Model {
             Ok(()) => {
                 assert!(!open.has_failed, "a failure is final");
                 assert!(!open.is_adopted, "it is not its own");
+                assert!(!open.is_overtaken, "another handle has stored it");
                 open.content.extend_from_slice(data);
                 open.is_dirty = true;
             }
@@ -549,8 +553,7 @@ impl Model {
             // The file failed, another one writes it, or another one has stored it since.
             Err(error) => {
                 let is_read = matches!(error, FsError::NotPermitted(_));
-                let is_another = self.stored_by.get(open.name) != Some(&open.handle);
-                let is_gone = is_another || is_copy_gone;
+                let is_gone = open.is_overtaken || open.is_adopted || is_copy_gone;
                 let is_replaced = matches!(error, FsError::Stale(_)) && is_gone;
                 assert!(open.has_failed || is_read || is_replaced, "{error}");
                 open.has_failed |= is_replaced;
@@ -600,8 +603,7 @@ impl Model {
             Err(_) if is_told => open.has_failed = true,
             Err(error) => {
                 let is_read = matches!(error, FsError::NotPermitted(_));
-                let is_another = self.stored_by.get(open.name) != Some(&open.handle);
-                let is_gone = is_another || is_copy_gone;
+                let is_gone = open.is_overtaken || open.is_adopted || is_copy_gone;
                 let is_replaced = matches!(error, FsError::Stale(_)) && is_gone;
                 let is_expected = open.has_failed || open.is_appending || is_read || is_replaced;
                 assert!(is_expected, "{open:?}: {error}");
@@ -628,9 +630,12 @@ impl Model {
                     let is_own = would_store || is_same && !self.told.is_empty();
                     assert!(is_own, "{open:?} has replaced what is not its own");
                     self.truth.insert(open.name, open.content.clone());
-                    self.stored_by.insert(open.name, open.handle);
                     open.condition = Condition::Holds(open.content.clone());
                     open.is_dirty = false;
+                    let (ino, handle) = (open.ino, open.handle);
+                    for other in self.open.iter_mut().filter(|it| it.ino == ino) {
+                        other.is_overtaken = other.handle != handle;
+                    }
                 }
             }
             Err(error) => {

@@ -444,6 +444,45 @@ fn who_goes_on_after_another_has_replaced_the_file_is_told_at_once() {
     assert_eq!(content(&mount, "new"), "of the second");
 }
 
+/// A handle that has stored a file stays open, as until the kernel tells of its last close. Another
+/// one goes on behind what was stored, and only then the first one is behind.
+#[test]
+fn a_file_is_gone_on_with_while_the_handle_that_stored_it_is_open() {
+    for len in [0, 5, 6 << 20] {
+        let allowed = WriteConfig {
+            allow_overwrite: true,
+            allow_append: true,
+            part_size: Some(5 << 20),
+            ..WriteConfig::default()
+        };
+        let mount = Mount::with_write(SimOptions::default(), "", &[], allowed);
+        let (ino, first) = create(&mount, ROOT, "new");
+        let mut expected = vec![1; len];
+        for (number, piece) in expected.chunks(1 << 20).enumerate() {
+            now(mount.fs.write(first, (number as u64) << 20, piece)).unwrap();
+        }
+        now(mount.fs.flush(first, &UNSEEN)).unwrap();
+        let append = WriteOptions {
+            append: true,
+            ..WriteOptions::default()
+        };
+        let second = now(mount.fs.open_for_writing(ino, append, Opener::UNSEEN)).unwrap();
+        // A duplicate of its descriptor is closed before anything is written.
+        now(mount.fs.flush(second.handle, &UNSEEN)).unwrap();
+        now(mount.fs.write(second.handle, len as u64, b"and more")).unwrap();
+        now(mount.fs.flush(second.handle, &UNSEEN)).unwrap();
+        expected.extend_from_slice(b"and more");
+        let object = mount.bucket.object("new").unwrap();
+        assert!(object.content.to_vec() == expected, "{len}");
+        mount.fs.release(second.handle);
+        let written = now(mount.fs.write(first, len as u64, b"of the first"));
+        assert!(matches!(written, Err(FsError::Stale(_))), "{written:?}");
+        mount.fs.release(first);
+        let object = mount.bucket.object("new").unwrap();
+        assert!(object.content.to_vec() == expected, "{len}");
+    }
+}
+
 /// The writer continues by a copy of its stored version. The copy fails if another client has
 /// replaced that version.
 #[test]

@@ -107,14 +107,17 @@ impl InodeTable {
     }
 
     /// Whether the name of `ino` was taken from it through this mount, or another writer than that
-    /// with `progress` has stored the file since.
+    /// with `progress` has stored the file since that one began or stored it.
     pub(in crate::namespace) fn is_gone(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         let table = self.table.lock();
         let Some(writing) = table.writing.get(&ino) else {
             return false;
         };
+        // From its beginning on, no other writer can store the file: it began behind that store.
+        let is_its_turn = table.is_written_with(ino, progress);
         let stored_by = writing.stored_by.as_ref();
-        writing.is_gone || stored_by.is_some_and(|it| !Arc::ptr_eq(it, progress))
+        let is_others = stored_by.is_some_and(|it| !Arc::ptr_eq(it, progress));
+        writing.is_gone || is_others && !is_its_turn
     }
 
     pub(in crate::namespace) fn count_writer(&self, ino: InodeNo) {
