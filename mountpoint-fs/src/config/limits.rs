@@ -231,6 +231,17 @@ pub const BUFFER_FILL_MAX: Duration = Duration::from_secs(5);
 /// How long an unmount waits for uploads in progress. It aborts the rest.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
 
+/// Wait before the upload of a closed file with `--write-back`: programs write and rename, or write
+/// and remove, within it.
+pub const WRITE_BACK_DELAY: Duration = Duration::from_secs(1);
+
+/// How long the end of a mount with `--write-back` waits for uploads, from the signal or the
+/// unmount on.
+///
+/// With [`UPLOAD_ABORT`], [`CACHE_DRAIN`], [`SHUTDOWN_RUNTIME`] and 5 s for the client's threads,
+/// the process ends within 30 s, when Kubernetes kills it. A kill loses nothing.
+pub const WRITE_BACK_DRAIN: Duration = Duration::from_secs(20);
+
 /// How long an unmount waits for the cache to store what was read last.
 pub const CACHE_DRAIN: Duration = Duration::from_secs(1);
 
@@ -754,6 +765,9 @@ mod tests {
         let threads_end = Duration::from_secs(5);
         let taken = SIGNAL_DRAIN + UPLOAD_ABORT + SHUTDOWN_RUNTIME + threads_end;
         assert!(taken < Duration::from_secs(25), "{taken:?}");
+        let rest = UPLOAD_ABORT + CACHE_DRAIN + SHUTDOWN_RUNTIME + threads_end;
+        let taken = WRITE_BACK_DRAIN + rest;
+        assert!(taken <= Duration::from_secs(30), "{taken:?}");
     }
 
     #[test]

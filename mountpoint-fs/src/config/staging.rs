@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::limits;
+
 /// Files that are written in place (`--staging`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagingConfig {
@@ -30,6 +32,15 @@ pub struct WriteBackConfig {
     pub delay: Duration,
     /// Longest wait for uploads at the end of the mount (`--drain-timeout`).
     pub drain_timeout: Duration,
+}
+
+impl Default for WriteBackConfig {
+    fn default() -> Self {
+        Self {
+            delay: limits::WRITE_BACK_DELAY,
+            drain_timeout: limits::WRITE_BACK_DRAIN,
+        }
+    }
 }
 
 /// The treatment of a file whose object another client changed meanwhile.

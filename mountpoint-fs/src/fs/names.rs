@@ -25,18 +25,25 @@ impl FileSystem {
         let change = self.namespace.removal(directory, name)?;
         let (ino, _) = change.file()?;
         let staged = self.hold_staged(Some(ino)).await;
-        match &staged {
-            // Nothing was stored, so there is nothing to delete.
-            Some(file) if file.base().is_none() => file.removed(),
+        let noted = match &staged {
+            // Nothing was sent, so there is nothing to delete.
+            Some(file) if !file.may_have_object() => {
+                file.remove().await?;
+                Ok(())
+            }
             Some(file) => {
                 file.outlive_object().await;
                 self.mutator.delete(change.key()).await?;
-                file.removed();
+                file.removed().await
             }
-            None => self.mutator.delete(change.key()).await?,
-        }
+            None => {
+                self.mutator.delete(change.key()).await?;
+                Ok(())
+            }
+        };
         change.removed();
-        Ok(())
+        self.end_staged(ino);
+        noted
     }
 
     /// Removes an empty directory.
@@ -222,11 +229,15 @@ impl FileSystem {
             replaced.outlive_object().await;
         }
         if let Some(file) = source.as_ref().filter(|file| file.base().is_none()) {
-            self.rename_unstored(file, to.key(), &target).await?;
-            if let Some(replaced) = &replaced {
-                replaced.removed();
-            }
-            return from.moved(to, Some(version));
+            let known = match to.known() {
+                Some((_, Found::File(version))) => Some(version),
+                Some((_, Found::Directory)) | None => None,
+            };
+            self.rename_unstored(file, (to.key(), &target), known)
+                .await?;
+            from.moved(to, Some(version))?;
+            self.end_replaced(replaced).await;
+            return Ok(());
         }
         let seen = (from.key(), &version.etag);
         let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
@@ -252,13 +263,21 @@ impl FileSystem {
             size: moved.size.unwrap_or(version.size),
             ..version
         };
-        if let Some(file) = &source {
-            file.renamed(to.key(), Some(&version));
+        let noted = match &source {
+            Some(file) => file.renamed(to.key(), &version).await,
+            None => Ok(()),
+        };
+        from.moved(to, Some(version))?;
+        self.end_replaced(replaced).await;
+        noted
+    }
+
+    /// Ends the staged file whose name another one has now.
+    async fn end_replaced(&self, file: Option<HeldFile>) {
+        if let Some(file) = file {
+            file.replaced().await;
+            self.end_staged(file.open.ino);
         }
-        if let Some(file) = &replaced {
-            file.removed();
-        }
-        from.moved(to, Some(version))
     }
 
     async fn rename_directory(
@@ -289,9 +308,11 @@ impl FileSystem {
         }
         let (old, new) = (from.prefix()?, to.prefix()?);
         self.mutator.rename_directory(&old, &new, stop).await?;
-        if let Some(files) = below.first() {
-            self.renamed_above(files, &old, &new).await;
-        }
-        from.moved(to, None)
+        let noted = match below.first() {
+            Some(files) => self.renamed_above(files, &old, &new).await,
+            None => Ok(()),
+        };
+        from.moved(to, None)?;
+        noted
     }
 }

@@ -5,6 +5,7 @@
 //! page is continued at the same name. 0 is the beginning, 1 behind `.`, 2 behind `..`, which
 //! precedes the first entry of page 0.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
@@ -21,8 +22,17 @@ use crate::sync::Mutex;
 pub(super) struct OpenDirectory {
     pub(super) ino: InodeNo,
     pub(super) listing: AsyncMutex<Listing>,
-    /// The files being written in it, and the number of pages before theirs. A leaf.
-    pub(super) written: Mutex<Option<(usize, Arc<Page>)>>,
+    /// The files being written in it. A leaf.
+    pub(super) written: Mutex<WrittenFiles>,
+}
+
+/// The files that were being written in a directory when its listing began, or are since.
+#[derive(Debug, Default)]
+pub(super) struct WrittenFiles {
+    /// Those of the beginning that no page has shown.
+    unseen: HashSet<Arc<str>>,
+    /// The page behind the last one, and its number.
+    page: Option<(usize, Arc<Page>)>,
 }
 
 impl OpenDirectory {
@@ -42,7 +52,11 @@ impl OpenDirectory {
         if offset == 0 {
             listing.rewind();
             listing.set_kept(namespace.kept_children(self.ino));
-            *self.written.lock() = None;
+            // Before S3 is asked: what is stored meanwhile is shown all the same.
+            *self.written.lock() = WrittenFiles {
+                unseen: namespace.written_names(self.ino),
+                page: None,
+            };
         }
         namespace.begin_listing(&mut listing).await;
         let mut position = Position::of_offset(offset)?;
@@ -50,6 +64,7 @@ impl OpenDirectory {
             namespace,
             directory: self.ino,
             listed_in: Arc::clone(listing.prefix()),
+            written: &self.written,
             plus,
             sink,
             is_empty: true,
@@ -76,9 +91,10 @@ impl OpenDirectory {
         Ok(())
     }
 
-    /// A page behind the listing's last one, with new files that are being written.
+    /// A page behind the listing's last one, with files that are being written, or were when the
+    /// listing began.
     ///
-    /// S3 does not know these files yet.
+    /// S3 did not know these files yet.
     fn written_page(
         &self,
         namespace: &Namespace,
@@ -86,14 +102,14 @@ impl OpenDirectory {
         number: usize,
     ) -> Option<Arc<Page>> {
         let mut written = self.written.lock();
-        if written.is_none() {
-            let mut page = namespace.written_page(self.ino)?;
+        if written.page.is_none() {
+            let mut page = namespace.written_page(self.ino, &written.unseen)?;
             let listed: Vec<_> = (0..number).filter_map(|n| listing.page_now(n)).collect();
             page.entries
                 .retain(|entry| !listed.iter().any(|page| page.find(&entry.name).is_some()));
-            *written = Some((number, Arc::new(page)));
+            written.page = Some((number, Arc::new(page)));
         }
-        let (at, page) = written.as_ref()?;
+        let (at, page) = written.page.as_ref()?;
         (*at == number).then(|| Arc::clone(page))
     }
 }
@@ -104,6 +120,7 @@ struct Filler<'a> {
     directory: InodeNo,
     /// The directory's prefix when it was opened.
     listed_in: Arc<str>,
+    written: &'a Mutex<WrittenFiles>,
     plus: bool,
     sink: &'a mut dyn DirectorySink,
     is_empty: bool,
@@ -157,8 +174,19 @@ impl Filler<'_> {
                 break;
             }
         }
+        self.note_shown(page);
         self.namespace.delivered(self.directory, page, has_room);
         Ok(has_room)
+    }
+
+    /// Files of `page` are not shown again as files that are being written.
+    fn note_shown(&self, page: &Page) {
+        let mut written = self.written.lock();
+        if written.page.is_none() && !written.unseen.is_empty() {
+            for listed in &page.entries {
+                written.unseen.remove(&listed.name);
+            }
+        }
     }
 
     fn add(&mut self, name: &str, next_offset: u64, entry: Entry, detail: EntryDetail) -> bool {

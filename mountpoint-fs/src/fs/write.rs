@@ -122,11 +122,11 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Returns when the bucket holds the written bytes.
+    /// Returns when the bucket holds the written bytes, or the local disk with write-back.
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         if let Some(handle) = file.staged() {
-            return handle.open.file.store().await;
+            return handle.open.file.commit().await;
         }
         let Ok(open) = file.writing() else {
             return file.refusal().map_or(Ok(()), Err);

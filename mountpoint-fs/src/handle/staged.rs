@@ -2,7 +2,7 @@
 //!
 //! Knows no names and no bytes. Invariant: an inode has at most one staged file, from its first
 //! open for writing until the last handle of the inode was released and its changes are stored or
-//! kept.
+//! kept, and the journal does not have them any more.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -97,6 +97,17 @@ impl StagedFiles {
     #[must_use]
     pub fn staging(&self) -> &Staging {
         &self.staging
+    }
+
+    /// What makes staged files, for who outlives the files.
+    #[must_use]
+    pub fn shared_staging(&self) -> Arc<Staging> {
+        Arc::clone(&self.staging)
+    }
+
+    /// Adds `open`, a file of an earlier process that no application has opened.
+    pub fn adopt(&self, open: Arc<OpenStaged>) {
+        self.open.lock().insert(open.ino, (open, 0));
     }
 
     /// The staged file of `ino`.

@@ -161,7 +161,7 @@ fn staging_config(args: &CliArgs, endpoint: Option<&str>) -> Option<StagingConfi
         endpoint: endpoint.unwrap_or_default().to_owned(),
         host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default(),
         mount_point: absolute(&args.directory).display().to_string(),
-        write_back: None,
+        write_back: args.staging.write_back(),
     })
 }
 

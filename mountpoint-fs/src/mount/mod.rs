@@ -3,6 +3,7 @@
 mod client_options;
 mod config;
 mod connect;
+mod drain;
 mod environment;
 mod index;
 mod logging;

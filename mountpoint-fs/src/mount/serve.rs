@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::config::cores;
 use super::connect::{Connected, connect};
+use super::drain::{DrainTime, End, finish_writes};
 use super::metrics::MeasuredParts;
 use super::process::open_files;
 use super::start_error::StartError;
@@ -27,15 +28,6 @@ use crate::clock::Clock;
 use crate::config::{CacheConfig, FsConfig, StagingConfig, limits, scale};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
-
-/// The event that ends a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The directory was unmounted from outside.
-    Unmounted,
-    /// A signal asked this process to end.
-    Signal(i32),
-}
 
 /// A bucket that is mounted.
 #[derive(Debug)]
@@ -248,7 +240,7 @@ impl MountedBucket {
             }
             End::Unmounted => {
                 tracing::info!("unmounted");
-                self.close(limits::UPLOAD_DRAIN);
+                self.close(limits::UPLOAD_DRAIN, Clock::monotonic());
             }
         }
     }
@@ -259,8 +251,11 @@ impl MountedBucket {
     /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
         let clock = Clock::monotonic();
+        if let Some(staging) = self.fs.staging() {
+            staging.flush();
+        }
         if self.mount.is_passed() {
-            return self.abandon(&clock);
+            return self.abandon(clock);
         }
         if let Err(busy) = self.mount.unmount(false) {
             tracing::warn!(
@@ -270,14 +265,19 @@ impl MountedBucket {
                 tracing::error!("cannot unmount: {error}; unmount by hand with `umount -l`");
             }
         }
-        if self.ends.recv_timeout(limits::SHUTDOWN_DRAIN) != Ok(End::Unmounted) {
+        let mut drain = limits::SIGNAL_DRAIN;
+        let ended = self.ends.recv_timeout(limits::SHUTDOWN_DRAIN);
+        if ended != Ok(End::Unmounted) {
+            if matches!(ended, Ok(End::Signal(_))) {
+                drain = Duration::ZERO;
+            }
             tracing::warn!("files were still open at the end; their users get errors from now on");
             self.session.abort_pending();
             let aborted = self.connection.as_ref().map(Connection::abort);
             let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
             tracing::debug!(?aborted, ?ended, "connection aborted");
         }
-        self.close(limits::SIGNAL_DRAIN.saturating_sub(clock.now()));
+        self.close(drain, clock);
     }
 
     /// Ends without unmounting, which is up to the process that mounted.
@@ -285,7 +285,7 @@ impl MountedBucket {
     /// Operations in progress finish, and programs may close the files that they write, for
     /// [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when this process has
     /// ended.
-    fn abandon(self, clock: &Clock) {
+    fn abandon(self, clock: Clock) {
         tracing::warn!(
             "the mount was passed to this process, which cannot unmount it: its users get errors soon"
         );
@@ -300,11 +300,12 @@ impl MountedBucket {
             }
         }
         self.session.abort_pending();
-        self.close(limits::SIGNAL_DRAIN.saturating_sub(clock.now()));
+        self.close(limits::SIGNAL_DRAIN, clock);
     }
 
-    /// Ends, after closed files had `drain` to be stored.
-    fn close(self, drain: Duration) {
+    /// Ends, after closed files had `drain` to be stored since `clock` began, or the time of
+    /// `--drain-timeout`.
+    fn close(self, drain: Duration, clock: Clock) {
         let Self {
             mount,
             session,
@@ -314,8 +315,9 @@ impl MountedBucket {
             runtime,
             ..
         } = self;
-        drop((mount, ends));
-        finish_writes(&fs, &runtime, drain);
+        drop(mount);
+        finish_writes(&fs, &runtime, &ends, DrainTime { most: drain, clock });
+        drop(ends);
         drop((session, fs));
         if let Some(shared) = caches.shared {
             runtime.block_on(shared.drained(limits::CACHE_DRAIN));
@@ -386,30 +388,6 @@ pub fn store_id(client: &CrtClientOptions) -> StoreId {
         bucket: client.bucket.clone(),
         encryption: key.map(SseCustomerKey::fingerprint).unwrap_or_default(),
     }
-}
-
-/// Stores closed files, and gives up open ones.
-fn finish_writes(fs: &FileSystem, runtime: &Runtime, drain: Duration) {
-    runtime.block_on(async {
-        let drained = tokio::time::timeout(drain, async {
-            fs.store_staged().await;
-            fs.drained().await;
-        });
-        let drained = drained.await;
-        if drained.is_err() {
-            tracing::error!(
-                "files that were closed were not stored within {drain:?}: they are given up"
-            );
-        }
-        let given_up = async { tokio::join!(fs.keep_staged(), fs.abandon_writers()) };
-        let abandoned = tokio::time::timeout(limits::UPLOAD_ABORT, given_up).await;
-        if abandoned.is_err() {
-            tracing::error!(
-                "unfinished uploads were not aborted within {:?}: the next mount does that",
-                limits::UPLOAD_ABORT
-            );
-        }
-    });
 }
 
 /// The runtime of timers and control requests.

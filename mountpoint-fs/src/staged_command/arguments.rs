@@ -7,10 +7,11 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cli::{BucketFlags, ClientFlags, CredentialsFlags};
 
-/// Look after versions of files that a mount with --staging could not store.
+/// Look after files that a mount with --staging has not stored.
 ///
 /// A version is kept if another client changed the object meanwhile, or if S3 refused it or could
-/// not be reached until the file was closed. It stays until it is discarded.
+/// not be reached until the file was closed. It stays until it is discarded. With --write-back a
+/// closed file is pending until it is uploaded: by the mount, or by the next one.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3 staged", bin_name = "mount-s3 staged", max_term_width = 110, after_help = EXAMPLES)]
 pub(super) struct StagedArguments {
@@ -21,20 +22,28 @@ pub(super) struct StagedArguments {
 /// The task.
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum StagedTask {
-    /// Show each kept version: its name, its key, when and why it was not stored
+    /// Show each version, kept or pending: its name, its key, when and why it was not stored
     List(StagedPlace),
-    /// Show the mount that uses the directory, its open files, and the kept versions
+    /// Show the mount that uses the directory, its open files, and the kept and pending versions
     Status(StagedPlace),
-    /// Write a kept version to a new file
+    /// Have the mount upload pending files now, and wait until they are uploaded
+    Flush {
+        #[command(flatten)]
+        place: StagedPlace,
+        /// Longest wait
+        #[arg(long, value_name = "SECONDS")]
+        timeout: Option<u64>,
+    },
+    /// Write a version to a new file; a pending one only while no mount uses the directory
     Export(Box<ExportArguments>),
-    /// Remove kept versions
+    /// Remove versions; pending ones only by name, and while no mount uses the directory
     Discard {
         #[command(flatten)]
         place: StagedPlace,
         /// Names of the versions, as `list` shows them
         #[arg(value_name = "ID", required_unless_present = "all")]
         ids: Vec<String>,
-        /// Remove all of them
+        /// Remove all kept versions
         #[arg(long, conflicts_with = "ids")]
         all: bool,
     },
@@ -98,6 +107,7 @@ impl StagedArguments {
         match &self.task {
             StagedTask::List(place)
             | StagedTask::Status(place)
+            | StagedTask::Flush { place, .. }
             | StagedTask::Discard { place, .. } => place,
             StagedTask::Export(arguments) => &arguments.place,
         }
@@ -110,6 +120,7 @@ Examples:
   mount-s3 staged status /var/staging --json                    which mount uses it, and what is open
   mount-s3 staged export /var/staging 20261124-093000-1 a.bin   a version as a file
   mount-s3 staged discard /var/staging 20261124-093000-1        remove it
+  mount-s3 staged flush /var/staging                            upload pending files now, and wait
 
 A bucket that is called staged is mounted with `mount-s3 s3://staged DIRECTORY`.";
 
@@ -130,6 +141,8 @@ mod tests {
         for line in [
             "list /d",
             "status /d",
+            "flush /d",
+            "flush /d --timeout 9",
             "discard /d 1-1",
             "discard /d --all",
             "export /d 1-1 f",

@@ -1,11 +1,12 @@
-//! `mount-s3 staged list|status|export|discard DIRECTORY`: looks after the versions of files that
-//! mounts with `--staging DIRECTORY` could not store, while such a mount runs or when none does.
+//! `mount-s3 staged list|status|flush|export|discard DIRECTORY`: looks after files that mounts with
+//! `--staging DIRECTORY` have not stored, while such a mount runs or when none does.
 //!
 //! Knows neither the format nor the folders, which are `staging`'s. Runs on the main thread of its
 //! own process.
 
 mod arguments;
 mod base;
+mod flush;
 mod report;
 mod run;
 

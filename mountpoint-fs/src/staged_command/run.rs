@@ -2,16 +2,23 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::arguments::{ExportArguments, StagedArguments, StagedPlace, StagedTask};
 use super::base::BaseBytes;
-use super::report::{Done, Status, VersionRow, print};
-use crate::mount::safe_line;
-use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion, KeptVersions, export};
+use super::flush::flush;
+use super::report::{Done, Printed, Status, VersionRow, VersionState, print, tell};
+use crate::staging::control::{ControlRequest, PendingReport, ask};
+use crate::staging::directory::find_bucket;
+use crate::staging::kept::{
+    Description, DirectoryState, KeptPlace, KeptVersion, KeptVersions, LocalRead, export,
+    read_files,
+};
+use crate::staging::pending::{PendingVersion, PendingVersions};
 
 /// Runs `mount-s3 staged` with the arguments after that word.
 ///
@@ -37,27 +44,26 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn tell(reason: &str) {
-    let text = format!("mount-s3 staged: {reason}");
-    writeln!(io::stderr(), "{}", safe_line(&text)).ok();
-}
-
 /// Does what is asked. Returns whether nothing was wrong.
 fn work(arguments: &StagedArguments) -> Result<bool, String> {
     let place = arguments.place();
     let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
-    let done = match (&arguments.task, versions) {
+    let folder = versions.as_ref().map(KeptVersions::folder);
+    let done = match (&arguments.task, &versions) {
         (StagedTask::List(_), None) => Ok(true),
-        (StagedTask::List(_), Some(versions)) => list(&versions, place)?,
+        (StagedTask::List(_), Some(versions)) => list(versions, place)?,
         (StagedTask::Status(_), versions) => status(versions.as_ref(), place)?,
+        (StagedTask::Flush { timeout, .. }, _) => {
+            flush(folder, place, timeout.map(Duration::from_secs))?
+        }
         (_, None) => {
             let directory = place.directory.display();
             return Err(format!("there is no staging directory in {directory}"));
         }
         (StagedTask::Discard { ids, all, .. }, Some(versions)) => {
-            discard(&versions, ids, *all, place)?
+            discard(versions, ids, *all, place)?
         }
-        (StagedTask::Export(arguments), Some(versions)) => write_file(&versions, arguments)?,
+        (StagedTask::Export(arguments), Some(versions)) => write_file(versions, arguments)?,
     };
     match done {
         // The reader of the output has seen enough.
@@ -66,41 +72,91 @@ fn work(arguments: &StagedArguments) -> Result<bool, String> {
     }
 }
 
-type Printed = io::Result<bool>;
-
 /// Shows the versions. One that is damaged is named, and the others are shown.
 fn list(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String> {
-    let mut is_right = true;
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for id in versions.ids().map_err(|error| error.to_string())? {
         match versions.find(&id) {
             Ok(None) => {}
-            Ok(Some(version)) => {
-                let row = VersionRow::new(version);
-                if let Err(error) = print(&row, &row.lines(), place.json) {
-                    return Ok(Err(error));
-                }
-            }
-            Err(error) => {
-                is_right = false;
-                tell(&format!("{id}: {error}"));
-            }
+            Ok(Some(version)) => rows.push(VersionRow::new(version, VersionState::Kept)),
+            Err(error) => wrong.push(format!("{id}: {error}")),
         }
     }
-    Ok(Ok(is_right))
+    match pending(versions, place)? {
+        Pending::OfMount(report) => {
+            let bucket = find_bucket(versions.folder()).map_err(|error| error.to_string())?;
+            let bucket = bucket.unwrap_or_default();
+            let unnamed = report.count - report.files.len() as u64;
+            let named = report.files.into_iter();
+            rows.extend(named.map(|row| VersionRow::of_mount(row, &bucket)));
+            if unnamed > 0 {
+                tell(&format!("{unnamed} pending files more are not shown"));
+            }
+        }
+        Pending::OfNobody(found) => {
+            wrong.extend(found.damage());
+            for version in found.all() {
+                match version {
+                    Ok(found) => {
+                        rows.push(VersionRow::new(found.version, VersionState::Pending));
+                    }
+                    Err(reason) => wrong.push(reason),
+                }
+            }
+        }
+        Pending::Nothing => {}
+    }
+    for row in rows {
+        if let Err(error) = print(&row, &row.lines(), place.json) {
+            return Ok(Err(error));
+        }
+    }
+    wrong.iter().for_each(|reason| tell(reason));
+    Ok(Ok(wrong.is_empty()))
+}
+
+/// Who knows the pending files.
+enum Pending {
+    /// The mount that uses the directory.
+    OfMount(PendingReport),
+    /// The journal, as no mount uses the directory.
+    OfNobody(Box<PendingVersions>),
+    /// There are none.
+    Nothing,
+}
+
+fn pending(versions: &KeptVersions, place: &StagedPlace) -> Result<Pending, String> {
+    let asked = ask(versions.folder(), ControlRequest::Pending);
+    if let Some(report) = asked.map_err(|error| format!("the mount: {error}"))? {
+        return Ok(Pending::OfMount(report));
+    }
+    let found = PendingVersions::open(&place.directory)?;
+    Ok(found.map_or(Pending::Nothing, |found| Pending::OfNobody(Box::new(found))))
 }
 
 fn status(versions: Option<&KeptVersions>, place: &StagedPlace) -> Result<Printed, String> {
     let mut state = DirectoryState::default();
-    let (mut count, mut bytes) = (0, 0);
+    let (mut kept, mut waiting) = ((0, 0), (0, 0));
     if let Some(versions) = versions {
+        // Before the directory is locked, which looks like a mount.
         state = versions.state().map_err(|error| error.to_string())?;
         for id in versions.ids().map_err(|error| error.to_string())? {
-            count += 1;
+            kept.0 += 1;
             // `list` names a damaged one.
-            bytes += versions.find(&id).ok().flatten().map_or(0, |it| it.bytes);
+            kept.1 += versions.find(&id).ok().flatten().map_or(0, |it| it.bytes);
+        }
+        match pending(versions, place)? {
+            Pending::OfMount(report) => waiting = (report.count, report.bytes),
+            Pending::OfNobody(found) => {
+                for version in found.all() {
+                    waiting.0 += 1;
+                    waiting.1 += version.map_or(0, |it| it.version.description.size);
+                }
+            }
+            Pending::Nothing => {}
         }
     }
-    let status = Status::new(state, count, bytes);
+    let status = Status::new(state, kept, waiting);
     Ok(print(&status, &status.lines(), place.json).map(|()| true))
 }
 
@@ -112,10 +168,21 @@ fn discard(
 ) -> Result<Printed, String> {
     let known = versions.ids().map_err(|error| error.to_string())?;
     let ids = if all { known.clone() } else { ids.to_vec() };
-    if let Some(unknown) = ids.iter().find(|id| !known.contains(id)) {
+    let (waiting, kept): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(|id| is_pending(id));
+    if let Some(unknown) = kept.iter().find(|id| !known.contains(id)) {
         return Err(no_version(unknown));
     }
-    for id in &ids {
+    if !waiting.is_empty() {
+        let found = without_mount(place)?;
+        let unknown = match &found {
+            Some(found) => found.discard(&waiting)?,
+            None => waiting,
+        };
+        if let Some(unknown) = unknown.first() {
+            return Err(no_version(unknown));
+        }
+    }
+    for id in &kept {
         let discarded = versions.discard(id);
         discarded.map_err(|error| format!("{id}: {error}"))?;
     }
@@ -124,16 +191,56 @@ fn discard(
     Ok(print(&done, &lines, place.json).map(|()| true))
 }
 
+/// The pending versions, which a mount would be about to upload.
+fn without_mount(place: &StagedPlace) -> Result<Option<PendingVersions>, String> {
+    let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
+    let state = versions.map(|versions| versions.state()).transpose();
+    let state = state
+        .map_err(|error| error.to_string())?
+        .unwrap_or_default();
+    match state.holder {
+        Some(holder) => Err(format!(
+            "{} is in use{holder}: read or remove pending files there, or end that mount",
+            place.directory.display()
+        )),
+        None => PendingVersions::open(&place.directory),
+    }
+}
+
+fn is_pending(id: &str) -> bool {
+    id.starts_with("pending-")
+}
+
 /// Writes a version to the file.
 fn write_file(versions: &KeptVersions, arguments: &ExportArguments) -> Result<Printed, String> {
     let id = &arguments.id;
+    if is_pending(id) {
+        let found = without_mount(&arguments.place)?;
+        let found = found.map(|found| found.find(id)).transpose()?.flatten();
+        let PendingVersion { version, bytes } = found.ok_or_else(|| no_version(id))?;
+        let mut read = |place, range: &Range<u64>| bytes.read(place, range);
+        return write_version(&version, &mut read, arguments);
+    }
     let found = versions
         .find(id)
         .map_err(|error| format!("{id}: {error}"))?;
     let version = found.ok_or_else(|| no_version(id))?;
-    let missing = version.description.bytes_in(&[KeptPlace::Base]);
+    let files = versions
+        .data(id)
+        .map_err(|error| format!("{id}: {error}"))?;
+    let mut read = |place, range: &Range<u64>| read_files(&files, place, range);
+    write_version(&version, &mut read, arguments)
+}
+
+fn write_version(
+    version: &KeptVersion,
+    read: &mut LocalRead<'_>,
+    arguments: &ExportArguments,
+) -> Result<Printed, String> {
+    let (id, description) = (&version.id, &version.description);
+    let missing = description.bytes_in(&[KeptPlace::Base]);
     let base = match missing > 0 && !arguments.local_only {
-        true => Some(BaseBytes::connect(arguments, &version.description)?),
+        true => Some(BaseBytes::connect(arguments, description)?),
         false => None,
     };
     let path = arguments.file.display();
@@ -141,38 +248,35 @@ fn write_file(versions: &KeptVersions, arguments: &ExportArguments) -> Result<Pr
     options.write(true).create_new(true).mode(0o600);
     let target = options.open(&arguments.file);
     let target = target.map_err(|error| format!("{path}: {error}"))?;
-    if let Err(error) = fill(versions, &version, &target, base.as_ref()) {
+    if let Err(error) = fill(description, read, &target, base.as_ref()) {
         // Part of a version is not one.
         std::fs::remove_file(&arguments.file).ok();
         return Err(format!("{id}: {error}"));
     }
     let missing = if base.is_some() { 0 } else { missing };
-    let mut lines = vec![format!(
-        "wrote {} bytes to {path}",
-        version.description.size
-    )];
+    let mut lines = vec![format!("wrote {} bytes to {path}", description.size)];
     if missing > 0 {
         lines.push(format!(
             "{missing} bytes of them are zeros: they were never fetched from the bucket"
         ));
     }
-    let ids = vec![version.id];
+    let ids = vec![id.clone()];
     let done = Done { ids, missing };
     Ok(print(&done, &lines, arguments.place.json).map(|()| true))
 }
 
 fn fill(
-    versions: &KeptVersions,
-    version: &KeptVersion,
+    version: &Description,
+    read: &mut LocalRead<'_>,
     target: &std::fs::File,
     base: Option<&BaseBytes>,
 ) -> Result<(), String> {
     match base {
         Some(base) => {
             let mut fetch = |range: Range<u64>| base.fetch(&range);
-            export(versions, version, target, Some(&mut fetch))
+            export(version, read, target, Some(&mut fetch))
         }
-        None => export(versions, version, target, None),
+        None => export(version, read, target, None),
     }
 }
 

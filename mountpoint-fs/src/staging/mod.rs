@@ -9,17 +9,19 @@
 //! With write-back a close makes the file durable on the local disk, as a `record` of the journal,
 //! and the queue in `uploads` brings it to the bucket later.
 //!
-//! Imports run one way: `staging` → `file` → `upload`, `kept` → `sources`, `record` → `local`,
-//! `context` → `directory`, `uploads`, `journal` → `disk`, `contents`.
+//! Imports run one way: `staging` → `file` → `upload`, `pending` → `kept` → `sources`, `record`
+//! → `local`, `context` → `control` → `directory`, `uploads`, `journal` → `disk`, `contents`.
 
 mod contents;
 mod context;
+pub(crate) mod control;
 pub(crate) mod directory;
 pub mod disk;
 mod file;
 pub mod journal;
 pub(crate) mod kept;
 mod local;
+pub(crate) mod pending;
 mod record;
 mod sources;
 #[expect(
@@ -33,6 +35,6 @@ mod uploads;
 #[cfg(test)]
 mod tests;
 
-pub use file::{StagedBase, StagedFile, StoresHeld};
+pub use file::{StagedBase, StagedFile, StagedObserver, StoresHeld};
 pub use staging::{RecoveredFile, Staging};
 pub use uploads::{PendingUpload, PendingUploads};

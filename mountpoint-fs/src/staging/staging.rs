@@ -1,6 +1,6 @@
 //! The staging of one mount.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::context::{StagingContext, WriteBack};
-use super::directory::{DataFileName, Holder, StagingDirectory};
-use super::file::{StagedBase, StagedFile};
+use super::control::ControlServer;
+use super::directory::{DataFileName, Holder, JournalBucket, StagingDirectory};
+use super::file::{StagedBase, StagedFile, StagedObserver};
 use super::journal::{AdaptivePolicy, Journal};
 use super::record::{FoundRecord, RecoveredVersion, recover};
 use super::uploads::{PendingUploads, UploadQueue};
@@ -18,7 +19,7 @@ use crate::config::StagingConfig;
 use crate::operation::Progress;
 use crate::read::ReadContext;
 use crate::sync::Mutex;
-use crate::write::{Stored, WriteContext, WriteObserver};
+use crate::write::{Stored, WriteContext};
 
 /// Files that are written in place, on a local disk. Made once per mount.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Staging {
     /// Until somebody takes them.
     recovered: Mutex<Vec<RecoveredFile>>,
     unreadable: Vec<String>,
+    /// Answers `mount-s3 staged`, as long as the journal is open.
+    _control: Option<ControlServer>,
 }
 
 /// A file that an earlier process committed, and that the bucket lacks.
@@ -115,6 +118,7 @@ impl Staging {
             tracing::info!("{count} files of an earlier mount are uploaded now");
         }
         Ok(Arc::new(Self {
+            _control: answer(&context),
             context,
             recovered: Mutex::new(recovered),
             unreadable: left.unreadable,
@@ -129,7 +133,7 @@ impl Staging {
         base: StagedBase,
         headers: ObjectHeaders,
         progress: Arc<Progress>,
-        observer: Arc<dyn WriteObserver>,
+        observer: Arc<dyn StagedObserver>,
     ) -> Arc<StagedFile> {
         StagedFile::new(&self.context, (key, base), headers, progress, observer)
     }
@@ -171,6 +175,19 @@ impl Staging {
         self.pending()
     }
 
+    /// Its settings.
+    #[must_use]
+    pub fn config(&self) -> &StagingConfig {
+        &self.context.config
+    }
+
+    /// Begins no more uploads: what waits stays in the journal.
+    pub fn stop_uploads(&self) {
+        if let Some(write_back) = &self.context.write_back {
+            write_back.queue.close();
+        }
+    }
+
     /// The shared state of its files.
     #[cfg(test)]
     pub(super) fn context(&self) -> &StagingContext {
@@ -184,6 +201,17 @@ impl Staging {
     }
 }
 
+/// Begins to answer `mount-s3 staged`. The mount works without it.
+fn answer(context: &StagingContext) -> Option<ControlServer> {
+    let queue = &context.write_back.as_ref()?.queue;
+    let started = ControlServer::start(context.directory.folder(), Arc::clone(queue));
+    if let Err(error) = &started {
+        let place = context.directory.path().display();
+        tracing::warn!("`mount-s3 staged` cannot ask this mount about {place}: {error}");
+    }
+    started.ok()
+}
+
 impl Drop for Staging {
     /// Begins no more uploads: what waits stays in the journal, which gets what was appended.
     fn drop(&mut self) {
@@ -195,6 +223,26 @@ impl Drop for Staging {
 }
 
 impl Left {
+    /// Releases all but the newest version of each key: a kill between the record of a rename and
+    /// that of the removal of the file that it replaces leaves both.
+    fn drop_replaced(&mut self, journal: &Journal) {
+        let mut newest = BTreeMap::new();
+        for found in &self.versions {
+            let version = newest.entry(found.version.key.clone()).or_insert(0);
+            *version = found.id.version.max(*version);
+        }
+        self.versions.retain(|found| {
+            let is_newest = newest.get(&found.version.key) == Some(&found.id.version);
+            if !is_newest {
+                let key = &found.version.key;
+                tracing::info!(key, "a file that an earlier mount replaced is not uploaded");
+                // Without it, the next start releases it.
+                drop(journal.release(found.id));
+            }
+            is_newest
+        });
+    }
+
     /// Reads the journal, or begins one if the mount writes back. Blocks.
     fn find(
         config: &StagingConfig,
@@ -215,6 +263,18 @@ impl Left {
         if records.is_empty() && config.write_back.is_none() {
             return Ok(left);
         }
+        let bucket = JournalBucket {
+            name: config.bucket.clone(),
+            endpoint: config.endpoint.clone(),
+        };
+        let other = directory.claim_for(&bucket, !records.is_empty());
+        if let Some(other) = other.map_err(|error| error.to_string())? {
+            let (place, count) = (config.directory.display(), records.len());
+            return Err(format!(
+                "{place} has {count} files that wait for their upload to {other}, and not to {bucket}: mount that bucket \
+                 with it, or name another directory; `mount-s3 staged list {place}` shows them"
+            ));
+        }
         for record in &records {
             let name = DataFileName(record.id.key.0);
             directory.skip_names(name.0.saturating_add(1));
@@ -234,6 +294,7 @@ impl Left {
             }
             left.needed.insert(name);
         }
+        left.drop_replaced(&journal);
         let delay = config.write_back.map_or(Duration::ZERO, |it| it.delay);
         let queue = UploadQueue::start(delay, clock);
         let queue = queue.map_err(|error| format!("cannot start a thread: {error}"))?;

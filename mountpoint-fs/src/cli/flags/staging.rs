@@ -1,10 +1,11 @@
 //! Files that are written in place, on a local disk.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 
-use crate::config::ConflictPolicy;
+use crate::config::{ConflictPolicy, WriteBackConfig};
 
 /// Flags under "Staging options".
 #[derive(Clone, Debug, Default, Args)]
@@ -18,7 +19,40 @@ pub struct StagingFlags {
     /// What becomes of a changed file that another client has changed meanwhile [default: fail]
     #[arg(long, value_name = "POLICY", value_enum, requires = "staging")]
     pub on_conflict: Option<OnConflict>,
+
+    /// Let `close` and `fsync` return when the local disk has the file. It is uploaded afterwards,
+    /// by the next mount if this one ends before
+    #[arg(long, requires = "staging")]
+    pub write_back: bool,
+
+    /// Wait before the upload of a closed file: rewrites meanwhile make one upload [default: 1]
+    #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = value_parser!(u64).range(..=DELAY_MAX))]
+    pub write_back_delay: Option<u64>,
+
+    /// Longest wait for uploads at the end of the mount; the next mount goes on with the rest
+    /// [default: 20]
+    #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = value_parser!(u64).range(..=DRAIN_MAX))]
+    pub drain_timeout: Option<u64>,
 }
+
+impl StagingFlags {
+    /// The settings of write-back; `None` without it.
+    #[must_use]
+    pub fn write_back(&self) -> Option<WriteBackConfig> {
+        let default = WriteBackConfig::default();
+        let or = |seconds: Option<u64>, default| seconds.map_or(default, Duration::from_secs);
+        self.write_back.then(|| WriteBackConfig {
+            delay: or(self.write_back_delay, default.delay),
+            drain_timeout: or(self.drain_timeout, default.drain_timeout),
+        })
+    }
+}
+
+/// Longest wait before an upload: a day, so that a forgotten file is not left for ever.
+const DELAY_MAX: u64 = 24 * 60 * 60;
+
+/// Longest wait at the end of the mount: a week.
+const DRAIN_MAX: u64 = 7 * 24 * 60 * 60;
 
 /// Value of `--on-conflict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -38,6 +38,7 @@ impl FileSystem {
         };
         if let Some(staged) = self.staged_file(ino) {
             if staged.file.change_headers(change).await? {
+                staged.file.commit_headers().await?;
                 return Ok(None);
             }
             let _held = staged.file.hold_stores().await;

@@ -32,13 +32,13 @@ impl FileSystem {
         }
         written?;
         match handle.is_synchronous {
-            true => open.file.store().await,
+            true => open.file.commit().await,
             false => Ok(()),
         }
     }
 
     /// Sets the length of the file `ino`: by an open `handle`, or by its path. Then the change is
-    /// stored when this returns.
+    /// stored, or durable with write-back, when this returns.
     pub(in crate::fs) async fn set_staged_len(
         &self,
         files: &StagedFiles,
@@ -60,7 +60,7 @@ impl FileSystem {
         };
         let open = opening.open();
         open.file.set_len(len).await?;
-        open.file.store().await
+        open.file.commit().await
     }
 
     /// `fallocate` of a staged file.

@@ -8,17 +8,19 @@ use crate::fs::FileSystem;
 use crate::handle::{Closing, OpenStaged, StagedFiles, StagedHandle};
 use crate::namespace::Namespace;
 use crate::operation::{FsError, InodeNo};
+use crate::staging::Staging;
 use crate::write::background;
 
 impl FileSystem {
-    /// Handles the close of a descriptor: stores changes, and returns the error of that.
+    /// Handles the close of a descriptor: stores changes, or makes them durable with write-back.
+    /// Returns the error of that.
     pub(in crate::fs) async fn flush_staged(
         &self,
         handle: &StagedHandle,
         closing: &dyn Closing,
     ) -> Result<(), FsError> {
         match handle.close_stores(closing) {
-            true => handle.open.file.store().await,
+            true => handle.open.file.commit().await,
             false => Ok(()),
         }
     }
@@ -54,23 +56,31 @@ impl FileSystem {
         }
     }
 
-    /// Whether a staged file has changes that the bucket lacks.
+    /// Whether a staged file has changes that are neither in the bucket nor durable on the local
+    /// disk.
     pub(in crate::fs) fn has_staged_changes(&self) -> bool {
         let files = self.staged.as_ref().map(|files| files.all());
         let mut files = files.iter().flatten();
-        files.any(|open| open.file.is_changed())
+        files.any(|open| !open.file.is_committed())
     }
 
-    /// Stores every staged file that has changes. For the end of the mount.
-    pub async fn store_staged(&self) {
+    /// Stores every staged file that has changes, or makes it durable with write-back. For the end
+    /// of the mount.
+    pub async fn commit_staged(&self) {
         let files = self.staged.as_ref().map(|files| files.all());
         let stores = files.iter().flatten().map(async |open| {
-            if let Err(error) = open.file.store().await {
+            if let Err(error) = open.file.commit().await {
                 let key = open.file.key();
                 tracing::warn!(%key, "the mount ends, and the file could not be stored: {error}");
             }
         });
         join_all(stores).await;
+    }
+
+    /// What makes staged files, and uploads those that wait for it.
+    #[must_use]
+    pub fn staging(&self) -> Option<Arc<Staging>> {
+        self.staged.as_ref().map(|files| files.shared_staging())
     }
 
     /// Keeps in the directory what could not be stored of staged files. For the end of the mount:
@@ -85,10 +95,11 @@ impl FileSystem {
     }
 }
 
-/// Ends the staged file `open`, unless a handle of its inode is open or the bucket lacks changes.
-fn end(files: &StagedFiles, namespace: &Namespace, open: &OpenStaged) {
-    let ino = open.ino;
-    let is_needed = || open.file.is_changed() || namespace.has_readers(ino);
+/// Ends the staged file `open`, unless a handle of its inode is open, the bucket lacks changes, or
+/// the journal has a version, which a kill would bring back.
+pub(super) fn end(files: &StagedFiles, namespace: &Namespace, open: &OpenStaged) {
+    let (ino, file) = (open.ino, &open.file);
+    let is_needed = || file.is_changed() || file.is_recorded() || namespace.has_readers(ino);
     files.forget(open, is_needed, || {
         namespace.unchanged(ino, open.file.progress());
         namespace.close_writer(ino);

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::{Either, join_all, select};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use mountpoint_client::types::{ETag, Key};
 
 use crate::fs::FileSystem;
@@ -13,7 +14,7 @@ use crate::handle::OpenStaged;
 use crate::mutate::Target;
 use crate::namespace::Version;
 use crate::operation::{FsError, InodeNo, Stop};
-use crate::staging::StoresHeld;
+use crate::staging::{StagedBase, StoresHeld};
 use crate::write::Stored;
 
 /// A staged file whose stores are held while its name changes.
@@ -30,6 +31,25 @@ impl HeldFile {
         self.open.file.base()
     }
 
+    /// Whether the bucket has, or may have, an object of the name.
+    pub(in crate::fs) fn may_have_object(&self) -> bool {
+        self.open.file.may_have_object()
+    }
+
+    /// Whether the bucket has to have the newest bytes before the name changes: requests move an
+    /// object, and what waits for its upload goes to the old name if the process is killed between.
+    fn must_be_stored(&self) -> bool {
+        let file = &self.open.file;
+        let is_newer = file.is_recorded() || file.base().is_none();
+        is_newer && file.may_have_object() && file.failure().is_none() && !file.is_removed()
+    }
+
+    /// Whether the journal has a version of it.
+    fn is_waiting(&self) -> bool {
+        let file = &self.open.file;
+        file.is_recorded() && file.failure().is_none() && !file.is_removed()
+    }
+
     /// Fetches the bytes that only the object has, which is about to be removed or replaced.
     /// Handles that are open go on to read them.
     pub(in crate::fs) async fn outlive_object(&self) {
@@ -41,24 +61,41 @@ impl HeldFile {
         }
     }
 
-    /// Notes that the name means nothing, or another file.
-    pub(in crate::fs) fn removed(&self) {
+    /// Notes that the name means nothing. What waits for its upload is never uploaded, not after a
+    /// kill either. A failure leaves the file.
+    pub(in crate::fs) async fn remove(&self) -> Result<(), FsError> {
+        self.open.file.remove().await
+    }
+
+    /// Notes that the name, of which the bucket has nothing more, means nothing or another file,
+    /// whatever becomes of the note in the journal.
+    pub(in crate::fs) async fn removed(&self) -> Result<(), FsError> {
         self.open.file.removed();
+        self.open.file.remove().await
+    }
+
+    /// Notes that another file has the name.
+    pub(in crate::fs) async fn replaced(&self) {
+        if let Err(error) = self.removed().await {
+            // A newer record of the key hides this one.
+            let key = self.open.file.key();
+            tracing::warn!(%key, "a file that was replaced is still in the journal: {error}");
+        }
     }
 
     /// Keeps changes that can be stored under no name, and ends the file.
     pub(in crate::fs) async fn lost(&self, reason: &str) {
-        self.open.file.keep_at_end(reason).await;
-        self.removed();
+        self.open.file.keep_changes(reason).await;
+        self.open.file.removed();
     }
 
     /// Notes the new name `key` of a file that the bucket has as `version` now.
-    pub(in crate::fs) fn renamed(&self, key: &Key, version: Option<&Version>) {
-        let base = version.map(|version| Stored {
+    pub(in crate::fs) async fn renamed(&self, key: &Key, version: &Version) -> Result<(), FsError> {
+        let version = Stored {
             etag: version.etag.clone(),
             size: version.size,
-        });
-        self.open.file.renamed(key.clone(), base);
+        };
+        self.open.file.renamed(key.clone(), version).await
     }
 }
 
@@ -75,6 +112,28 @@ impl FileSystem {
         })
     }
 
+    /// Holds the stores of the inode `ino`, whose name is about to be changed by requests to S3.
+    /// What waits for its upload is stored before, if it `must_be`.
+    async fn hold_settled(
+        &self,
+        ino: Option<InodeNo>,
+        must_be: impl Fn(&HeldFile) -> bool,
+    ) -> Result<Option<HeldFile>, FsError> {
+        for _ in 0..SETTLES_MAX {
+            match self.hold_staged(ino).await {
+                Some(held) if must_be(&held) => {
+                    let open = Arc::clone(&held.open);
+                    drop(held);
+                    open.file.settle().await?;
+                }
+                held => return Ok(held),
+            }
+        }
+        Err(FsError::Busy(
+            "the file is written all the time: try again".to_owned(),
+        ))
+    }
+
     /// Holds the stores of two names of a rename. The wait ends when `stop` is asked for.
     pub(in crate::fs) async fn hold_both(
         &self,
@@ -85,68 +144,91 @@ impl FileSystem {
             return Ok((None, None));
         }
         let held = pin!(async {
-            let source = self.hold_staged(from).await;
-            let target = self.hold_staged(to.filter(|to| Some(*to) != from)).await;
-            (source, target)
+            let source = self.hold_settled(from, HeldFile::must_be_stored).await?;
+            let to = to.filter(|to| Some(*to) != from);
+            let target = match source.as_ref().is_none_or(HeldFile::may_have_object) {
+                // A kill behind the requests must not bring back what they have replaced.
+                true => self.hold_settled(to, HeldFile::is_waiting).await?,
+                false => self.hold_staged(to).await,
+            };
+            Ok((source, target))
         });
         match select(held, pin!(stop.asked())).await {
-            Either::Left((held, _)) => Ok(held),
+            Either::Left((held, _)) => held,
             Either::Right(_) => Err(FsError::Interrupted),
         }
     }
 
-    /// Holds the stores of all staged files below `directory`.
+    /// Holds the stores of all staged files below `directory`, which is about to be renamed.
     pub(in crate::fs) async fn hold_below(
         &self,
         directory: InodeNo,
         stop: &Stop,
     ) -> Result<Vec<HeldFile>, FsError> {
-        let below = self.namespace.written_below(directory);
-        let held = pin!(join_all(
-            below.iter().map(|(ino, _)| self.hold_staged(Some(*ino)))
-        ));
+        let below = self.namespace.written_below(directory).into_iter();
+        let must_be = HeldFile::must_be_stored;
+        let holds = below.map(|(ino, _)| self.hold_settled(Some(ino), must_be));
+        let held = stream::iter(holds).buffer_unordered(SETTLES_IN_FLIGHT_MAX);
+        let held = pin!(held.try_collect::<Vec<_>>());
         match select(held, pin!(stop.asked())).await {
-            Either::Left((held, _)) => Ok(held.into_iter().flatten().collect()),
+            Either::Left((held, _)) => Ok(held?.into_iter().flatten().collect()),
             Either::Right(_) => Err(FsError::Interrupted),
         }
     }
 
-    /// Renames a staged file that the bucket does not have. Its store will replace the object that
-    /// the new name has now.
+    /// Renames a staged file of which the bucket has nothing. Its store will replace the object
+    /// that the new name has now: `known`, as long as S3 cannot be asked.
     pub(in crate::fs) async fn rename_unstored(
         &self,
         file: &HeldFile,
-        key: &Key,
-        target: &Target,
+        (key, target): (&Key, &Target),
+        known: Option<&Version>,
     ) -> Result<(), FsError> {
         let replaced = match (self.mutator.describe(key).await, target) {
             (Ok(_), Target::Absent) => return Err(FsError::Exists),
-            (Ok(object), Target::Any) => Some(Stored {
+            (Ok(object), Target::Any) => StagedBase::Version(Stored {
                 etag: object.info.etag,
                 size: object.info.size,
             }),
-            (Err(FsError::NotFound), _) => None,
+            (Err(FsError::NotFound), _) => StagedBase::None,
+            (Err(FsError::Client(error)), Target::Any)
+                if error.kind.is_retryable() && file.open.file.is_recorded() =>
+            {
+                let known = known.filter(|version| !version.etag.as_str().is_empty());
+                known.map_or(StagedBase::Unasked, |version| {
+                    StagedBase::Version(Stored {
+                        etag: version.etag.clone(),
+                        size: version.size,
+                    })
+                })
+            }
             (Err(error), _) => return Err(error),
         };
         // None of the bytes of that version show through: it only is what the store replaces.
-        file.open.file.renamed(key.clone(), replaced);
-        Ok(())
+        file.open.file.rename_unstored(key.clone(), replaced).await
     }
 
     /// Notes that the directory `old`, which `files` are below, is called `new`.
     ///
     /// A copy on the server may have another version. A file whose object is not found there is a
     /// conflict at its next store.
-    pub(in crate::fs) async fn renamed_above(&self, files: &[HeldFile], old: &str, new: &str) {
+    ///
+    /// With write-back the new names of files that wait for their upload are durable then.
+    pub(in crate::fs) async fn renamed_above(
+        &self,
+        files: &[HeldFile],
+        old: &str,
+        new: &str,
+    ) -> Result<(), FsError> {
         let moved = files.iter().map(async |file| {
             let key = file.open.file.key();
             let rest = key.as_str().strip_prefix(old);
             let Some(key) = rest.and_then(|rest| Key::parse(&format!("{new}{rest}"))) else {
-                return;
+                return Ok(());
             };
             let Some(base) = file.base() else {
-                file.open.file.renamed(key, None);
-                return;
+                let replaced = StagedBase::Unasked;
+                return file.open.file.rename_unstored(key, replaced).await;
             };
             let etag: ETag = match self.mutator.describe(&key).await {
                 Ok(object) if object.info.size == base.size => object.info.etag,
@@ -154,14 +236,21 @@ impl FileSystem {
             };
             let base = Stored { etag, ..base };
             let progress = file.open.file.progress();
-            file.open.file.renamed(key, Some(base.clone()));
+            let noted = file.open.file.renamed(key, base.clone()).await;
             self.namespace
                 .stored_staged(file.open.ino, progress, base.size, base.etag);
+            noted
         });
-        join_all(moved).await;
+        join_all(moved).await.into_iter().collect()
     }
 }
 
 /// Most bytes that are fetched of an open file before its object is removed: what programs map and
 /// keep open. Reads of a larger one fail behind its removal, but for what was read or written.
 const REMOVED_FETCH_MAX: u64 = 1 << 30;
+
+/// How often a file is stored before its rename, if it is written meanwhile.
+const SETTLES_MAX: usize = 4;
+
+/// Files that are stored at a time before the rename of a directory.
+const SETTLES_IN_FLIGHT_MAX: usize = 64;

@@ -2,10 +2,11 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 
+use super::close::end;
 use crate::config::StagingConfig;
 use crate::fs::FileSystem;
 use crate::fs::file_system::OpenedFor;
@@ -13,9 +14,10 @@ use crate::fs::permission::{Change, permit};
 use crate::handle::{OpenFile, OpenStaged, Opener, StagedFiles, StagedHandle};
 use crate::namespace::{Namespace, Readers, Version};
 use crate::operation::{
-    Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, Progress, ReadData, WriteOptions,
+    Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, PosixAttributes, Progress, ReadData,
+    WriteOptions,
 };
-use crate::staging::{StagedBase, Staging};
+use crate::staging::{RecoveredFile, StagedBase, StagedObserver, Staging};
 use crate::write::{Adopts, Stored, WriteObserver};
 
 /// A handle that was counted and is not there yet.
@@ -57,8 +59,50 @@ impl FileSystem {
     ) -> Result<(), String> {
         let clock = self.clock.clone();
         let staging = Staging::open(config, &self.reading, &self.writing, is_inside, clock)?;
-        self.staged = Some(Arc::new(StagedFiles::new(staging)));
+        let recovered = staging.recovered();
+        let files = Arc::new(StagedFiles::new(staging));
+        self.staged = Some(Arc::clone(&files));
+        for file in recovered {
+            self.adopt_staged(&files, file);
+        }
         Ok(())
+    }
+
+    /// Shows a file that an earlier process committed and the bucket lacks, as long as it does.
+    fn adopt_staged(&self, files: &StagedFiles, found: RecoveredFile) {
+        let RecoveredFile {
+            key,
+            modified,
+            base,
+            file,
+            ..
+        } = found;
+        let version = base.map(|base| Version {
+            size: base.size,
+            etag: base.etag,
+            mtime: modified,
+            is_archived: false,
+        });
+        let adopted = self
+            .namespace
+            .adopt(&key, file.progress(), version.as_ref());
+        let Some(ino) = adopted else {
+            tracing::info!(%key, "a file of an earlier mount is uploaded, and not shown by this one");
+            return;
+        };
+        if self.write.posix_metadata {
+            let posix = PosixAttributes::of(&file.headers().metadata);
+            self.namespace.set_posix(ino, posix);
+        }
+        let observer = self.staged_observer(ino, file.progress());
+        files.adopt(Arc::new(OpenStaged::new(ino, Arc::clone(&file), false)));
+        file.observe(Arc::clone(&observer));
+        // Its upload may have ended before it was observed.
+        if let Some(failure) = file.failure() {
+            observer.failed(&failure);
+        } else if let Some(stored) = file.base().filter(|_| !file.is_changed()) {
+            observer.stored(&stored);
+        }
     }
 
     /// The staged file that `file` reads, if there is one.
@@ -311,8 +355,9 @@ impl FileSystem {
         }
     }
 
-    fn staged_observer(&self, ino: InodeNo, progress: &Arc<Progress>) -> Arc<dyn WriteObserver> {
+    fn staged_observer(&self, ino: InodeNo, progress: &Arc<Progress>) -> Arc<dyn StagedObserver> {
         Arc::new(StagedName {
+            files: self.staged.as_ref().map(Arc::downgrade).unwrap_or_default(),
             namespace: Arc::clone(&self.namespace),
             ino,
             progress: Arc::clone(progress),
@@ -320,11 +365,29 @@ impl FileSystem {
     }
 }
 
-/// The name of a staged file, which follows its stores.
+/// The name of a staged file, which follows its stores, and ends the file behind them.
 struct StagedName {
+    files: Weak<StagedFiles>,
     namespace: Arc<Namespace>,
     ino: InodeNo,
     progress: Arc<Progress>,
+}
+
+impl StagedName {
+    /// Ends the file if nobody needs it any more.
+    fn end(&self) {
+        if let Some(files) = self.files.upgrade()
+            && let Some(open) = files.of(self.ino)
+        {
+            end(&files, &self.namespace, &open);
+        }
+    }
+}
+
+impl StagedObserver for StagedName {
+    fn released(&self) {
+        self.end();
+    }
 }
 
 impl WriteObserver for StagedName {
@@ -337,13 +400,16 @@ impl WriteObserver for StagedName {
         let progress = &self.progress;
         self.namespace
             .stored_staged(self.ino, progress, stored.size, etag);
+        self.end();
     }
 
     fn adopted(&self) {
         self.namespace.gave_way(self.ino, &self.progress);
+        self.end();
     }
 
     fn failed(&self, _: &FsError) {
         self.namespace.writing_failed(self.ino, &self.progress);
+        self.end();
     }
 }

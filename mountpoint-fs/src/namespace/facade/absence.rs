@@ -108,7 +108,8 @@ impl Namespace {
     }
 
     /// Nothing in the bucket has the name `name` now in the directory `parent`, whose prefix is
-    /// `prefix`. A directory that is kept stays, and is returned.
+    /// `prefix`. A directory that is kept stays, as does one with a file that is being written; it
+    /// is returned.
     pub(in crate::namespace) fn gone(
         &self,
         parent: InodeNo,
@@ -119,6 +120,10 @@ impl Namespace {
         self.recent.distrust(prefix, name);
         let ino = self.table.child(parent, name)?;
         if self.table.is_kept(ino) {
+            return Some(ino);
+        }
+        if self.table.has_written_below(ino) {
+            self.table.keep(ino);
             return Some(ino);
         }
         self.table.detach_unless_newer(parent, name, asked.into());

@@ -265,12 +265,22 @@ impl Namespace {
             if let Some(ino) = self.table.child(parent, name) {
                 match answer.found {
                     Some(Found::Directory) => self.table.unkeep(ino),
-                    Some(Found::File(_)) if self.table.is_kept(ino) => answer.found = None,
+                    Some(Found::File(_)) if self.is_held_directory(ino) => answer.found = None,
                     Some(Found::File(_)) | None => {}
                 }
             }
             return Ok((prefix, answer));
         }
+    }
+
+    /// Whether `ino` is a directory that is there whatever the bucket says.
+    fn is_held_directory(&self, ino: InodeNo) -> bool {
+        let is_written = || {
+            let view = self.table.view(ino);
+            view.is_ok_and(|view| view.found == Found::Directory)
+                && self.table.has_written_below(ino)
+        };
+        self.table.is_kept(ino) || is_written()
     }
 
     /// Whether the directory `parent` has another prefix by now.

@@ -5,6 +5,7 @@
 //! version that was stored. Readers and a writer exclude each other, so the kernel's pages of an
 //! inode are never of two versions; who follows a writer has no pages.
 
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -262,23 +263,52 @@ impl Namespace {
         self.table.written_below(directory)
     }
 
-    /// The new files in `directory` that are being written, as a page of a listing; `None` if there
-    /// are none.
+    /// The files in `directory` that are being written, new or staged: a listing that is made from
+    /// now on may lack them.
     #[must_use]
-    pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
-        let names = self.table.written_names(directory);
-        let entries = names.into_iter().map(|name| Listed {
-            name,
-            found: Found::File(Version {
-                size: 0,
-                etag: ETag::from_header(""),
-                mtime: SystemTime::UNIX_EPOCH,
-                is_archived: false,
-            }),
-            is_certain: false,
+    pub fn written_names(&self, directory: InodeNo) -> HashSet<Arc<str>> {
+        let names = self.table.written_names(directory, true);
+        names.into_iter().collect()
+    }
+
+    /// The new files in `directory` that are being written, and those of `before` that are there
+    /// still, as a page of a listing; `None` if there are none.
+    #[must_use]
+    pub fn written_page(&self, directory: InodeNo, before: &HashSet<Arc<str>>) -> Option<Page> {
+        let mut names: BTreeSet<_> = before.iter().cloned().collect();
+        names.extend(self.table.written_names(directory, false));
+        let entries = names.into_iter().filter_map(|name| {
+            let ino = self.table.child(directory, &name)?;
+            let found = self.table.view(ino).ok()?.found;
+            matches!(found, Found::File(_)).then_some(Listed {
+                name,
+                found,
+                is_certain: false,
+            })
         });
         let page = Page::some(entries.collect(), self.clock.now());
         (!page.entries.is_empty()).then_some(page)
+    }
+
+    /// Makes the file `key`, which an earlier process wrote and the bucket lacks, one that is being
+    /// written, with its directories. The bucket has it as `version`, if at all.
+    ///
+    /// `None` if the mount cannot show the key, or one of its names means something else.
+    #[must_use]
+    pub fn adopt(
+        &self,
+        key: &Key,
+        progress: &Arc<Progress>,
+        version: Option<&Version>,
+    ) -> Option<InodeNo> {
+        let prefix = self.table.directory_prefix(InodeNo::ROOT).ok()?;
+        let names: Vec<_> = key.as_str().strip_prefix(&prefix)?.split('/').collect();
+        if !names.iter().all(|name| names::is_visible(name)) {
+            return None;
+        }
+        let observed = self.seen_now();
+        self.table
+            .adopt_written(&names, progress, version, observed)
     }
 
     /// An answer that was asked for now, that vouches for no open.

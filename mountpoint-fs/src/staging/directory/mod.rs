@@ -1,13 +1,14 @@
 //! The directory of staged files: finds or makes it, and checks that no other process uses it.
 //!
 //! `DIR/mount-s3-staging` is ours; whatever else is in DIR is never touched. `files` has the bytes
-//! of open files, `kept` the versions that could not be stored. Every folder is opened relative to
-//! the one above and through no symbolic link.
+//! of open files, `journal` what is to be uploaded, `kept` the versions that could not be stored.
+//! Every folder is opened relative to the one above and through no symbolic link.
 //!
 //! Invariant: while a [`StagingDirectory`] lives, its process holds the exclusive lock of `lock`.
 //!
 //! Every call may wait for a slow disk.
 
+mod bucket;
 mod faults;
 mod holder;
 
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use self::bucket::JournalBucket;
 use self::faults::Faults;
 pub(crate) use self::holder::Holder;
 use crate::private_folder::{DirectoryError, DirectoryUse, Folder};
@@ -188,9 +190,33 @@ impl StagingDirectory {
         JournalLimits::default()
     }
 
+    /// Notes that versions are for `bucket` from now on. If some `are_left` for another bucket,
+    /// that is returned, and nothing is noted: they must not be stored in this one.
+    pub(in crate::staging) fn claim_for(
+        &self,
+        bucket: &JournalBucket,
+        are_left: bool,
+    ) -> Result<Option<JournalBucket>, StagingError> {
+        let unusable = |error| DirectoryError::unusable(USE, self.folder.path(), NO_BUCKET, error);
+        let noted = JournalBucket::read(&self.folder).map_err(unusable)?;
+        match noted {
+            Some(noted) if noted == *bucket => Ok(None),
+            Some(other) if are_left => Ok(Some(other)),
+            Some(_) | None => {
+                bucket.write(&self.folder).map_err(unusable)?;
+                Ok(None)
+            }
+        }
+    }
+
     /// Where it is.
     pub(in crate::staging) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The folder of all that.
+    pub(in crate::staging) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// The folder of the data files.
@@ -287,6 +313,29 @@ pub(crate) fn find_holder(folder: &Folder) -> Result<Option<Holder>, StagingErro
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(&file).unwrap_or_default())),
         Err(TryLockError::Error(error)) => Err(failed(error).into()),
+    }
+}
+
+/// The folders of the journal and of the data files in `folder`; `None` if there is no journal.
+pub(crate) fn find_journal(folder: &Folder) -> Result<Option<(Folder, Folder)>, StagingError> {
+    Ok(folder.enter(JOURNAL)?.zip(folder.enter(FILES)?))
+}
+
+/// The bucket that the journal's versions are for.
+pub(crate) fn find_bucket(folder: &Folder) -> Result<Option<JournalBucket>, StagingError> {
+    let unusable = |error| DirectoryError::unusable(USE, folder.path(), NO_BUCKET, error);
+    Ok(JournalBucket::read(folder).map_err(unusable)?)
+}
+
+/// Keeps mounts from using the directory as long as the value lives. `None` if a mount uses it.
+pub(crate) fn lock_out_mounts(folder: &Folder) -> Result<Option<File>, StagingError> {
+    let path = folder.path().join(LOCK);
+    let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
+    let file = folder.open_file(LOCK).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(unusable(error).into()),
     }
 }
 
@@ -392,6 +441,7 @@ const FORMAT_LEN_MAX: u64 = 256;
 
 const NOT_FOUND: &str = "cannot find the staging directory";
 const NO_LOCK: &str = "cannot use the lock of the staging directory";
+const NO_BUCKET: &str = "cannot use the name of the bucket in the staging directory";
 const NO_FORMAT: &str = "cannot use the format of the staging directory";
 const NOT_LISTED: &str = "cannot list what a killed mount has left";
 const NOT_SYNCED: &str = "cannot sync the staging directory";

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use super::keeping::keep_as;
 use super::parts::FileParts;
-use super::releasing::forget;
-use super::state::NeverStored;
 use crate::operation::FsError;
 use crate::staging::context::{StagingContext, WriteBack};
 use crate::staging::local::disk_error;
-use crate::staging::record::{self, CommitFailure, commit, sent_version};
+use crate::staging::record::{CommitFailure, commit, sent_version};
 use crate::staging::uploads::PendingFile;
 use crate::write::background::{self, SharedOutcome};
 
@@ -21,6 +19,9 @@ pub(super) async fn commit_file(
     write_back: &WriteBack,
 ) -> Result<(), FsError> {
     let mut room = RoomWait::new(&file.context);
+    if !file.state.lock().needs_commit()? {
+        return Ok(());
+    }
     loop {
         let committed = commit_once(file, write_back).await;
         match committed {
@@ -116,23 +117,6 @@ pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
     let directory = &file.context.directory;
     let sent = sent_version(&whole, &file.files).map_err(|error| disk_error(directory, &error))?;
     file.state.lock().summed(sent);
-    Ok(())
-}
-
-/// Makes it durable that the file is removed: a version of it that waits is never uploaded, not
-/// after a kill either.
-pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
-    file.state.lock().never_stored = Some(NeverStored::Removed);
-    let Some(write_back) = &file.context.write_back else {
-        return Ok(());
-    };
-    // A commit that runs ends first.
-    let _turn = file.gate.write().await;
-    if !file.files.is_recorded() {
-        return Ok(());
-    }
-    let id = record::remove(&file.context, &write_back.journal, file.files.name()).await?;
-    forget(file, id, write_back.journal.release(id));
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
-//! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading` → `storing` →
-//! `committing` → `keeping` → `releasing` → `parts` → `state`.
+//! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
+//! `storing` → `committing` → `keeping` → `releasing` → `parts` → `state`.
 
 mod committing;
 mod keeping;
+mod naming;
 mod parts;
 mod releasing;
 mod staged_file;
@@ -12,5 +13,6 @@ mod state;
 mod storing;
 mod uploading;
 
+pub use parts::StagedObserver;
 pub use staged_file::{StagedFile, StoresHeld};
 pub use state::StagedBase;

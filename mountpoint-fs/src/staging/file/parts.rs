@@ -21,7 +21,7 @@ pub(super) struct FileParts {
     pub(super) context: Arc<StagingContext>,
     pub(super) files: Arc<DataFiles>,
     pub(super) progress: Arc<Progress>,
-    observer: Mutex<Arc<dyn WriteObserver>>,
+    observer: Mutex<Arc<dyn StagedObserver>>,
     pub(super) state: Mutex<FileState>,
     /// Shared by writes, exclusive for what changes the file as a whole, and for commits.
     pub(super) gate: Arc<AsyncRwLock<()>>,
@@ -38,7 +38,7 @@ impl FileParts {
         files: DataFiles,
         state: FileState,
         progress: Arc<Progress>,
-        observer: Arc<dyn WriteObserver>,
+        observer: Arc<dyn StagedObserver>,
     ) -> Arc<Self> {
         Arc::new(Self {
             context: Arc::clone(context),
@@ -58,11 +58,11 @@ impl FileParts {
     }
 
     /// Who learns what becomes of it.
-    pub(super) fn observer(&self) -> Arc<dyn WriteObserver> {
+    pub(super) fn observer(&self) -> Arc<dyn StagedObserver> {
         Arc::clone(&self.observer.lock())
     }
 
-    pub(super) fn set_observer(&self, observer: Arc<dyn WriteObserver>) {
+    pub(super) fn set_observer(&self, observer: Arc<dyn StagedObserver>) {
         *self.observer.lock() = observer;
     }
 
@@ -83,6 +83,12 @@ impl fmt::Debug for FileParts {
     }
 }
 
+/// Learns what becomes of a staged file.
+pub trait StagedObserver: WriteObserver {
+    /// The journal has no version of the file any more, not after a kill either.
+    fn released(&self);
+}
+
 /// Learns nothing: the observer of a file that no application has opened.
 pub(super) struct Nobody;
 
@@ -96,4 +102,8 @@ impl WriteObserver for Nobody {
     fn adopted(&self) {}
 
     fn failed(&self, _: &FsError) {}
+}
+
+impl StagedObserver for Nobody {
+    fn released(&self) {}
 }

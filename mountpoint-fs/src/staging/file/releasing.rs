@@ -43,6 +43,8 @@ pub(super) fn forget(file: &Arc<FileParts>, id: RecordId, released: Commit) {
                 state.recorded = None;
                 file.files.set_recorded(false);
             }
+            drop(state);
+            file.observer().released();
         }
         let context = Arc::clone(&file.context);
         // Its data files go with the last one who has it.

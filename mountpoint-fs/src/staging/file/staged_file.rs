@@ -15,9 +15,10 @@ use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::{RoomWait, commit_file, committed, remove, sum_recovered};
+use super::committing::{RoomWait, commit_file, committed, sum_recovered};
 use super::keeping::keep_as;
-use super::parts::{FileParts, Nobody};
+use super::naming::{self, commit_name, remove, settle};
+use super::parts::{FileParts, Nobody, StagedObserver};
 use super::state::{Base, FileState, NeverStored, StagedBase};
 use super::storing::store;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
@@ -27,7 +28,7 @@ use crate::staging::context::StagingContext;
 use crate::staging::local::{DataFiles, disk_error};
 use crate::staging::record::RecoveredVersion;
 use crate::staging::sources::read;
-use crate::write::{Adopts, Stored, WriteObserver};
+use crate::write::{Adopts, Stored};
 
 /// A file that is written in place.
 pub struct StagedFile {
@@ -44,7 +45,7 @@ impl StagedFile {
         (key, base): (Key, StagedBase),
         headers: ObjectHeaders,
         progress: Arc<Progress>,
-        observer: Arc<dyn WriteObserver>,
+        observer: Arc<dyn StagedObserver>,
     ) -> Arc<Self> {
         let is_unasked = base == StagedBase::Unasked;
         let base = match base {
@@ -125,10 +126,28 @@ impl StagedFile {
     }
 
     /// Bytes `offset..offset + size`, cut at the end of the file. `fills_cache` tells that the
-    /// kernel asks for pages.
+    /// kernel asks for pages. Waits for the stores, if an upload has to be recognised.
     ///
     /// [`FsError::Stale`] if bytes of the base are needed that another client has replaced.
     pub async fn read(
+        &self,
+        offset: u64,
+        size: u32,
+        fills_cache: bool,
+    ) -> Result<ReadData, FsError> {
+        let data = self.read_base(offset, size, fills_cache).await;
+        match data {
+            Err(FsError::Stale(_) | FsError::NotFound) if self.may_be_replaced_by_itself() => {
+                // The store recognises what is there, and the file is based on that.
+                store(&self.parts).await?;
+                self.read_base(offset, size, fills_cache).await
+            }
+            data => data,
+        }
+    }
+
+    /// As [`Self::read`], of the base as it is known.
+    async fn read_base(
         &self,
         offset: u64,
         size: u32,
@@ -153,6 +172,13 @@ impl StagedFile {
             "{}: the disk of --staging is full, and bytes were given back during each read",
             self.key()
         )))
+    }
+
+    /// Whether the object that has replaced the base may be an upload of this file, whose end was
+    /// never noted: of a process that was killed, or behind an answer that was lost.
+    fn may_be_replaced_by_itself(&self) -> bool {
+        let state = self.parts.state.lock();
+        state.recovered.is_some() && state.needs_store().unwrap_or(false)
     }
 
     /// Writes `data` at `offset`. A write that is given up while it waits may be done all the same,
@@ -359,7 +385,7 @@ impl StagedFile {
     }
 
     /// Has `observer` learn what becomes of the file from now on: for a file of an earlier process.
-    pub fn observe(&self, observer: Arc<dyn WriteObserver>) {
+    pub fn observe(&self, observer: Arc<dyn StagedObserver>) {
         self.parts.set_observer(observer);
     }
 
@@ -376,6 +402,14 @@ impl StagedFile {
     /// which may succeed all the same.
     pub async fn keep_at_end(&self, reason: &str) {
         if !self.is_committed() {
+            keep_as(&self.parts, reason).await;
+        }
+    }
+
+    /// Keeps the local version in the directory, for the reason, and ends the file, whether or not
+    /// it waits for its upload. The caller holds the stores.
+    pub async fn keep_changes(&self, reason: &str) {
+        if self.is_changed() {
             keep_as(&self.parts, reason).await;
         }
     }
@@ -422,25 +456,41 @@ impl StagedFile {
         StoresHeld(Arc::clone(&self.parts.storing).lock_owned().await)
     }
 
-    /// Notes that the file has another name now. `base` is its version there, of equal bytes;
-    /// `None` if there is no object yet.
-    pub fn renamed(&self, key: Key, base: Option<Stored>) {
-        let base = base.map(|version| Base::new(&self.parts.context.reading, &key, version));
-        let mut state = self.parts.state.lock();
-        state.key = key;
-        if base.is_some() {
-            state.base = base;
-        }
-        state.edits += 1;
+    /// Whether the bucket has an object of the file's key as far as this mount knows, or may have
+    /// one: the base, one that the file replaces, or one that was sent and not acknowledged.
+    #[must_use]
+    pub fn may_have_object(&self) -> bool {
+        self.parts.state.lock().may_have_object()
     }
 
-    /// Makes the name that [`Self::renamed`] noted durable, if a version of the file waits for its
-    /// upload. Returns at once without write-back.
-    pub async fn commit_rename(self: &Arc<Self>) -> Result<(), FsError> {
-        match self.parts.files.is_recorded() {
-            true => self.commit().await,
-            false => Ok(()),
-        }
+    /// Whether the journal has a version of the file: one that waits for its upload, or that was
+    /// uploaded a moment ago.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.parts.state.lock().recorded.is_some()
+    }
+
+    /// Has the bucket alone have the file: stores it, and makes it durable that the journal does
+    /// not have it. A commit meanwhile brings it there again.
+    pub async fn settle(&self) -> Result<(), FsError> {
+        settle(&self.parts).await
+    }
+
+    /// Notes that the file, which the bucket has as `version` now, is called `key`. With write-back
+    /// the name is durable when this returns, if a version waits for its upload.
+    pub async fn renamed(&self, key: Key, version: Stored) -> Result<(), FsError> {
+        naming::renamed(&self.parts, key, version).await
+    }
+
+    /// Calls a file of which the bucket has nothing `key`, where its store will replace `replaced`.
+    /// Durable as [`Self::renamed`] is; a failure leaves the name.
+    pub async fn rename_unstored(&self, key: Key, replaced: StagedBase) -> Result<(), FsError> {
+        naming::rename_unstored(&self.parts, key, replaced).await
+    }
+
+    /// Makes changes of the headers durable, if a version of the file waits for its upload.
+    pub async fn commit_headers(&self) -> Result<(), FsError> {
+        commit_name(&self.parts).await
     }
 
     /// Brings the bytes of the base that show through to the disk, if there are `most` of them at
@@ -462,7 +512,7 @@ impl StagedFile {
                 let len = (range.end - at).min(WRITE_SIZE_MAX as u64);
                 let size = u32::try_from(len).unwrap_or(u32::MAX);
                 // A copy of file data: from the memory of reads to the disk.
-                let data = self.read(at, size, false).await?.to_vec();
+                let data = self.read_base(at, size, false).await?.to_vec();
                 if data.is_empty() {
                     break;
                 }
@@ -486,7 +536,8 @@ impl StagedFile {
     }
 
     /// Notes that the file has no name any more, and makes that durable: a version of it that waits
-    /// is never uploaded, not after a kill either.
+    /// is never uploaded, not after a kill either. A failure leaves the name, unless
+    /// [`Self::removed`] said before that it is gone.
     pub async fn remove(&self) -> Result<(), FsError> {
         remove(&self.parts).await
     }

@@ -10,7 +10,8 @@ use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
 use crate::staging::local::DataFiles;
 use crate::staging::record::{
-    CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, SentVersion, VersionRecord,
+    CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, SENT_VERSIONS_MAX,
+    SentVersion, VersionRecord,
 };
 use crate::staging::sources::ByteSources;
 use crate::staging::upload::{RecoveredFrom, StoreRequest};
@@ -65,8 +66,10 @@ pub(super) struct FileState {
     /// The reason why no store is to come.
     pub(super) never_stored: Option<NeverStored>,
     pub(super) adopts: Adopts,
-    /// S3 was not asked for an object of the key.
-    is_unasked: bool,
+    /// The object that the first store of a file without a base replaces.
+    replaced: StagedBase,
+    /// The bucket may have what was sent of the file, whatever the answer was.
+    may_be_stored: bool,
     /// The headers may hold a time, which the next write makes void.
     is_timed: bool,
     /// Counts changes of any kind; 0 if the bucket has the file as it is.
@@ -77,12 +80,19 @@ pub(super) struct FileState {
     sent_edits: u64,
     /// Changes that the bucket has.
     pub(super) stored_edits: u64,
+    /// Changes of the last store that failed.
+    noted_edits: u64,
     /// What the store in progress sends, once it was noted in a record.
     sent: Option<SentVersion>,
-    /// The file is of an earlier process, and nothing was stored since.
-    recovered: Option<RecoveredFrom>,
+    /// What the bucket may have of the file: an earlier process may have sent it, or a store that
+    /// failed.
+    pub(super) recovered: Option<RecoveredFrom>,
     /// Uploads that were refused, one behind the other.
     pub(super) refusals: u32,
+    /// Uploads that failed, one behind the other, for whatever reason.
+    pub(super) failures: u32,
+    /// The reason of the last one.
+    pub(super) last_failure: Option<String>,
 }
 
 /// The record of a version, and the changes in it.
@@ -110,15 +120,22 @@ impl FileState {
             failure: None,
             never_stored: None,
             adopts: Adopts::Nothing,
-            is_unasked,
+            replaced: match is_unasked {
+                true => StagedBase::Unasked,
+                false => StagedBase::None,
+            },
+            may_be_stored: false,
             is_timed,
             edits: u64::from(size.is_none()),
             recorded: None,
             sent_edits: 0,
             stored_edits: 0,
+            noted_edits: 0,
             sent: None,
             recovered: None,
             refusals: 0,
+            failures: 0,
+            last_failure: None,
         }
     }
 
@@ -140,6 +157,7 @@ impl FileState {
             edits: 1,
             recorded: Some(Recorded { record, edits: 1 }),
             recovered: Some(recovered),
+            may_be_stored: true,
             ..Self::new(key, headers, base, version.is_unasked)
         }
     }
@@ -155,11 +173,10 @@ impl FileState {
         }
         let mut version = VersionRecord {
             key: self.key.to_string(),
-            base: self.base.as_ref().map(|base| {
-                let version = &base.version;
-                (version.etag.as_str().to_owned(), version.size)
-            }),
-            is_unasked: self.is_unasked,
+            base: self
+                .replaced_version()
+                .map(|version| (version.etag.as_str().to_owned(), version.size)),
+            is_unasked: self.replaced == StagedBase::Unasked,
             size: 0,
             base_len: 0,
             mtime: (0, 0),
@@ -210,6 +227,55 @@ impl FileState {
         {
             recovered.sent.push(sent);
         }
+    }
+
+    /// The version that the next store replaces: the base, or another file's.
+    fn replaced_version(&self) -> Option<&Stored> {
+        match (&self.base, &self.replaced) {
+            (Some(base), _) => Some(&base.version),
+            (None, StagedBase::Version(version)) => Some(version),
+            (None, StagedBase::None | StagedBase::Unasked) => None,
+        }
+    }
+
+    /// Whether the bucket has an object of the key, or may have one that it was sent.
+    pub(super) fn may_have_object(&self) -> bool {
+        self.may_be_stored || self.replaced_version().is_some()
+    }
+
+    /// Calls a file without a base `key`, and notes what its store replaces there. Returns what it
+    /// was.
+    pub(super) fn rename_unstored(&mut self, key: Key, replaced: StagedBase) -> (Key, StagedBase) {
+        self.edits += 1;
+        let key = std::mem::replace(&mut self.key, key);
+        (key, std::mem::replace(&mut self.replaced, replaced))
+    }
+
+    /// Whether the journal has a record, and the bucket all of it.
+    pub(super) fn is_recorded_in_vain(&self) -> bool {
+        self.recorded
+            .is_some_and(|it| it.edits <= self.stored_edits)
+    }
+
+    /// Whether a commit has something to do.
+    pub(super) fn needs_commit(&self) -> Result<bool, FsError> {
+        Ok(self.needs_store()? && !self.is_committed())
+    }
+
+    /// Notes what a store that failed may have brought to the bucket all the same.
+    pub(super) fn may_have_sent(&mut self, sent: SentVersion) {
+        let recovered = self.recovered.get_or_insert_default();
+        if !recovered.sent.contains(&sent) {
+            recovered.sent.push(sent);
+        }
+        let surplus = recovered.sent.len().saturating_sub(SENT_VERSIONS_MAX);
+        recovered.sent.drain(..surplus);
+        self.noted_edits = self.sent_edits;
+    }
+
+    /// Whether the journal, or [`Self::may_have_sent`], has noted what the store in progress sends.
+    pub(super) fn is_sent_noted(&self) -> bool {
+        self.noted_edits == self.sent_edits
     }
 
     /// Whether a record has all changes.
@@ -272,13 +338,14 @@ impl FileState {
 
     /// Begins a store of the file as it is.
     pub(super) fn begin_store(&mut self, files: &Arc<DataFiles>) -> StoreRequest {
-        let replaced = match &self.base {
-            Some(base) => Replaced::Version(base.version.etag.clone()),
-            None if self.is_unasked => Replaced::NothingUnasked,
+        let replaced = match self.replaced_version() {
+            Some(version) => Replaced::Version(version.etag.clone()),
+            None if self.replaced == StagedBase::Unasked => Replaced::NothingUnasked,
             None => Replaced::Nothing,
         };
         self.sent_edits = self.edits;
         self.sent = None;
+        self.may_be_stored = true;
         StoreRequest {
             key: self.key.clone(),
             snapshot: self.contents.begin_store(),
@@ -294,11 +361,21 @@ impl FileState {
     pub(super) fn stored(&mut self, base: Base) {
         self.contents.end_store(true);
         self.base = Some(base);
+        self.replaced = StagedBase::None;
+        self.may_be_stored = false;
         self.adopts = Adopts::Nothing;
         self.stored_edits = self.sent_edits;
         self.sent = None;
         self.recovered = None;
         self.refusals = 0;
+        self.failures = 0;
+        self.last_failure = None;
+    }
+
+    /// Notes the failure of an upload, for people.
+    pub(super) fn upload_failed(&mut self, error: &FsError) {
+        self.failures += 1;
+        self.last_failure = Some(error.to_string());
     }
 
     /// The store ended, and something else than the file is in its place. Returns whether a record
@@ -313,6 +390,7 @@ impl FileState {
     pub(super) fn rebased(&mut self, base: Base) {
         self.contents.end_store(false);
         self.base = Some(base);
+        self.replaced = StagedBase::None;
         self.recovered = None;
         // The record has the base of before.
         self.edits += 1;

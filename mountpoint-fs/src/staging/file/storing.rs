@@ -10,6 +10,8 @@ use super::parts::FileParts;
 use super::releasing::release;
 use super::state::{Base, NeverStored};
 use crate::operation::{FileKind, FsError, PosixAttributes};
+use crate::staging::local::disk_error;
+use crate::staging::record::sent_version;
 use crate::staging::upload::{Resolved, StoreRequest, is_conflict, resolve};
 use crate::write::background::{self, SharedOutcome};
 
@@ -61,8 +63,12 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
                 return adopted(file, text).await;
             }
             Err(error) => {
+                let is_conflict = is_conflict(&error);
+                if !is_conflict {
+                    note_sent(file, &request).await;
+                }
                 file.state.lock().contents.end_store(false);
-                if is_conflict(&error) {
+                if is_conflict {
                     let reason = format!("another client changed the object: {error}");
                     return Err(keep_as(file, &reason).await);
                 }
@@ -74,6 +80,23 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
     Err(FsError::Busy(format!(
         "{key}: other clients keep changing it"
     )))
+}
+
+/// Notes what a store that failed was sending. The bucket may have it all the same, where only the
+/// answer was lost: the next store is to know it.
+async fn note_sent(file: &Arc<FileParts>, request: &StoreRequest) {
+    if file.state.lock().is_sent_noted() {
+        return;
+    }
+    let (this, snapshot) = (Arc::clone(file), Arc::clone(&request.snapshot));
+    let summed = file.context.on_disk(move || {
+        let directory = &this.context.directory;
+        sent_version(&snapshot, &this.files).map_err(|error| disk_error(directory, &error))
+    });
+    match summed.await {
+        Ok(sent) => file.state.lock().may_have_sent(sent),
+        Err(error) => tracing::warn!(key = %request.key, "what was sent is not noted: {error}"),
+    }
 }
 
 /// Begins a store of the file as it is. What it sends is in the journal before.

@@ -28,6 +28,10 @@ impl PendingFile for FileParts {
         PendingUpload {
             key: state.key.clone(),
             size: state.contents.size(),
+            modified: self.progress.mtime(),
+            number: self.files.name().0,
+            failures: state.failures,
+            error: state.last_failure.clone(),
         }
     }
 }
@@ -48,6 +52,7 @@ async fn upload(file: &Arc<FileParts>) -> Attempt {
         if state.failure.is_some() {
             return Attempt::Ended;
         }
+        state.upload_failed(&error);
         match attempt_of(&error) {
             Some(attempt) => {
                 tracing::debug!(key = %state.key, "the upload is tried again: {error}");

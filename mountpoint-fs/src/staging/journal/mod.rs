@@ -21,6 +21,7 @@ mod index;
 mod journal;
 mod log;
 mod policy;
+mod reader;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ mod types;
 pub use self::batch::Commit;
 pub use self::journal::Journal;
 pub use self::policy::{AdaptivePolicy, CommitPolicy, Decision, FinishedFlush, WaitingBatch};
+pub use self::reader::JournalReader;
 pub use self::types::{
     AppendError, Damage, DamageReason, JournalError, JournalLimits, RECORD_LEN_MAX, RecordId,
     RecordKey, RecoveredRecord,

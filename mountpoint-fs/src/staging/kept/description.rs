@@ -65,7 +65,7 @@ pub(crate) enum KeptPlace {
 
 impl KeptRange {
     /// The range of a piece.
-    pub(super) fn of(piece: &Piece) -> Self {
+    pub(in crate::staging) fn of(piece: &Piece) -> Self {
         Self {
             start: piece.range.start,
             end: piece.range.end,

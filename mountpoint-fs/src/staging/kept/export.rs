@@ -1,38 +1,40 @@
-//! Writing a kept version to a file.
+//! Writing a version that the bucket lacks to a file.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-use super::description::KeptPlace;
-use super::versions::{KeptVersion, KeptVersions};
+use super::description::{Description, KeptPlace};
 
 /// Returns bytes of the base, or a text for the user.
 pub(crate) type BaseFetch<'a> = dyn FnMut(Range<u64>) -> Result<Vec<u8>, String> + 'a;
 
-/// Writes the bytes of `version` to `target`, an empty file. `fetch` returns bytes of the base,
-/// which are written as zeros without it.
+/// Returns local bytes of a version.
+pub(crate) type LocalRead<'a> = dyn FnMut(KeptPlace, &Range<u64>) -> io::Result<Vec<u8>> + 'a;
+
+/// Writes the bytes of `version`, of which `read` returns the local ones, to `target`, an empty
+/// file. `fetch` returns bytes of the base, which are written as zeros without it.
 ///
 /// # Errors
 /// The text of `fetch`, or of the disk.
 pub(crate) fn export(
-    versions: &KeptVersions,
-    version: &KeptVersion,
+    version: &Description,
+    read: &mut LocalRead<'_>,
     target: &File,
     mut fetch: Option<&mut BaseFetch<'_>>,
 ) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
-    let files = versions.data(&version.id).map_err(text)?;
-    target.set_len(version.description.size).map_err(text)?;
-    for range in &version.description.ranges {
+    target.set_len(version.size).map_err(text)?;
+    for range in &version.ranges {
         let mut at = range.start;
         while at < range.end {
             let piece = at..range.end.min(at + PIECE_LEN);
             at = piece.end;
             let bytes = match (range.place, &mut fetch) {
-                (KeptPlace::First, _) => read(files[0].as_ref(), &piece).map_err(text)?,
-                (KeptPlace::Second, _) => read(files[1].as_ref(), &piece).map_err(text)?,
+                (KeptPlace::First | KeptPlace::Second, _) => {
+                    read(range.place, &piece).map_err(text)?
+                }
                 (KeptPlace::Base, Some(fetch)) => fetch(piece.clone())?,
                 // The new file has zeros there.
                 (KeptPlace::Zeros, _) | (KeptPlace::Base, None) => continue,
@@ -43,11 +45,22 @@ pub(crate) fn export(
     target.sync_all().map_err(text)
 }
 
-fn read(file: Option<&File>, range: &Range<u64>) -> io::Result<Vec<u8>> {
+/// Reads from the data files of a version, where they are.
+pub(crate) fn read_files(
+    files: &[Option<File>; 2],
+    place: KeptPlace,
+    range: &Range<u64>,
+) -> io::Result<Vec<u8>> {
+    let file = match place {
+        KeptPlace::First => &files[0],
+        KeptPlace::Second => &files[1],
+        KeptPlace::Zeros | KeptPlace::Base => &None,
+    };
     let missing = || io::Error::new(io::ErrorKind::NotFound, "a data file is missing");
     let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
     let mut bytes = vec![0; len];
-    file.ok_or_else(missing)?
+    file.as_ref()
+        .ok_or_else(missing)?
         .read_exact_at(&mut bytes, range.start)?;
     Ok(bytes)
 }

@@ -9,9 +9,10 @@ mod export;
 mod keep;
 mod versions;
 
-pub(crate) use description::{Description, KeptPlace};
+pub(super) use description::{BaseVersion, KeptRange};
+pub(crate) use description::{Description, FORMAT, KeptPlace};
 #[cfg(test)]
 pub(super) use export::BaseFetch;
-pub(crate) use export::export;
+pub(crate) use export::{LocalRead, export, read_files};
 pub(super) use keep::{Kept, keep};
 pub(crate) use versions::{DirectoryState, KeptVersion, KeptVersions};

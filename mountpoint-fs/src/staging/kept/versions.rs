@@ -46,6 +46,11 @@ impl KeptVersions {
         Ok(Some(Self { folder, kept }))
     }
 
+    /// The folder of the staging directory.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     /// The state of the directory.
     pub(crate) fn state(&self) -> Result<DirectoryState, StagingError> {
         let (open_files, open_bytes) = directory::find_usage(&self.folder)?;

@@ -246,7 +246,7 @@ const INLINE_LEN_MAX: u64 = 128 << 10;
 const INLINE_RANGES_MAX: usize = 1024;
 
 /// Versions that the bucket may have got: each kill before an upload is noted leaves one.
-const SENT_VERSIONS_MAX: usize = 4;
+pub(in crate::staging) const SENT_VERSIONS_MAX: usize = 4;
 
 /// Bytes that are in memory at once.
 const PIECE_LEN: u64 = 1 << 20;

@@ -265,7 +265,7 @@ fn head(kind: u32, text: &[u8]) -> Vec<u8> {
 }
 
 /// The ranges of `local` that data files have.
-pub(super) fn in_files(
+pub(in crate::staging) fn in_files(
     local: impl IntoIterator<Item = LocalRange>,
 ) -> Vec<(DataFileNo, Range<u64>)> {
     let in_files = local

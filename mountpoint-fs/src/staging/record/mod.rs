@@ -9,8 +9,8 @@ mod headers;
 mod recovery;
 
 pub(super) use commit::{
-    CommitFailure, CommitRequest, CommittedRecord, commit, remove, sent_version,
+    CommitFailure, CommitRequest, CommittedRecord, SENT_VERSIONS_MAX, commit, remove, sent_version,
 };
-pub(super) use format::{SentVersion, VersionRecord};
+pub(super) use format::{SentVersion, VersionRecord, in_files};
 pub(super) use headers::HeadersRecord;
-pub(super) use recovery::{FoundRecord, RecoveredVersion, recover};
+pub(super) use recovery::{FoundRecord, ReadRecord, RecoveredVersion, read_record, recover};

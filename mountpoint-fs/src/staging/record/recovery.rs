@@ -10,6 +10,7 @@ use super::commit::sum;
 use super::format::{DescriptionFile, Payload, PayloadError, VersionRecord, in_files};
 use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
+use crate::staging::disk::Disk;
 use crate::staging::journal::{Journal, RecordId, RecoveredRecord};
 use crate::staging::local::DataFiles;
 
@@ -34,7 +35,53 @@ pub(in crate::staging) struct RecoveredVersion {
     pub(in crate::staging) description: Option<u64>,
 }
 
-/// Reads a record. Blocks.
+/// A record as it says what it is.
+#[derive(Debug)]
+pub(in crate::staging) enum ReadRecord {
+    /// A version, with the bytes that the record has, and the number of the description beside.
+    Version(Box<VersionRecord>, Vec<u8>, Option<u64>),
+    /// The file was removed.
+    Removed,
+    /// It cannot be read, for the reason.
+    Unreadable(String),
+    /// A newer program wrote it.
+    Newer(String),
+}
+
+/// Reads the `payload` of the record `name`, beside which `disk` may have a description. Blocks.
+pub(in crate::staging) fn read_record(
+    disk: &dyn Disk,
+    name: DataFileName,
+    payload: io::Result<Option<Vec<u8>>>,
+) -> ReadRecord {
+    let unreadable =
+        |error: &dyn std::fmt::Display| ReadRecord::Unreadable(format!("record {name}: {error}"));
+    let payload = match payload {
+        Ok(Some(payload)) => payload,
+        Ok(None) => return ReadRecord::Removed,
+        Err(error) => return unreadable(&error),
+    };
+    let mut description = None;
+    let mut decoded = Payload::decode(&payload);
+    if let Ok(Payload::Beside(beside)) = &decoded {
+        description = Some(beside.number);
+        decoded = match read_beside(disk, name, beside) {
+            Ok(text) => Payload::version(&text, &[]),
+            Err(error) => return unreadable(&error),
+        };
+    }
+    match decoded {
+        Ok(Payload::Version(version, local)) => ReadRecord::Version(version, local, description),
+        Ok(Payload::Removed) => ReadRecord::Removed,
+        Ok(Payload::Beside(_)) => unreadable(&"its description names another one"),
+        Err(error @ PayloadError::Newer(_)) => {
+            ReadRecord::Newer(format!("record {name} of the journal: {error}"))
+        }
+        Err(error @ PayloadError::Damaged(_)) => unreadable(&error),
+    }
+}
+
+/// Brings back the version of a record. Blocks.
 ///
 /// # Errors
 /// A text for the user: the directory must not be used.
@@ -44,29 +91,12 @@ pub(in crate::staging) fn recover(
     record: &RecoveredRecord,
 ) -> Result<FoundRecord, String> {
     let name = DataFileName(record.id.key.0);
-    let unreadable = |error: &dyn std::fmt::Display| {
-        Ok(FoundRecord::Unreadable(format!("record {name}: {error}")))
-    };
-    let payload = match journal.read(record.id) {
-        Ok(Some(payload)) => payload,
-        Ok(None) => return Ok(FoundRecord::Removed),
-        Err(error) => return unreadable(&error),
-    };
-    let mut description = None;
-    let mut decoded = Payload::decode(&payload);
-    if let Ok(Payload::Beside(beside)) = &decoded {
-        description = Some(beside.number);
-        decoded = match read_beside(directory, name, beside) {
-            Ok(text) => Payload::version(&text, &[]),
-            Err(error) => return unreadable(&error),
-        };
-    }
-    let (mut version, local) = match decoded {
-        Ok(Payload::Version(version, local)) => (*version, local),
-        Ok(Payload::Removed) => return Ok(FoundRecord::Removed),
-        Ok(Payload::Beside(_)) => return unreadable(&"its description names another one"),
-        Err(error @ PayloadError::Newer(_)) => return Err(newer(directory, name, &error)),
-        Err(error @ PayloadError::Damaged(_)) => return unreadable(&error),
+    let read = read_record(&**directory.disk(), name, journal.read(record.id));
+    let (mut version, local, description) = match read {
+        ReadRecord::Version(version, local, description) => (*version, local, description),
+        ReadRecord::Removed => return Ok(FoundRecord::Removed),
+        ReadRecord::Unreadable(reason) => return Ok(FoundRecord::Unreadable(reason)),
+        ReadRecord::Newer(reason) => return Err(newer(directory, &reason)),
     };
     let files = if version.is_inline {
         let files = bring_back(directory, name, &version, &local);
@@ -78,7 +108,10 @@ pub(in crate::staging) fn recover(
     } else {
         match find_files(directory, name, &version) {
             Ok(files) => files,
-            Err(error) => return unreadable(&format!("{}: {error}", version.key)),
+            Err(error) => {
+                let reason = format!("record {name}: {}: {error}", version.key);
+                return Ok(FoundRecord::Unreadable(reason));
+            }
         }
     };
     if description.is_some() {
@@ -92,22 +125,21 @@ pub(in crate::staging) fn recover(
     })))
 }
 
-fn newer(directory: &StagingDirectory, name: DataFileName, error: &PayloadError) -> String {
+fn newer(directory: &StagingDirectory, reason: &str) -> String {
     let place = directory.path().display();
     format!(
-        "record {name} of the journal in {place}: {error}: use the version of mount-s3 that wrote it, or name another \
-         directory with --staging"
+        "{place}: {reason}: use the version of mount-s3 that wrote it, or name another directory with --staging"
     )
 }
 
 /// The description in a file beside the journal.
 fn read_beside(
-    directory: &StagingDirectory,
+    disk: &dyn Disk,
     name: DataFileName,
     beside: &DescriptionFile,
 ) -> io::Result<Vec<u8>> {
     let invalid = |text| io::Error::new(io::ErrorKind::InvalidData, text);
-    let file = directory.disk().open(&name.description(beside.number))?;
+    let file = disk.open(&name.description(beside.number))?;
     if file.size()? != beside.len {
         return Err(invalid("its description has another length"));
     }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 
 use super::{Bench, wait, write};
-use crate::staging::kept::{BaseFetch, KeptPlace, KeptVersion, KeptVersions, export};
+use crate::staging::kept::{BaseFetch, KeptPlace, KeptVersion, KeptVersions, export, read_files};
 
 /// A bench with a kept version over a base of 100 bytes, of which most were never fetched.
 fn kept() -> (Bench, KeptVersions, KeptVersion) {
@@ -30,7 +30,9 @@ fn exported(
 ) -> Result<Vec<u8>, String> {
     let target = tempfile::NamedTempFile::new().unwrap();
     let file = File::options().write(true).open(target.path()).unwrap();
-    export(versions, version, &file, fetch)?;
+    let files = versions.data(&version.id).unwrap();
+    let mut read = |place, range: &_| read_files(&files, place, range);
+    export(&version.description, &mut read, &file, fetch)?;
     Ok(std::fs::read(target.path()).unwrap())
 }
 

@@ -19,7 +19,7 @@ use mountpoint_client::{ObjectClient, SimClient};
 use tempfile::TempDir;
 
 use super::directory::StagingDirectory;
-use super::{StagedBase, StagedFile, Staging};
+use super::{StagedBase, StagedFile, StagedObserver, Staging};
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, ReadConfig, StagingConfig, WriteConfig};
@@ -52,6 +52,10 @@ impl WriteObserver for EventLog {
     fn failed(&self, _: &FsError) {
         self.0.lock().push("failed".to_owned());
     }
+}
+
+impl StagedObserver for EventLog {
+    fn released(&self) {}
 }
 
 /// A mount with a staging directory.
@@ -93,7 +97,7 @@ impl Bench {
         let progress = Arc::new(Progress::new(size, Clock::manual().wall()));
         let key = Key::parse("key").unwrap();
         let headers = self.staging.headers_of_new(&key);
-        let observer = Arc::clone(&self.events) as Arc<dyn WriteObserver>;
+        let observer = Arc::clone(&self.events) as Arc<dyn StagedObserver>;
         self.staging.file(key, base, headers, progress, observer)
     }
 
@@ -186,4 +190,10 @@ fn write(file: &Arc<StagedFile>, offset: u64, data: &[u8]) -> Result<(), FsError
 fn read(file: &StagedFile, offset: u64, len: usize) -> Result<Vec<u8>, FsError> {
     let len = u32::try_from(len).unwrap();
     Ok(wait(file.read(offset, len, false))?.to_vec())
+}
+
+/// Calls a file that the bucket does not have `key`.
+fn name(file: &StagedFile, key: &str) {
+    let key = Key::parse(key).unwrap();
+    wait(file.rename_unstored(key, StagedBase::None)).unwrap();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 
 use super::write_back::{LONG, bytes};
-use super::{Bench, MIB, read, wait, write};
+use super::{Bench, MIB, name, read, wait, write};
 use crate::clock::Clock;
 use crate::staging::disk::LocalDisk;
 use crate::staging::journal::{AdaptivePolicy, Journal, JournalLimits, RecordKey};
@@ -154,7 +154,7 @@ fn nothing_is_uploaded_from_damage() {
     write(&file, 0, &bytes(MIB, 1)).unwrap();
     wait(file.release()).unwrap();
     let other = bench.new_file();
-    other.renamed(mountpoint_client::types::Key::parse("other").unwrap(), None);
+    name(&other, "other");
     write(&other, 0, b"bytes").unwrap();
     wait(other.release()).unwrap();
     let killed = bench.killed();
@@ -226,4 +226,24 @@ fn a_file_with_many_ranges_is_recovered() {
     let next = bench.restart(LONG).unwrap();
     next.drain();
     assert!(next.content("key").unwrap() == expected);
+}
+
+/// The bucket has what a killed process uploaded, and the bytes of the base are gone with that: a
+/// read finds them in the upload.
+#[test]
+fn reads_know_the_upload_that_a_killed_process_did_not_note() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.over(&bench.client.put_object("key", bytes(300_000, 9)));
+    write(&file, 100, b"changed").unwrap();
+    wait(file.commit()).unwrap();
+    let killed = bench.killed();
+    bench.drain();
+    let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+    let recovered = next.staging.recovered();
+    let mut expected = bytes(300_000, 9);
+    expected[100..107].copy_from_slice(b"changed");
+    assert!(read(&recovered[0].file, 0, 300_000).unwrap() == expected);
+    next.drain();
+    assert!(next.content("key").unwrap() == expected);
+    assert_eq!(next.names("kept"), [""; 0]);
 }

@@ -5,7 +5,7 @@ use mountpoint_client::testing::sim::{
     Fault, FaultRule, Operation, RequestLog, When, pattern_bytes,
 };
 
-use super::{Bench, MIB, read, wait, write};
+use super::{Bench, MIB, name, read, wait, write};
 use crate::operation::FsError;
 
 const GIB: u64 = 1 << 30;
@@ -186,7 +186,7 @@ fn a_renamed_file_is_stored_under_its_new_name() {
     write(&file, 0, b"bytes").unwrap();
     {
         let _held = wait(file.hold_stores());
-        file.renamed(mountpoint_client::types::Key::parse("new").unwrap(), None);
+        name(&file, "new");
     }
     wait(file.release()).unwrap();
     assert_eq!(bench.client.keys(), ["new"]);

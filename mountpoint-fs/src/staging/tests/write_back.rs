@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimOptions, When};
-use mountpoint_client::types::Key;
 use mountpoint_client::{ErrorKind, SimClient};
 use tempfile::TempDir;
 
-use super::{Bench, MIB, mount, read, staging_config, wait, write};
+use super::{Bench, MIB, mount, name, read, staging_config, wait, write};
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, WriteBackConfig};
 use crate::operation::FsError;
@@ -83,6 +82,21 @@ impl Bench {
             when: When::From(1),
             fault: Fault::Fail(kind),
         });
+    }
+
+    /// S3 can be reached by no request from now on but those that store small objects.
+    fn fail_all_but_puts(&self) {
+        for operation in [
+            Operation::HeadObject,
+            Operation::GetObject,
+            Operation::ListObjectsV2,
+        ] {
+            self.client.add_fault(FaultRule {
+                operation: Some(operation),
+                when: When::From(1),
+                fault: Fault::Fail(ErrorKind::Unreachable),
+            });
+        }
     }
 
     /// Waits until nothing is pending.
@@ -199,7 +213,7 @@ fn while_s3_is_away_writing_goes_on_and_everything_arrives_afterwards() {
     let mut files = Vec::new();
     for number in 0..100_u8 {
         let file = bench.new_file();
-        file.renamed(Key::parse(&format!("key{number}")).unwrap(), None);
+        name(&file, &format!("key{number}"));
         write(&file, 0, &bytes(usize::from(number) * 50, number)).unwrap();
         wait(file.release()).unwrap();
         files.push(file);
@@ -238,8 +252,7 @@ fn a_renamed_file_is_uploaded_under_its_new_name_only() {
     let file = bench.new_file();
     write(&file, 0, b"bytes").unwrap();
     wait(file.release()).unwrap();
-    file.renamed(Key::parse("new").unwrap(), None);
-    wait(file.commit_rename()).unwrap();
+    name(&file, "new");
     bench.restart(Duration::ZERO).unwrap().drain();
     assert_eq!(bench.client.keys(), ["new"]);
 }
@@ -275,7 +288,7 @@ fn a_write_waits_for_room_that_an_upload_makes() {
         .fail_next(Operation::PutObject, 1, ErrorKind::Unreachable);
     wait(first.commit()).unwrap();
     let second = bench.new_file();
-    second.renamed(Key::parse("second").unwrap(), None);
+    name(&second, "second");
     let faults = &bench.staging.context().directory.faults;
     faults.set_once(DiskErrorKind::StorageFull);
     write(&second, 0, b"bytes").unwrap();
@@ -319,4 +332,101 @@ fn without_write_back_a_commit_stores() {
             .join("mount-s3-staging/journal")
             .exists()
     );
+}
+
+/// The bucket got a version whose answer was lost, and is away afterwards: the next upload knows
+/// its own object, and a newer version goes over it.
+#[test]
+fn an_upload_whose_answer_was_lost_is_no_conflict() {
+    for is_rewritten in [false, true] {
+        let bench = Bench::write_back(Duration::ZERO);
+        let file = bench.new_file();
+        write(&file, 0, &bytes(1000, 1)).unwrap();
+        bench.client.add_fault(FaultRule {
+            operation: Some(Operation::PutObject),
+            when: When::Next(1),
+            fault: Fault::FailAfterwards(ErrorKind::Unreachable),
+        });
+        bench.fail_all_but_puts();
+        wait(file.commit()).unwrap();
+        while bench.staging.pending().files[0].failures == 0 {
+            std::thread::yield_now();
+        }
+        assert!(file.may_have_object());
+        assert_eq!(bench.content("key").unwrap(), bytes(1000, 1));
+        if is_rewritten {
+            write(&file, 500, &bytes(1000, 2)).unwrap();
+            wait(file.commit()).unwrap();
+        }
+        bench.client.clear_faults();
+        bench.drain();
+        let mut expected = bytes(1000, 1);
+        if is_rewritten {
+            expected.truncate(500);
+            expected.extend(bytes(1000, 2));
+        }
+        assert_eq!(bench.content("key").unwrap(), expected, "{is_rewritten}");
+        assert_eq!(bench.names("kept"), [""; 0], "{is_rewritten}");
+    }
+}
+
+/// Behind it, a kill brings nothing back: the object may have another name by then.
+#[test]
+fn a_settled_file_is_in_the_bucket_alone() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.commit()).unwrap();
+    assert!(file.is_recorded() && !file.may_have_object());
+    wait(file.settle()).unwrap();
+    assert!(!file.is_recorded() && file.may_have_object() && !file.is_changed());
+    assert_eq!(bench.content("key").unwrap(), b"bytes");
+    let next = bench.restart(Duration::ZERO).unwrap();
+    assert!(next.staging.recovered().is_empty());
+    write(&file, 0, b"more").unwrap();
+    wait(file.commit()).unwrap();
+    assert_eq!(bench.restart(LONG).unwrap().staging.recovered().len(), 1);
+    bench.drain();
+    assert_eq!(bench.content("key").unwrap(), b"mores");
+}
+
+/// A kill between the record of a rename and that of the removal of what it replaces.
+#[test]
+fn of_two_versions_of_a_key_the_newer_one_counts() {
+    let bench = Bench::write_back(LONG);
+    let (old, new) = (bench.new_file(), bench.new_file());
+    name(&new, "other");
+    for (file, content) in [(&old, b"old"), (&new, b"new")] {
+        write(file, 0, content).unwrap();
+        wait(file.commit()).unwrap();
+    }
+    name(&new, "key");
+    let next = bench.restart(LONG).unwrap();
+    let recovered = next.staging.recovered();
+    assert_eq!(recovered.len(), 1);
+    next.drain();
+    assert_eq!(bench.client.keys(), ["key"]);
+    assert_eq!(bench.content("key").unwrap(), b"new");
+    assert_eq!(next.names("kept"), [""; 0]);
+}
+
+/// What waits for one bucket is never stored in another.
+#[test]
+fn pending_files_are_for_their_bucket_alone() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.commit()).unwrap();
+    let killed = bench.killed();
+    let mut config = staging_config(&killed, ConflictPolicy::Fail);
+    for (bucket, endpoint) in [("another", ""), ("bucket", "http://elsewhere")] {
+        bucket.clone_into(&mut config.bucket);
+        endpoint.clone_into(&mut config.endpoint);
+        let refused = mount(&bench.client, &config, None, Clock::monotonic());
+        let text = refused.map(drop).unwrap_err();
+        assert!(text.contains("1 files") && text.contains(bucket), "{text}");
+    }
+    let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+    next.drain();
+    assert_eq!(bench.content("key").unwrap(), b"bytes");
 }

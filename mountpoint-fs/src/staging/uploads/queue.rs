@@ -101,13 +101,27 @@ impl UploadQueue {
 
     /// The files that wait or are uploaded.
     pub(in crate::staging) fn pending(&self) -> PendingUploads {
-        let (files, count, bytes) = {
+        self.pending_since(u64::MAX)
+    }
+
+    /// Commits until now.
+    pub(in crate::staging) fn mark(&self) -> u64 {
+        self.state.lock().schedule.commits()
+    }
+
+    /// The files of which one of the first `commits` waits or is uploaded.
+    pub(in crate::staging) fn pending_since(&self, commits: u64) -> PendingUploads {
+        let (mut count, mut bytes, mut files) = (0, 0, Vec::new());
+        {
             let state = self.state.lock();
-            let files = state.schedule.files().take(PendingUploads::SHOWN_MAX);
-            let files = files.filter_map(|file| state.files.get(&file).cloned());
-            let files: Vec<_> = files.collect();
-            (files, state.schedule.len(), state.schedule.bytes())
-        };
+            for (file, its_bytes) in state.schedule.files_since(commits) {
+                count += 1;
+                bytes += its_bytes;
+                if files.len() < PendingUploads::SHOWN_MAX {
+                    files.extend(state.files.get(&file).cloned());
+                }
+            }
+        }
         PendingUploads {
             count,
             bytes,
@@ -152,7 +166,11 @@ impl UploadQueue {
             if is_over || state.is_closed {
                 return is_over && event == Event::Empty;
             }
-            let until = self.clock.now() + time;
+            let now = self.clock.now();
+            if event == Event::Room {
+                state.schedule.end_delays(now);
+            }
+            let until = now + time;
             state.waiters.push(Waiter { until, event, told });
         }
         self.work.notify_all();

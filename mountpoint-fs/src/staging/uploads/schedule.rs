@@ -20,6 +20,8 @@ pub(super) struct Schedule {
     waiting: [BTreeSet<(Duration, u64)>; 2],
     running: [usize; 2],
     away: Option<Away>,
+    /// Commits until now.
+    commits: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,10 @@ struct Entry {
     /// A commit came while it was uploaded.
     is_changed: bool,
     failures: u32,
+    /// The number of the first commit that is not uploaded.
+    first_commit: u64,
+    /// The number of the first one during the upload.
+    next_commit: u64,
 }
 
 /// The bucket cannot be reached.
@@ -69,6 +75,7 @@ impl Schedule {
             waiting: [BTreeSet::new(), BTreeSet::new()],
             running: [0; 2],
             away: None,
+            commits: 0,
         }
     }
 
@@ -76,6 +83,7 @@ impl Schedule {
     pub(super) fn committed(&mut self, file: u64, bytes: u64, now: Duration) {
         let class = SizeClass::of(bytes);
         let due = now + self.delay;
+        self.commits += 1;
         let Some(entry) = self.entries.get_mut(&file) else {
             let entry = Entry {
                 class,
@@ -83,6 +91,8 @@ impl Schedule {
                 due: Some(due),
                 is_changed: false,
                 failures: 0,
+                first_commit: self.commits,
+                next_commit: self.commits,
             };
             self.entries.insert(file, entry);
             self.waiting[class.index()].insert((due, file));
@@ -90,7 +100,11 @@ impl Schedule {
         };
         entry.bytes = bytes;
         match entry.due {
-            None => entry.is_changed = true,
+            None if !entry.is_changed => {
+                entry.is_changed = true;
+                entry.next_commit = self.commits;
+            }
+            None => {}
             Some(due) => {
                 self.waiting[entry.class.index()].remove(&(due, file));
                 entry.class = class;
@@ -150,6 +164,7 @@ impl Schedule {
         let due = match attempt {
             Attempt::Ended => {
                 entry.failures = 0;
+                entry.first_commit = entry.next_commit;
                 now + self.delay
             }
             Attempt::Failed | Attempt::Away => {
@@ -161,6 +176,19 @@ impl Schedule {
         entry.due = Some(due);
         self.waiting[entry.class.index()].insert((due, file));
         false
+    }
+
+    /// Has files that wait for the end of their delay uploaded as soon as possible; those that
+    /// failed wait on.
+    pub(super) fn end_delays(&mut self, now: Duration) {
+        for (file, entry) in &mut self.entries {
+            if let Some(due) = entry.due.filter(|due| *due > now && entry.failures == 0) {
+                let waiting = &mut self.waiting[entry.class.index()];
+                waiting.remove(&(due, *file));
+                waiting.insert((now, *file));
+                entry.due = Some(now);
+            }
+        }
     }
 
     /// Has all files uploaded as soon as possible, whatever failed before.
@@ -204,14 +232,17 @@ impl Schedule {
         self.entries.len()
     }
 
-    /// Bytes of all of them.
-    pub(super) fn bytes(&self) -> u64 {
-        self.entries.values().map(|entry| entry.bytes).sum()
+    /// Commits until now.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits
     }
 
-    /// The files that the bucket lacks, in the order of their first commits.
-    pub(super) fn files(&self) -> impl Iterator<Item = u64> {
-        self.entries.keys().copied()
+    /// The files whose first commit that the bucket lacks is one of the first `commits`, and their
+    /// bytes.
+    pub(super) fn files_since(&self, commits: u64) -> impl Iterator<Item = (u64, u64)> {
+        let entries = self.entries.iter();
+        let left = entries.filter(move |(_, entry)| entry.first_commit <= commits);
+        left.map(|(file, entry)| (*file, entry.bytes))
     }
 }
 
@@ -274,7 +305,13 @@ mod tests {
         schedule.committed(1, 20, ms(110));
         assert!(all(&mut schedule, ms(500)).is_empty(), "one at a time");
         assert!(!schedule.finished(1, Attempt::Ended, ms(500)));
-        assert_eq!((schedule.len(), schedule.bytes()), (1, 20));
+        let left: Vec<_> = schedule.files_since(u64::MAX).collect();
+        assert_eq!(left, [(1, 20)]);
+        assert_eq!(
+            schedule.files_since(1).count(),
+            0,
+            "the first one is stored"
+        );
         assert!(all(&mut schedule, ms(599)).is_empty());
         assert_eq!(all(&mut schedule, ms(600)), [1]);
     }
@@ -336,6 +373,18 @@ mod tests {
         );
         schedule.flush(ms(3));
         assert_eq!(all(&mut schedule, ms(3)), [1]);
+    }
+
+    #[test]
+    fn a_full_disk_ends_delays_and_no_pauses() {
+        let mut schedule = Schedule::new(ms(100));
+        schedule.committed(1, 10, ms(0));
+        assert_eq!(all(&mut schedule, ms(100)), [1]);
+        schedule.finished(1, Attempt::Failed, ms(100));
+        schedule.committed(2, 10, ms(101));
+        schedule.end_delays(ms(102));
+        assert_eq!(all(&mut schedule, ms(102)), [2]);
+        assert_eq!(schedule.wakes_at(), Some(ms(100) + PAUSE_MIN));
     }
 
     #[test]

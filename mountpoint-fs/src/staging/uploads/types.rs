@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures::future::BoxFuture;
 use mountpoint_client::types::Key;
@@ -33,6 +34,14 @@ pub struct PendingUpload {
     pub key: Key,
     /// Bytes of the file.
     pub size: u64,
+    /// The time of its last change.
+    pub modified: SystemTime,
+    /// The number of its data files, and of its record.
+    pub number: u64,
+    /// Uploads that failed.
+    pub failures: u32,
+    /// The last failure.
+    pub error: Option<String>,
 }
 
 /// The files that wait for their upload.

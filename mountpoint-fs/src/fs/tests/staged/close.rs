@@ -163,7 +163,7 @@ fn the_end_of_the_mount_stores_what_it_can_and_keeps_the_rest() {
     mount.write(second, 0, "C").unwrap();
     assert!(mount.fs.is_writing());
     mount.bucket.put_object("g", "theirs");
-    wait(mount.fs.store_staged());
+    wait(mount.fs.commit_staged());
     assert_eq!(mount.stored("f").unwrap(), "Content of f");
     mount.write(first, 1, "O").unwrap();
     wait(mount.fs.keep_staged());

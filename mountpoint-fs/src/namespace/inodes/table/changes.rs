@@ -92,6 +92,7 @@ impl InodeTable {
         let (old_directory, old_name) = (inode.parent, inode.name.clone());
         table.unlink_kept(ino);
         table.unname(old_directory, &old_name, ino);
+        let is_written = table.unlink_written(ino);
         let inode = table.inode_mut(ino)?;
         inode.parent = directory;
         inode.name = Box::from(name);
@@ -100,6 +101,9 @@ impl InodeTable {
             inode.observed = observed;
         }
         table.name(directory, name, ino);
+        if is_written {
+            table.link_written(ino);
+        }
         if table.is_kept(ino) {
             table.link_kept(ino);
         }

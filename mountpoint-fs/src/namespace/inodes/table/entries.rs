@@ -1,6 +1,6 @@
 //! Data that the lock of the inode table guards: inodes by number and by name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(in crate::namespace) struct Table {
     pub(super) posix: Shards<(InodeNo, PosixAttributes)>,
     /// Files that are open for writing: few, so not stored in each inode.
     pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
+    /// Files of `writing` that a writer has begun, by the directory of their names.
+    pub(super) written_in: HashMap<InodeNo, BTreeSet<InodeNo>>,
     /// State of the search for files to forget.
     pub(in crate::namespace) eviction: Eviction,
     /// Number of dropped inodes.
@@ -80,6 +82,7 @@ impl Table {
             kept: Kept::default(),
             posix: Shards::new(),
             writing: HashMap::new(),
+            written_in: HashMap::new(),
             eviction: Eviction::default(),
             dropped: 0,
             trimmed: 0,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::InodeTable;
-use super::entries::Admitted;
+use super::entries::{Admitted, Table};
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::inodes::writing::{Readers, Writing, version_of};
@@ -56,17 +56,44 @@ impl InodeTable {
         }
         let ino = table.create(directory, name, &version_of(progress), observed);
         table.inode_mut(ino)?.lookups += 1;
-        let progress = Some(Arc::clone(progress));
-        table.writing.insert(
-            ino,
-            Writing {
-                handles: 1,
-                progress,
-                is_staged: readers == Readers::Any,
-                ..Writing::default()
-            },
-        );
+        let is_staged = readers == Readers::Any;
+        table.begin_written(ino, progress, is_staged);
         table.admitted(ino)
+    }
+
+    /// Makes the file `names` below the root one that is being written, with directories that are
+    /// kept. The bucket has it as `version`, if at all. `None` if one of the names means something
+    /// else.
+    pub(in crate::namespace) fn adopt_written(
+        &self,
+        names: &[&str],
+        progress: &Arc<Progress>,
+        version: Option<&Version>,
+        observed: Observed,
+    ) -> Option<InodeNo> {
+        let (name, directories) = names.split_last()?;
+        let mut table = self.table.lock();
+        let mut directory = InodeNo::ROOT;
+        for name in directories {
+            directory = match table.child(directory, name) {
+                Some(known) => known,
+                None => {
+                    let made = table.create(directory, name, &Found::Directory, observed);
+                    table.keep(made);
+                    made
+                }
+            };
+            if table.inode(directory).ok()?.kind() != FileKind::Directory {
+                return None;
+            }
+        }
+        if table.child(directory, name).is_some() {
+            return None;
+        }
+        let found = version.map_or_else(|| version_of(progress), |it| Found::File(it.clone()));
+        let ino = table.create(directory, name, &found, observed);
+        table.begin_written(ino, progress, true);
+        Some(ino)
     }
 
     pub(in crate::namespace) fn begin_writing(
@@ -103,6 +130,7 @@ impl InodeTable {
         let writing = table.writing.entry(ino).or_default();
         writing.progress = Some(Arc::clone(progress));
         writing.is_staged = readers == Readers::Any;
+        table.link_written(ino);
         Ok(())
     }
 
@@ -220,6 +248,7 @@ impl InodeTable {
         writing.handles -= 1;
         if writing.handles == 0 {
             table.writing.remove(&ino);
+            table.unlink_written(ino);
             table.drop_unused(ino);
         }
     }
@@ -306,18 +335,37 @@ impl InodeTable {
             }
             false
         };
-        let named = |(ino, writing): (&InodeNo, &Writing)| {
-            writing.progress.as_ref()?;
+        let files = table.written_in.iter();
+        let files = files.filter(|(above, _)| **above == directory || is_below(**above));
+        let named = |ino: &InodeNo| {
+            table.progress(*ino)?;
             let inode = table.inode(*ino).ok()?;
             let is_there = table.child(inode.parent, &inode.name) == Some(*ino);
-            (is_there && is_below(*ino)).then(|| (*ino, inode.name.to_string()))
+            is_there.then(|| (*ino, inode.name.to_string()))
         };
-        table.writing.iter().filter_map(named).collect()
+        files
+            .flat_map(|(_, files)| files)
+            .filter_map(named)
+            .collect()
     }
 
-    pub(in crate::namespace) fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
+    /// Whether a file below `directory` is being written, so that the directory is there whatever
+    /// the bucket says.
+    pub(in crate::namespace) fn has_written_below(&self, directory: InodeNo) -> bool {
+        let is_idle = self.table.lock().written_in.is_empty();
+        !is_idle && !self.written_below(directory).is_empty()
+    }
+
+    /// The files in `directory` that are being written: new ones, or those that are staged as well
+    /// if `has_staged`.
+    pub(in crate::namespace) fn written_names(
+        &self,
+        directory: InodeNo,
+        has_staged: bool,
+    ) -> Vec<Arc<str>> {
         let table = self.table.lock();
-        let name_of = |(ino, writing): (&InodeNo, &Writing)| {
+        let name_of = |ino: &InodeNo| {
+            let writing = table.writing.get(ino)?;
             writing.progress.as_ref()?;
             let inode = table.inode(*ino).ok()?;
             let is_new = match inode.found() {
@@ -325,10 +373,48 @@ impl InodeTable {
                 Found::Directory => false,
             };
             let is_there = table.child(directory, &inode.name) == Some(*ino);
-            (is_new && is_there).then(|| Arc::from(&*inode.name))
+            let is_shown = is_new || (has_staged && writing.is_staged);
+            (is_shown && is_there).then(|| Arc::from(&*inode.name))
         };
-        let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
+        let files = table.written_in.get(&directory);
+        let mut names: Vec<_> = files.into_iter().flatten().filter_map(name_of).collect();
         names.sort();
         names
+    }
+}
+
+impl Table {
+    /// `ino`, which has one handle, is written by the writer with `progress`.
+    fn begin_written(&mut self, ino: InodeNo, progress: &Arc<Progress>, is_staged: bool) {
+        let writing = Writing {
+            handles: 1,
+            progress: Some(Arc::clone(progress)),
+            is_staged,
+            ..Writing::default()
+        };
+        self.writing.insert(ino, writing);
+        self.link_written(ino);
+    }
+
+    /// Records `ino` in its directory as a file that is being written.
+    pub(super) fn link_written(&mut self, ino: InodeNo) {
+        if let Ok(&Inode { parent, .. }) = self.inode(ino) {
+            self.written_in.entry(parent).or_default().insert(ino);
+        }
+    }
+
+    /// Removes that record. Returns whether there was one.
+    pub(super) fn unlink_written(&mut self, ino: InodeNo) -> bool {
+        let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+            return false;
+        };
+        let Some(files) = self.written_in.get_mut(&parent) else {
+            return false;
+        };
+        let was_there = files.remove(&ino);
+        if files.is_empty() {
+            self.written_in.remove(&parent);
+        }
+        was_there
     }
 }

@@ -1,0 +1,119 @@
+//! Names of a file: removals, renames, and what they must not find in the journal.
+//!
+//! A version that waits for its upload has its key in its record. So a removal or a rename of it is
+//! durable in the journal before it returns, or the bucket alone has the file by then.
+
+use std::sync::Arc;
+
+use mountpoint_client::types::Key;
+
+use super::committing::commit_file;
+use super::parts::FileParts;
+use super::releasing::forget;
+use super::state::{Base, NeverStored, StagedBase};
+use super::storing::store;
+use crate::operation::FsError;
+use crate::staging::context::WriteBack;
+use crate::staging::record;
+use crate::write::Stored;
+
+/// Makes it durable that the file is removed: a version of it that waits is never uploaded, not
+/// after a kill either. A failure leaves what was known before.
+pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
+    let before = {
+        let mut state = file.state.lock();
+        state.never_stored.replace(NeverStored::Removed)
+    };
+    let Some(write_back) = &file.context.write_back else {
+        return Ok(());
+    };
+    // A commit that runs ends first.
+    let _turn = file.gate.write().await;
+    if !file.files.is_recorded() {
+        return Ok(());
+    }
+    let ended = end_record(file, write_back).await;
+    if ended.is_err() {
+        file.state.lock().never_stored = before;
+    }
+    ended
+}
+
+/// Has the bucket alone have the file: stores it, and makes it durable that no record has it. A
+/// commit meanwhile makes another record.
+pub(super) async fn settle(file: &Arc<FileParts>) -> Result<(), FsError> {
+    store(file).await?;
+    let Some(write_back) = &file.context.write_back else {
+        return Ok(());
+    };
+    let _turn = file.gate.write().await;
+    if !file.state.lock().is_recorded_in_vain() {
+        return Ok(());
+    }
+    end_record(file, write_back).await?;
+    file.state.lock().recorded = None;
+    Ok(())
+}
+
+/// Makes it durable that the file has no record. The caller holds the gate exclusively.
+async fn end_record(file: &Arc<FileParts>, write_back: &WriteBack) -> Result<(), FsError> {
+    let ended = record::remove(&file.context, &write_back.journal, file.files.name()).await;
+    let recorded = file.state.lock().recorded;
+    let id = match (ended, recorded) {
+        (Ok(id), _) => id,
+        (Err(FsError::NoSpace(_)), Some(recorded)) => {
+            // A release needs no room. It is durable a moment later.
+            let id = recorded.record.id;
+            let released = write_back.journal.release(id).await;
+            released.map_err(|error| FsError::Local(error.to_string()))?;
+            // The journal's thread belongs to the next batch.
+            file.context.on_disk(|| Ok(())).await?;
+            id
+        }
+        (Err(error), _) => return Err(error),
+    };
+    forget(file, id, write_back.journal.release(id));
+    Ok(())
+}
+
+/// Notes that the file, which the bucket has as `version` now, is called `key`.
+pub(super) async fn renamed(
+    file: &Arc<FileParts>,
+    key: Key,
+    version: Stored,
+) -> Result<(), FsError> {
+    let base = Base::new(&file.context.reading, &key, version);
+    {
+        let mut state = file.state.lock();
+        state.key = key;
+        state.base = Some(base);
+        state.edits += 1;
+    }
+    commit_name(file).await
+}
+
+/// Calls a file of which the bucket has nothing `key`, where its store will replace `replaced`. A
+/// failure leaves the name.
+pub(super) async fn rename_unstored(
+    file: &Arc<FileParts>,
+    key: Key,
+    replaced: StagedBase,
+) -> Result<(), FsError> {
+    let before = file.state.lock().rename_unstored(key, replaced);
+    let committed = commit_name(file).await;
+    if committed.is_err() {
+        let (key, replaced) = before;
+        file.state.lock().rename_unstored(key, replaced);
+    }
+    committed
+}
+
+/// Makes changes of the name or of the headers durable, if a version of the file waits for its
+/// upload.
+pub(super) async fn commit_name(file: &Arc<FileParts>) -> Result<(), FsError> {
+    let is_recorded = file.state.lock().recorded.is_some();
+    match file.context.committing() {
+        Some(write_back) if is_recorded => commit_file(file, write_back).await,
+        _ => Ok(()),
+    }
+}
