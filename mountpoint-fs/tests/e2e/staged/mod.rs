@@ -5,6 +5,8 @@ mod data;
 mod ends;
 mod hosts;
 mod programs;
+mod write_back;
+mod write_back_kills;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

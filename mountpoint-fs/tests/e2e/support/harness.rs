@@ -192,9 +192,12 @@ impl Mounted {
 
     /// The log of the process.
     pub(crate) fn log(&self) -> String {
-        let mut bytes = vec![0; usize::try_from(self.log.metadata().unwrap().len()).unwrap()];
-        self.log.read_exact_at(&mut bytes, 0).unwrap();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text_of(&self.log)
+    }
+
+    /// The file of the log, which outlives the process.
+    pub(crate) fn log_file(&self) -> File {
+        self.log.try_clone().unwrap()
     }
 
     /// Shows the log of a failed test; libtest prints it behind the assertion.
@@ -256,6 +259,13 @@ impl Mounted {
         self.ended = true;
         wait_for_exit(&mut self.process, PATIENCE)
     }
+}
+
+/// The text of a log.
+pub(crate) fn text_of(log: &File) -> String {
+    let mut bytes = vec![0; usize::try_from(log.metadata().unwrap().len()).unwrap()];
+    log.read_exact_at(&mut bytes, 0).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Lines of the log that a failed test shows.
