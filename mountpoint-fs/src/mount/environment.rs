@@ -166,7 +166,7 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("_RJEM_MALLOC_CONF", "this program does not use jemalloc"),
 ];
 
-const NO_CHECKSUM: &str = "this version computes no checksum that could be left out";
+const NO_CHECKSUM: &str = "files of up to 1 MiB are always compared with their checksums";
 
 impl Environment {
     /// Named in messages about a start that took too long.
