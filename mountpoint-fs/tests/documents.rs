@@ -196,7 +196,8 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "posix-metadata",
             "state-directory",
             "metrics-listen",
-            "log-slow"
+            "log-slow",
+            "no-metrics"
         ]
     );
 }

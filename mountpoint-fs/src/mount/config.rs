@@ -293,6 +293,7 @@ fn metrics_config(args: &CliArgs, environment: &Environment) -> Result<MetricsCo
     let otlp = otlp.map(|url| OtlpEndpoint::new(url, interval, is_cumulative));
     let listen = flags.metrics_listen.clone();
     Ok(MetricsConfig {
+        is_off: flags.no_metrics,
         logs: flags.log_metrics,
         otlp: otlp.transpose()?,
         listen: listen.map(|address| match address {

@@ -23,7 +23,10 @@ pub use environment::Environment;
 pub use index::open_index;
 pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;
-pub use metrics::{MetricsConfig, OtlpEndpoint, prometheus_name};
+pub use metrics::{
+    MetricDocument, MetricsConfig, MountDescription, NumberDocument, OtlpEndpoint, SOCKET_PREFIX,
+    STATS_FORMAT, StatsDocument, prometheus_name,
+};
 pub use process::control_group::{MemoryGroup, memory_groups};
 pub use run::run;
 pub use serve::{MountedBucket, store_id};

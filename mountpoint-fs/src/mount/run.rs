@@ -14,7 +14,7 @@ use super::process::pid_file::PidFile;
 use super::start_log::log_start;
 use super::target::MountingFlags;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
-use crate::cli::{CliArgs, Helper, Invocation, completions, man_page};
+use crate::cli::{CliArgs, Helper, Invocation, VERSION, completions, man_page};
 use crate::config::limits;
 use crate::journal;
 
@@ -165,7 +165,11 @@ impl Start<'_> {
         let metrics = MetricsService::prepare(&self.config.metrics, describe(self.config))?;
         let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
-        let start_metrics = |metrics: MetricsService| metrics.start(mounted.measured_parts());
+        // A look at a directory in the mount would wait for the mount.
+        let state_directory = self.config.fs.write.state_directory.as_deref();
+        let state_directory = state_directory.filter(|directory| !mounted.covers(directory));
+        let start_metrics =
+            |metrics: MetricsService| metrics.start(mounted.measured_parts(), state_directory);
         let metrics = match metrics.map(start_metrics).transpose() {
             Ok(metrics) => metrics,
             Err(error) => {
@@ -241,6 +245,9 @@ fn describe(config: &MountConfig) -> MountDescription {
         prefix: config.fs.prefix.clone(),
         directory: config.directory.display().to_string(),
         pid: std::process::id(),
+        uid: nix::unistd::geteuid().as_raw(),
+        version: VERSION.to_owned(),
+        device: None,
     }
 }
 

@@ -211,6 +211,8 @@ impl MountedBucket {
             fs: Arc::downgrade(&self.fs),
             cache: self.caches.disk.as_ref().map(Arc::downgrade),
             waiting: Box::new(waiting),
+            device: self.mount.device_name(),
+            passed_directory: self.mount.passed_directory(),
         }
     }
 

@@ -31,6 +31,10 @@ pub struct MetricsFlags {
     /// Log each request of the kernel that takes longer than this, with what it waited for
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub log_slow: Option<Duration>,
+
+    /// Measure nothing: `mount-s3 stats` cannot show this mount
+    #[arg(long, conflicts_with_all = ["log_metrics", "otlp_endpoint", "metrics_listen", "log_slow"])]
+    pub no_metrics: bool,
 }
 
 /// Seconds, with a fraction if need be.

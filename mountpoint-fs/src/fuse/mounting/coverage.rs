@@ -25,6 +25,15 @@ impl Coverage {
         Self(Which::Number(number))
     }
 
+    /// The coverage of the mount whose device has this number, as [`super::Mount::device_name`]
+    /// tells it; `None` for any other text.
+    #[must_use]
+    pub fn of_named(device: &str) -> Option<Self> {
+        let (major, minor) = device.split_once(':')?;
+        let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(Self::of(DeviceNumber { major, minor }))
+    }
+
     /// The coverage of the mount that `device` serves, made by another process. If the kernel does
     /// not tell which mount that is, every FUSE mount counts: a look at a path in it would wait for
     /// this process itself.

@@ -216,6 +216,23 @@ impl Mount {
         }
     }
 
+    /// Number of the mount's device, as `/proc/self/mountinfo` has it; `None` if the kernel does
+    /// not tell.
+    #[must_use]
+    pub fn device_name(&self) -> Option<String> {
+        self.device_number().map(|number| number.to_string())
+    }
+
+    /// Where this process sees a mount that another process made.
+    #[must_use]
+    pub fn passed_directory(&self) -> Option<PathBuf> {
+        let number = self.device_number().filter(|_| self.is_passed())?;
+        let mut mounts = MountInfo::all().ok()?.into_iter();
+        mounts
+            .find(|mount| mount.number == number)
+            .map(|mount| mount.directory)
+    }
+
     /// Number of the mount's device; `None` if the kernel does not tell.
     pub(in crate::fuse) fn device_number(&self) -> Option<DeviceNumber> {
         match &self.mounted {

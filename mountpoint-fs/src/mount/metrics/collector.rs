@@ -1,10 +1,11 @@
 //! Numbers that the parts of a mount keep for themselves, brought to the registry when a sink asks.
 
+use std::path::PathBuf;
 use std::sync::Weak;
 
 use metrics::{Counter, Gauge, counter, gauge};
 
-use super::MountDescription;
+use super::document::MountDescription;
 use crate::cache::Cache;
 use crate::cli::VERSION;
 use crate::fs::FileSystem;
@@ -16,6 +17,10 @@ pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) cache: Option<Weak<Cache>>,
     /// Counts the requests of the kernel that wait.
     pub(in crate::mount) waiting: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Number of the mount's device, if the kernel tells.
+    pub(in crate::mount) device: Option<String>,
+    /// The directory of a mount that another process has made.
+    pub(in crate::mount) passed_directory: Option<PathBuf>,
 }
 
 /// Asks the parts of a mount for their numbers.

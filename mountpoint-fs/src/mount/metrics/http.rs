@@ -1,12 +1,8 @@
 //! Answers Prometheus: `GET /metrics`, over TCP or a Unix socket.
 
 use std::convert::Infallible;
-use std::fs;
 use std::io;
 use std::net::TcpListener as StdTcpListener;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +13,11 @@ use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 
 use super::prometheus;
+use super::unix_socket::{BoundSocket, is_permitted};
 use crate::cli::ListenAddress;
 use crate::metrics::MetricsRegistry;
 
@@ -29,38 +26,6 @@ use crate::metrics::MetricsRegistry;
 pub(super) enum Bound {
     Tcp(StdTcpListener),
     Unix(BoundSocket),
-}
-
-/// A Unix socket in the file system, removed on drop.
-#[derive(Debug)]
-pub(super) struct BoundSocket {
-    listener: StdUnixListener,
-    path: PathBuf,
-}
-
-impl Drop for BoundSocket {
-    fn drop(&mut self) {
-        // It may be gone already.
-        fs::remove_file(&self.path).ok();
-    }
-}
-
-impl BoundSocket {
-    /// A socket at `path` for this user alone. One that a killed process left there is replaced.
-    fn bind(path: &Path) -> io::Result<Self> {
-        let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-        if is_socket && StdUnixStream::connect(path).is_err() {
-            fs::remove_file(path)?;
-        }
-        let listener = StdUnixListener::bind(path)?;
-        let bound = Self {
-            listener,
-            path: path.to_owned(),
-        };
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        bound.listener.set_nonblocking(true)?;
-        Ok(bound)
-    }
 }
 
 impl Bound {
@@ -101,7 +66,7 @@ impl Bound {
                 }
             }
             Self::Unix(socket) => {
-                let listener = UnixListener::from_std(socket.listener.try_clone()?)?;
+                let listener = UnixListener::from_std(socket.listener()?)?;
                 loop {
                     let place = Arc::clone(&places).acquire_owned().await;
                     let Some((stream, _)) = accepted(listener.accept().await).await else {
@@ -119,13 +84,6 @@ impl Bound {
             }
         }
     }
-}
-
-/// Whether the process at the other end is of this user, or of root. The mode of a socket counts
-/// from a moment after its creation only.
-fn is_permitted(stream: &UnixStream) -> bool {
-    let user = stream.peer_cred().map(|peer| peer.uid());
-    user.is_ok_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
 }
 
 /// The connection. After a failure, as of a process without free descriptors, it waits a while.

@@ -1,20 +1,26 @@
-//! Where the numbers of a mount go: the log, a collector of OpenTelemetry, whoever asks over HTTP.
+//! Where the numbers of a mount go: the log, a collector of OpenTelemetry, Prometheus over HTTP,
+//! `mount-s3 stats` over the mount's socket.
 //!
 //! All sinks read one [`MetricsRegistry`] and share one thread, so that none can slow the mount
 //! down. A sink that fails at the start ends the start; later its failure is a line in the log.
 
 mod collector;
+mod document;
 mod http;
 mod log;
 mod otlp;
 mod prometheus;
 mod service;
+mod socket;
+mod unix_socket;
 
 pub(super) use collector::MeasuredParts;
+pub use document::{MetricDocument, MountDescription, NumberDocument, STATS_FORMAT, StatsDocument};
 pub(super) use log::TARGET as LOG_TARGET;
 pub use otlp::OtlpEndpoint;
 pub use prometheus::name as prometheus_name;
 pub(super) use service::{MetricsService, RunningMetrics};
+pub use socket::SOCKET_PREFIX;
 
 use std::time::Duration;
 
@@ -23,6 +29,8 @@ use crate::cli::ListenAddress;
 /// What is measured, and for whom.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsConfig {
+    /// Whether nothing is measured.
+    pub is_off: bool,
     /// Whether a summary is logged.
     pub logs: bool,
     /// The collector of OpenTelemetry.
@@ -31,24 +39,4 @@ pub struct MetricsConfig {
     pub listen: Option<ListenAddress>,
     /// Requests of the kernel that take longer are logged.
     pub slow: Option<Duration>,
-}
-
-impl MetricsConfig {
-    /// Whether anybody is told. If not, nothing is measured.
-    fn is_used(&self) -> bool {
-        self.logs || self.otlp.is_some() || self.listen.is_some() || self.slow.is_some()
-    }
-}
-
-/// What the numbers are of.
-#[derive(Clone, Debug)]
-pub(super) struct MountDescription {
-    /// The bucket.
-    pub(super) bucket: String,
-    /// The prefix of all keys; empty for the whole bucket.
-    pub(super) prefix: String,
-    /// The mount point.
-    pub(super) directory: String,
-    /// The process.
-    pub(super) pid: u32,
 }

@@ -24,7 +24,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 
-use super::MountDescription;
+use super::document::MountDescription;
 use crate::cli::VERSION;
 use crate::metrics::{HistogramCounts, MetricKind, Series, SeriesValue, Snapshot};
 

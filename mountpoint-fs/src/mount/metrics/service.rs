@@ -1,6 +1,7 @@
 //! The thread of the sinks, from before the mount to after it.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,9 +13,11 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval_at};
 
 use super::collector::{Collector, MeasuredParts};
+use super::document::{MountDescription, StatsDocument};
 use super::http::Bound;
 use super::otlp::Exporter;
-use super::{MetricsConfig, MountDescription, log};
+use super::unix_socket::BoundSocket;
+use super::{MetricsConfig, log, socket};
 use crate::clock::Clock;
 use crate::metrics::{self, MetricsRegistry, Snapshot};
 use crate::mount::start_error::StartError;
@@ -47,7 +50,7 @@ impl MetricsService {
         config: &MetricsConfig,
         mount: MountDescription,
     ) -> Result<Option<Self>, StartError> {
-        if !config.is_used() {
+        if config.is_off {
             return Ok(None);
         }
         let Some(registry) = metrics::install() else {
@@ -74,36 +77,60 @@ impl MetricsService {
 
     /// Starts the sinks of a mount.
     pub(in crate::mount) fn start(
-        self,
+        mut self,
         parts: MeasuredParts,
+        state_directory: Option<&Path>,
     ) -> Result<RunningMetrics, StartError> {
+        self.mount.device.clone_from(&parts.device);
+        if let Some(directory) = &parts.passed_directory {
+            self.mount.directory = directory.display().to_string();
+        }
         let collector = Collector::new(&self.mount, parts);
         self.registry.add_collector(move || collector.collect());
         if let Some(slow) = self.config.slow {
             crate::fuse::log_slow(slow);
         }
+        // The mount works without.
+        let socket = socket::bind(state_directory, self.clock.wall())
+            .inspect_err(|error| tracing::warn!("mount-s3 stats cannot show this mount: {error}"))
+            .ok();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("metrics".to_owned());
         let thread = thread
-            .spawn(move || self.run(stopped))
+            .spawn(move || self.run(socket, stopped))
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
         Ok(RunningMetrics { stop, thread })
     }
 
-    fn run(self, stopped: oneshot::Receiver<()>) {
+    fn run(self, socket: Option<BoundSocket>, stopped: oneshot::Receiver<()>) {
         let Self {
             registry,
             config,
+            mount,
             runtime,
             bound,
             exporter,
             clock,
-            ..
         } = self;
         let listens: BoxFuture<'_, ()> = match bound {
             Some(bound) => {
                 let serving = bound.serve(Arc::clone(&registry));
                 endless("the metrics' address", serving).boxed()
+            }
+            None => pending().boxed(),
+        };
+        let document = {
+            let (registry, clock) = (Arc::clone(&registry), clock.clone());
+            move || {
+                let uptime = u64::try_from(clock.now().as_millis()).unwrap_or(u64::MAX);
+                let document = StatsDocument::new(mount.clone(), uptime, &registry.snapshot());
+                serde_json::to_vec(&document).unwrap_or_default()
+            }
+        };
+        let answers: BoxFuture<'_, ()> = match socket {
+            Some(socket) => {
+                let serving = socket::serve(socket, document);
+                endless("the socket of mount-s3 stats", serving).boxed()
             }
             None => pending().boxed(),
         };
@@ -128,6 +155,7 @@ impl MetricsService {
             tokio::select! {
                 _ = stopped => {}
                 () = listens => {}
+                () = answers => {}
                 () = logs => {}
                 () = exports => {}
             }
