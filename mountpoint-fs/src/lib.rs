@@ -1,11 +1,11 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`], [`bench_command`],
-//! [`indexer`], [`cache_command`], [`staged_command`], [`warmer`]) → process ([`mount`], [`cli`]) →
-//! kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) →
-//! staged writes ([`staging`]) → data ([`read`], [`write`], [`mutate`]) → resources ([`memory`],
-//! [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`],
-//! [`executor`]).
+//! [`indexer`], [`cache_command`], [`staged_command`], [`stats_command`], [`warmer`]) → process
+//! ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open
+//! files ([`handle`]) → staged writes ([`staging`]) → data ([`read`], [`write`], [`mutate`]) →
+//! resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`],
+//! [`clock`], [`sync`], [`executor`]).
 
 pub mod bench_command;
 pub mod cache;
@@ -32,6 +32,7 @@ mod private_folder;
 pub mod read;
 pub mod staged_command;
 pub mod staging;
+pub mod stats_command;
 mod store_distance;
 pub mod sync;
 pub mod warmer;

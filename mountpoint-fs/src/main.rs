@@ -3,16 +3,19 @@
 use std::process::ExitCode;
 
 use mountpoint_fs::cli::Helper;
-use mountpoint_fs::{bench_command, cache_command, doctor, indexer, mount, staged_command, warmer};
+use mountpoint_fs::{
+    bench_command, cache_command, doctor, indexer, mount, staged_command, stats_command, warmer,
+};
 
 /// What the program does besides mounting.
-const HELPERS: [Helper; 6] = [
+const HELPERS: [Helper; 7] = [
     doctor::HELPER,
     bench_command::HELPER,
     indexer::HELPER,
     warmer::HELPER,
     cache_command::HELPER,
     staged_command::HELPER,
+    stats_command::HELPER,
 ];
 
 fn main() -> ExitCode {

@@ -509,6 +509,7 @@ const LAYERS: [&[&str]; 11] = [
         "indexer",
         "cache_command",
         "staged_command",
+        "stats_command",
         "warmer",
     ],
     &["mount"],

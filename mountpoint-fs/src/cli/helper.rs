@@ -44,13 +44,14 @@ impl fmt::Debug for Helper {
 }
 
 /// Words that select a helper command: a bucket of such a name is mounted as `s3://NAME`.
-pub const HELPER_NAMES: [&str; 8] = [
+pub const HELPER_NAMES: [&str; 9] = [
     "doctor",
     "bench",
     "index",
     "warm",
     "cache",
     "staged",
+    "stats",
     "completions",
     "man",
 ];

@@ -4,8 +4,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use mountpoint_client::testing::server::{Fault, Operation, Rule};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
+use super::stats::stats;
 use super::{ask, sum};
 use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server, wait_until};
 
@@ -78,6 +79,65 @@ fn a_failing_server_is_waited_for_by_retries() {
     let (waits, _) = waits_of_a_read(Rule::on(Operation::GetObject, error).times(2));
     assert!(waits("retry") > 0);
     assert_eq!(waits("throttling"), 0);
+}
+
+/// The cause that `mount-s3 stats` names, and the first line below it, the longest wait.
+fn verdict(mounted: &Mounted) -> (String, String) {
+    let output = stats(mounted.path(), &["--once"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("waits for"));
+    let word = |line: Option<&str>, number: usize| {
+        let word = line.and_then(|line| line.split_whitespace().nth(number));
+        word.unwrap_or_default().trim_end_matches(':').to_owned()
+    };
+    (word(lines.next(), 2), word(lines.next(), 0))
+}
+
+/// Reads ten files after another from a server with this fault.
+fn read_ten(fault: Option<Rule>) -> (Mounted, Server) {
+    let server = server();
+    for number in 0..10 {
+        let key = format!("file{number}");
+        server.store().put_synthetic(BUCKET, &key, MIB / 16, number);
+    }
+    let mounted = Mounted::unhedged(&server, &[]);
+    // Names are known: the fault is of data alone.
+    assert_eq!(std::fs::read_dir(mounted.path()).unwrap().count(), 10);
+    if let Some(fault) = fault {
+        server.faults().add(fault);
+    }
+    for number in 0..10 {
+        read(&mounted.join(&format!("file{number}")));
+    }
+    (mounted, server)
+}
+
+#[test]
+fn stats_name_a_far_server() {
+    let latency = Fault::Latency {
+        fixed: Duration::from_millis(400),
+        jitter: Duration::ZERO,
+    };
+    let (mounted, _server) = read_ten(Some(Rule::on(Operation::GetObject, latency)));
+    let expected = ("first_byte".to_owned(), "first_byte".to_owned());
+    assert_eq!(verdict(&mounted), expected);
+}
+
+#[test]
+fn stats_name_a_throttled_server() {
+    let slow_down = Rule::on(Operation::GetObject, Fault::SlowDown).times(6);
+    let (mounted, _server) = read_ten(Some(slow_down));
+    let expected = ("throttling".to_owned(), "throttling".to_owned());
+    assert_eq!(verdict(&mounted), expected);
+}
+
+/// What was waited for becomes less and less of the time in which the program does not read.
+#[test]
+fn stats_name_a_slow_reader() {
+    let (mounted, _server) = read_ten(None);
+    wait_until("the verdict", || verdict(&mounted).0 == "application");
 }
 
 /// Reads that together need more than twice the memory.

@@ -2,6 +2,7 @@
 
 mod causes;
 mod sinks;
+pub(crate) mod stats;
 
 use std::io::{Read, Write};
 

@@ -17,6 +17,7 @@ use crate::harness::{
     BUCKET, HANG, PATIENCE, put, run, server, unmount, wait_for_exit, wait_until,
 };
 use crate::machine::Somebody;
+use crate::metrics::stats;
 
 /// A mount that a launcher made, and the program that serves it as another user.
 struct Launched {
@@ -141,6 +142,14 @@ fn files_are_read_and_an_unmount_ends_it_with_0() {
     assert!(status.contains(&uid), "{status}");
     assert_eq!(std::fs::read(directory.join("dir/file")).unwrap(), b"hello");
     assert!(Somebody::new("daemon").can_read(&directory.join("dir/file")));
+    // Root sees the mount of another user, at the launcher's directory.
+    let document = stats::document(&directory);
+    assert_eq!(document["mount"]["directory"], directory.to_str().unwrap());
+    assert_eq!(
+        document["mount"]["uid"],
+        launched.somebody.user.uid.as_raw()
+    );
+    assert_eq!(stats::number(&document, "fuse.total_bytes", "read"), 10.0);
     unmount(&directory);
     assert_eq!(
         wait_for_exit(&mut launched.process, PATIENCE).code(),

@@ -1,0 +1,22 @@
+//! `mount-s3 stats [DIRECTORY]`: shows what running mounts do and what they wait for.
+//!
+//! Each mount answers over a socket of its own with all its numbers; everything shown is derived
+//! here. Changes nothing. Runs on the main thread of its own process.
+
+mod activity;
+mod arguments;
+mod draw;
+mod mounts;
+mod run;
+mod screen;
+mod sockets;
+mod text;
+
+use crate::cli::Helper;
+
+/// The helper command `stats`.
+pub const HELPER: Helper = Helper {
+    name: "stats",
+    command: <arguments::StatsArguments as clap::CommandFactory>::command,
+    run: run::run,
+};
