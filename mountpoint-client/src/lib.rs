@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod network;
 pub mod object_client;
 pub mod page_cycle;
+pub mod pauses;
 pub mod retry;
 pub mod testing;
 pub mod types;

@@ -20,6 +20,16 @@ impl Connection {
         ))
     }
 
+    /// The requests that the kernel has begun and not finished, those that this program works on
+    /// among them.
+    ///
+    /// # Errors
+    /// As of [`Connection::abort`].
+    pub fn waiting(&self) -> io::Result<u64> {
+        let text = std::fs::read_to_string(self.0.join("waiting"))?;
+        text.trim().parse().map_err(io::Error::other)
+    }
+
     /// Ends the connection: every operation in progress fails, and every later one. Works after a
     /// lazy unmount too.
     ///

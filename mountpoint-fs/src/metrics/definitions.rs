@@ -88,6 +88,8 @@ pub mod names {
     pub const FUSE_BYTES: &str = "fuse.total_bytes";
     /// Requests of the kernel that wait.
     pub const FUSE_WAITING: &str = "fuse.requests_waiting";
+    /// Requests that the kernel has not handed over.
+    pub const KERNEL_QUEUE: &str = "fuse.kernel_queue";
     /// Time that operations waited, by cause.
     pub const FUSE_WAIT_TIME: &str = "fuse.wait_time";
     /// Open files.
@@ -195,6 +197,7 @@ pub const METRICS: &[MetricDefinition] = &[
     histogram(names::FUSE_IO_SIZE, Bytes, &["fuse_request"], "sizes of the data of READs and WRITEs that succeeded"),
     counter(names::FUSE_BYTES, Bytes, &["type"], "bytes to (`read`) and from (`write`) the kernel"),
     gauge(names::FUSE_WAITING, Count, &[], "requests of the kernel that wait for S3, memory or the disk"),
+    gauge(names::KERNEL_QUEUE, Count, &[], "requests that wait in the kernel, which has not handed them over yet; looked at every second, where `/sys/fs/fuse/connections` is mounted"),
     counter(names::FUSE_WAIT_TIME, Microseconds, &["fuse_request", "cause"], "time that requests of the kernel waited, by cause"),
     gauge(names::OPEN_FILES, Count, &["type"], "open handles, of files (`file`) and of directories (`directory`)"),
     gauge(names::INODES, Count, &[], "inodes that the kernel knows or that are open"),

@@ -19,6 +19,8 @@ use crate::clock::Clock;
 /// The cause of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitCause {
+    /// The kernel has not handed the request over yet.
+    KernelQueue,
     /// Requests about names: look-ups, listings, attributes.
     Names,
     /// Memory for data.
@@ -47,7 +49,8 @@ pub enum WaitCause {
 
 impl WaitCause {
     /// Every cause, in the order of a request's life.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
+        Self::KernelQueue,
         Self::Names,
         Self::Memory,
         Self::Connection,
@@ -62,10 +65,17 @@ impl WaitCause {
         Self::Other,
     ];
 
+    /// Whether such waits are for requests to S3 whose pauses are not told apart.
+    #[must_use]
+    pub fn is_of_requests(self) -> bool {
+        matches!(self, Self::Names | Self::Change)
+    }
+
     /// The cause as a label.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::KernelQueue => "kernel_queue",
             Self::Names => "names",
             Self::Memory => "memory",
             Self::Connection => "connection",

@@ -210,7 +210,8 @@ impl MountedBucket {
         MeasuredParts {
             fs: Arc::downgrade(&self.fs),
             cache: self.caches.disk.as_ref().map(Arc::downgrade),
-            waiting: Box::new(waiting),
+            waiting: Arc::new(waiting),
+            connection: self.connection.clone(),
             device: self.mount.device_name(),
             passed_directory: self.mount.passed_directory(),
         }

@@ -141,6 +141,9 @@ impl Verdict {
     /// What it means.
     pub(super) fn meaning(self) -> &'static str {
         match self {
+            Self::Waits(WaitCause::KernelQueue) => {
+                "this program's threads: too few, or too little processor time"
+            }
             Self::Waits(WaitCause::Names) => "requests about names: look-ups, listings, attributes",
             Self::Waits(WaitCause::Memory) => "memory: --memory-target is too small for this work",
             Self::Waits(WaitCause::Connection) => "a place among the requests in flight",

@@ -7,6 +7,7 @@ use super::Core;
 use super::attempts::Attempts;
 use super::call::{Call, CallKind};
 use crate::crt_client::fault::Fault;
+use crate::pauses::{CountedRequest, PauseReason};
 use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
@@ -23,11 +24,9 @@ where
         deadline: core.policy.deadline.max(call.kind.attempt_max()),
         ..core.policy
     });
+    let request = CountedRequest::begins();
     loop {
-        let wait = core.pacing();
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+        request.pause(PauseReason::Throttled, core.pacing()).await;
         let permit = tokio::select! {
             biased;
             permit = core.permits.acquire(call.kind) => Some(permit),
@@ -54,7 +53,13 @@ where
             Err(fault) => core.explain(fault),
         };
         match attempts.failed(core, &fault) {
-            Some(wait) => tokio::time::sleep(wait).await,
+            Some(wait) => {
+                let reason = match fault.error.kind {
+                    ErrorKind::Throttled => PauseReason::Throttled,
+                    _ => PauseReason::Failed,
+                };
+                request.pause(reason, wait).await;
+            }
             None => return Err(attempts.last_word(core, fault)),
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
+use mountpoint_client::pauses::{PausedTime, paused_time};
 use nix::errno::Errno;
 
 use super::reply::Reply;
@@ -38,6 +39,8 @@ pub(in crate::fuse) struct Measure {
     request: &'static RequestHandles,
     began: Duration,
     trace: Option<Arc<OperationTrace>>,
+    /// How long requests to S3 had paused when this one was parked, if it may wait for such.
+    paused_before: Option<PausedTime>,
 }
 
 impl Measure {
@@ -52,6 +55,7 @@ impl Measure {
             request: &HANDLES[FuseRequest::of(operation) as usize],
             began: now(),
             trace: None,
+            paused_before: None,
         })
     }
 
@@ -59,6 +63,7 @@ impl Measure {
     pub(super) fn parks(&mut self, trace: &Arc<OperationTrace>) {
         trace.parks();
         self.trace = Some(Arc::clone(trace));
+        self.paused_before = self.request.rest.is_of_requests().then(paused_time);
     }
 
     /// The reply begins to be sent.
@@ -97,6 +102,7 @@ impl Replying {
             request,
             began,
             trace,
+            paused_before,
         } = self.measure;
         let end = now();
         request.latency.record(micros(end.saturating_sub(began)));
@@ -113,7 +119,10 @@ impl Replying {
                 counter!(FUSE_ERRORS, "fuse_request" => name, "errno" => errno).increment(1);
             }
         }
-        let times = trace.map(|trace| trace.times(request.rest));
+        let mut times = trace.map(|trace| trace.times(request.rest));
+        if let (Some(times), Some(before)) = (&mut times, paused_before) {
+            split_pauses(times, request.rest, before, paused_time());
+        }
         if let Some(times) = &times {
             for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
                 if !time.is_zero() {
@@ -125,6 +134,19 @@ impl Replying {
             let took = end.saturating_sub(began);
             slow.check(request.name, took, &times.unwrap_or_default());
         }
+    }
+}
+
+/// Moves the time in which requests to S3 paused, between `before` and `after`, from `rest` to the
+/// causes of the pauses.
+fn split_pauses(times: &mut WaitTimes, rest: WaitCause, before: PausedTime, after: PausedTime) {
+    for (cause, before, after) in [
+        (WaitCause::Throttling, before.throttled, after.throttled),
+        (WaitCause::Retry, before.failed, after.failed),
+    ] {
+        let paused = after.saturating_sub(before).min(times[rest as usize]);
+        times[rest as usize] -= paused;
+        times[cause as usize] += paused;
     }
 }
 
@@ -393,6 +415,22 @@ impl FuseRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_are_taken_from_the_rest_and_not_from_more() {
+        let seconds = Duration::from_secs;
+        let paused = |throttled, failed| PausedTime {
+            throttled: seconds(throttled),
+            failed: seconds(failed),
+        };
+        let mut times = WaitTimes::default();
+        times[WaitCause::Names as usize] = seconds(10);
+        let (before, after) = (paused(100, 50), paused(107, 59));
+        split_pauses(&mut times, WaitCause::Names, before, after);
+        assert_eq!(times[WaitCause::Throttling as usize], seconds(7));
+        assert_eq!(times[WaitCause::Retry as usize], seconds(3));
+        assert_eq!(times[WaitCause::Names as usize], Duration::ZERO);
+    }
 
     #[test]
     fn requests_stand_at_their_number() {

@@ -1,7 +1,7 @@
 //! Numbers that the parts of a mount keep for themselves, brought to the registry when a sink asks.
 
 use std::path::PathBuf;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use metrics::{Counter, Gauge, counter, gauge};
 
@@ -9,6 +9,7 @@ use super::document::MountDescription;
 use crate::cache::Cache;
 use crate::cli::VERSION;
 use crate::fs::FileSystem;
+use crate::fuse::Connection;
 use crate::metrics::names;
 
 /// The parts of a mount that know numbers.
@@ -16,7 +17,9 @@ pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) fs: Weak<FileSystem>,
     pub(in crate::mount) cache: Option<Weak<Cache>>,
     /// Counts the requests of the kernel that wait.
-    pub(in crate::mount) waiting: Box<dyn Fn() -> usize + Send + Sync>,
+    pub(in crate::mount) waiting: Arc<dyn Fn() -> usize + Send + Sync>,
+    /// The kernel's side, if it can be seen.
+    pub(in crate::mount) connection: Option<Connection>,
     /// Number of the mount's device, if the kernel tells.
     pub(in crate::mount) device: Option<String>,
     /// The directory of a mount that another process has made.

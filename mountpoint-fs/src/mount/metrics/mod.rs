@@ -7,6 +7,7 @@
 mod collector;
 mod document;
 mod http;
+mod kernel_queue;
 mod log;
 mod otlp;
 mod prometheus;

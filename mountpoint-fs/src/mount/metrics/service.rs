@@ -15,6 +15,7 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use super::collector::{Collector, MeasuredParts};
 use super::document::{MountDescription, StatsDocument};
 use super::http::Bound;
+use super::kernel_queue::KernelQueue;
 use super::otlp::Exporter;
 use super::unix_socket::BoundSocket;
 use super::{MetricsConfig, log, socket};
@@ -85,6 +86,7 @@ impl MetricsService {
         if let Some(directory) = &parts.passed_directory {
             self.mount.directory = directory.display().to_string();
         }
+        let queue = KernelQueue::new(&parts);
         let collector = Collector::new(&self.mount, parts);
         self.registry.add_collector(move || collector.collect());
         if let Some(slow) = self.config.slow {
@@ -97,12 +99,17 @@ impl MetricsService {
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("metrics".to_owned());
         let thread = thread
-            .spawn(move || self.run(socket, stopped))
+            .spawn(move || self.run(socket, queue, stopped))
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
         Ok(RunningMetrics { stop, thread })
     }
 
-    fn run(self, socket: Option<BoundSocket>, stopped: oneshot::Receiver<()>) {
+    fn run(
+        self,
+        socket: Option<BoundSocket>,
+        queue: KernelQueue,
+        stopped: oneshot::Receiver<()>,
+    ) {
         let Self {
             registry,
             config,
@@ -158,6 +165,7 @@ impl MetricsService {
                 () = answers => {}
                 () = logs => {}
                 () = exports => {}
+                () = queue.watch() => {}
             }
             // The last numbers, after all uploads.
             if let Some(summary) = &mut summary {

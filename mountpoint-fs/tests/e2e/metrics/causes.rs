@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
-use super::stats::stats;
+use super::stats::{document, number, stats};
 use super::{ask, sum};
 use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server, wait_until};
 
@@ -93,6 +93,39 @@ fn verdict(mounted: &Mounted) -> (String, String) {
         word.unwrap_or_default().trim_end_matches(':').to_owned()
     };
     (word(lines.next(), 2), word(lines.next(), 0))
+}
+
+/// Checks that most of the time was waited for throttling, of that for requests which are no GETs.
+fn check_throttled(rest: &str, operation: Operation, act: impl Fn(&Mounted)) {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", MIB / 16, 1);
+    let mounted = Mounted::unhedged(&server, &[]);
+    let slow_down = Rule::on(operation, Fault::SlowDown);
+    server.faults().add(slow_down.times(5));
+    act(&mounted);
+    let document = document(mounted.path());
+    let waited = |cause| number(&document, "fuse.wait_time", cause);
+    assert!(
+        waited("throttling") > waited(rest),
+        "{} {}",
+        waited("throttling"),
+        waited(rest)
+    );
+    assert_eq!(waited("retry"), 0.0);
+}
+
+#[test]
+fn throttled_listings_are_waited_for_by_throttling() {
+    check_throttled("names", Operation::ListObjectsV2, |mounted| {
+        assert_eq!(std::fs::read_dir(mounted.path()).unwrap().count(), 1);
+    });
+}
+
+#[test]
+fn throttled_uploads_are_waited_for_by_throttling() {
+    check_throttled("change", Operation::PutObject, |mounted| {
+        std::fs::write(mounted.join("new"), "content").unwrap();
+    });
 }
 
 /// Reads ten files after another from a server with this fault.
