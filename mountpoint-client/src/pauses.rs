@@ -41,11 +41,11 @@ static PAUSES: LazyLock<PauseMeter> = LazyLock::new(PauseMeter::default);
 #[derive(Debug, Default)]
 struct PauseMeter {
     /// A leaf, held for a few instructions.
-    state: Mutex<State>,
+    state: Mutex<PauseState>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct PauseState {
     requests: u32,
     throttled: u32,
     failed: u32,
@@ -61,7 +61,7 @@ impl PauseMeter {
         state.times
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut PauseState)) {
         let now = Instant::now();
         let mut state = self.state.lock();
         state.advance(now);
@@ -69,7 +69,7 @@ impl PauseMeter {
     }
 }
 
-impl State {
+impl PauseState {
     /// Counts the time until `now`.
     fn advance(&mut self, now: Instant) {
         let since = self.until.replace(now);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn pauses_count_by_the_share_of_requests_that_pause() {
         const SECOND: Duration = Duration::from_secs(1);
-        let mut state = State::default();
+        let mut state = PauseState::default();
         let begin = Instant::now();
         state.advance(begin);
         state.advance(begin + SECOND);

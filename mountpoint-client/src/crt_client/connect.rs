@@ -19,6 +19,7 @@ use super::options::{
     READ_AHEAD_QUEUE_MAX, READ_STALL, THROUGHPUT_DEFAULT_GBPS,
 };
 use super::request_headers::RequestHeaders;
+use super::request_log::AttemptLog;
 use super::sdk::sdk_config;
 use super::sessions::{Opener, Sessions};
 use crate::credentials::{
@@ -102,6 +103,7 @@ pub(super) async fn connect_at(
         was_reached: AtomicBool::new(false),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
+        billed: options.billed,
         address,
         is_proxy_tls,
         endpoint,
@@ -156,8 +158,8 @@ impl RequestClients {
             let opened = sessions.insert(Sessions::new(opener, runtime.clone()));
             credentials = Some(opened.credentials());
         }
-        let at = (options.bucket.as_str(), endpoint);
-        let config = sdk_config(http, region.clone(), at, credentials.clone());
+        let attempts = AttemptLog::new(&options.bucket, endpoint, options.billed);
+        let config = sdk_config(http, region.clone(), endpoint, attempts, credentials.clone());
         let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
         let connections = options.connections(resolved.network_gbps);
         let plan = client_options(options, endpoint, credentials.as_ref(), connections);

@@ -22,6 +22,7 @@ use mountpoint_crt_sys::{Failure, ResponseHead};
 use tokio::time::Instant;
 
 use super::text::decode_form;
+use crate::billing::{self, BilledAttempt, BilledBucket};
 use crate::endpoint::Endpoint;
 use crate::metrics::{OperationMetrics, REQUESTS};
 
@@ -30,6 +31,7 @@ use crate::metrics::{OperationMetrics, REQUESTS};
 #[derive(Debug)]
 pub(super) struct SentRequest {
     metrics: Arc<OperationMetrics>,
+    billed: BilledAttempt,
     began: Instant,
     has_begun: bool,
     has_ended: bool,
@@ -45,9 +47,14 @@ struct Sent {
 }
 
 impl SentRequest {
-    /// A request that is sent now with a body of `len` bytes; `target` is asked for only if a line
-    /// is wanted.
-    pub(super) fn now(operation: &'static str, len: u64, target: impl FnOnce() -> String) -> Self {
+    /// A request that is sent now with a body of `len` bytes, and billed as `billed`; `target` is
+    /// asked for only if a line is wanted.
+    pub(super) fn now(
+        operation: &'static str,
+        len: u64,
+        billed: BilledAttempt,
+        target: impl FnOnce() -> String,
+    ) -> Self {
         let line = is_wanted().then(|| Sent {
             operation,
             target: target(),
@@ -57,6 +64,7 @@ impl SentRequest {
         metrics.begins(len);
         Self {
             metrics,
+            billed,
             began: Instant::now(),
             has_begun: false,
             has_ended: false,
@@ -105,6 +113,7 @@ impl SentRequest {
         let is_refused = head.is_some_and(|head| !head.is_success());
         let failed = (is_refused || failure.is_some()).then(|| status.unwrap_or(0));
         self.metrics.ended(took, len, failed);
+        self.billed.ended(len, status);
         let Some(sent) = self.line.take() else { return };
         let line = Line {
             operation: sent.operation,
@@ -124,6 +133,7 @@ impl Drop for SentRequest {
             return;
         }
         self.metrics.given_up();
+        self.billed.given_up();
         if let Some(sent) = &self.line {
             let line = Line {
                 operation: sent.operation,
@@ -144,14 +154,16 @@ pub(super) struct AttemptLog {
     bucket: String,
     /// The part of a URL's path before each key.
     prefix: String,
+    billed: BilledBucket,
 }
 
 impl AttemptLog {
-    /// For requests to `bucket` at `endpoint`.
-    pub(super) fn new(bucket: &str, endpoint: &Endpoint) -> Self {
+    /// For requests to `bucket` at `endpoint`, which are billed to `billed`.
+    pub(super) fn new(bucket: &str, endpoint: &Endpoint, billed: BilledBucket) -> Self {
         Self {
             bucket: bucket.to_owned(),
             prefix: endpoint.bucket_path(),
+            billed,
         }
     }
 
@@ -176,6 +188,7 @@ struct Began {
     /// Set if a line is wanted.
     target: Option<String>,
     metrics: Arc<OperationMetrics>,
+    billed: BilledAttempt,
     has_ended: AtomicBool,
 }
 
@@ -183,6 +196,7 @@ impl Drop for Began {
     fn drop(&mut self) {
         if !*self.has_ended.get_mut() {
             self.metrics.given_up();
+            self.billed.given_up();
         }
     }
 }
@@ -202,13 +216,16 @@ impl Intercept for AttemptLog {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let metrics = REQUESTS.of(config.load::<Metadata>().map_or("", Metadata::name));
+        let operation = config.load::<Metadata>().map_or("", Metadata::name);
+        let metrics = REQUESTS.of(operation);
         let len = context.request().body().content_length().unwrap_or(0);
         metrics.begins(len);
+        let billed = BilledAttempt::new(billing::current(), self.billed, operation, len);
         config.interceptor_state().store_put(Began {
             at: Instant::now(),
             target: is_wanted().then(|| self.target(context.request().uri())),
             metrics,
+            billed,
             has_ended: AtomicBool::new(false),
         });
         Ok(())
@@ -229,6 +246,7 @@ impl Intercept for AttemptLog {
             let is_failed = status.is_none_or(|status| !status.is_success());
             let failed = is_failed.then(|| status.map_or(0, StatusCode::as_u16));
             began.metrics.ended(took, 0, failed);
+            began.billed.ended(0, status.map(StatusCode::as_u16));
         }
         let Some(target) = &began.target else {
             return Ok(());

@@ -18,7 +18,8 @@ use crate::endpoint::Endpoint;
 pub(super) fn sdk_config(
     http: SharedHttpClient,
     region: Region,
-    (bucket, endpoint): (&str, &Endpoint),
+    endpoint: &Endpoint,
+    attempts: AttemptLog,
     credentials: Option<CredentialsCache>,
 ) -> aws_sdk_s3::config::Builder {
     let mut config = aws_sdk_s3::Config::builder()
@@ -26,7 +27,7 @@ pub(super) fn sdk_config(
         .http_client(http)
         .region(region)
         .endpoint_resolver(endpoint.clone())
-        .interceptor(AttemptLog::new(bucket, endpoint))
+        .interceptor(attempts)
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()

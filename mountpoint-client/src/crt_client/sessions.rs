@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 use super::encryption::ServerSideEncryption;
 use super::options::CrtClientOptions;
 use super::request_headers::RequestHeaders;
+use super::request_log::AttemptLog;
 use super::sdk::sdk_config;
 use crate::credentials::{CredentialsCache, chain_text};
 use crate::crt_client::fault::of_sdk;
@@ -97,8 +98,8 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
-        let at = (options.bucket.as_str(), &endpoint);
-        let config = sdk_config(http, region.clone(), at, Some(keys.clone()))
+        let attempts = AttemptLog::new(&options.bucket, &endpoint, options.billed);
+        let config = sdk_config(http, region.clone(), &endpoint, attempts, Some(keys.clone()))
             .interceptor(RequestHeaders::plain(options));
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {

@@ -69,8 +69,8 @@ impl Starter {
             }
         };
         match Arc::get_mut(&mut task.trace) {
-            Some(trace) => trace.reset(),
-            None => task.trace = Arc::default(),
+            Some(trace) => trace.reset(requester.thread),
+            None => task.trace = Arc::new(OperationTrace::of(requester.thread)),
         }
         task.requester = requester;
         task.on_signal = on_signal;

@@ -7,6 +7,7 @@
 
 mod definitions;
 mod histogram;
+pub mod programs;
 mod registry;
 mod snapshot;
 pub mod trace;

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -101,11 +101,23 @@ pub struct OperationTrace {
     nanos: [AtomicU64; WaitCause::ALL.len()],
     /// When the operation was parked, in nanoseconds of [`now`]; 0 before.
     parked_at: AtomicU64,
+    /// The thread of the application, 0 if it is not known.
+    thread: AtomicU32,
 }
 
 impl OperationTrace {
-    /// Forgets everything, for the next operation.
-    pub fn reset(&mut self) {
+    /// No wait yet of an operation that `thread` waits for.
+    #[must_use]
+    pub fn of(thread: u32) -> Self {
+        Self {
+            thread: AtomicU32::new(thread),
+            ..Self::default()
+        }
+    }
+
+    /// Forgets everything, for the next operation, which `thread` waits for.
+    pub fn reset(&mut self, thread: u32) {
+        *self.thread.get_mut() = thread;
         for nanos in &mut self.nanos {
             *nanos.get_mut() = 0;
         }
@@ -148,6 +160,16 @@ thread_local! {
 #[must_use]
 pub fn current() -> Option<Arc<OperationTrace>> {
     CURRENT.with_borrow(Option::clone)
+}
+
+/// The thread of the application that waits for the operation which this thread polls; 0 if there
+/// is none, or it is not known.
+#[must_use]
+pub fn current_thread() -> u32 {
+    CURRENT.with_borrow(|trace| match trace {
+        Some(trace) => trace.thread.load(Ordering::Relaxed),
+        None => 0,
+    })
 }
 
 /// From here to the drop of the guard, this thread polls the operation of `trace`.

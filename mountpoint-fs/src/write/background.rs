@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use mountpoint_client::billing::{self, RequestAccount};
+
 use crate::executor;
 use crate::sync::Mutex;
 
@@ -21,6 +23,7 @@ use crate::sync::Mutex;
 pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
     let work: Work = Box::pin(work);
     let job = Arc::new(Job {
+        account: billing::current(),
         work: Mutex::new(Some(work)),
         state: AtomicU8::new(RUNNING),
     });
@@ -30,6 +33,8 @@ pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Job {
+    /// Who causes the requests of the work.
+    account: Option<Arc<RequestAccount>>,
     /// The future; `None` during a poll. The lock is held only to take it out or put it back.
     work: Mutex<Option<Work>>,
     state: AtomicU8,
@@ -50,8 +55,10 @@ impl Job {
                 return;
             };
             let waker = Waker::from(Arc::clone(self));
-            let polled =
-                executor::delivering(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
+            let polled = executor::delivering(|| {
+                let _entered = billing::enter(self.account.clone());
+                work.as_mut().poll(&mut Context::from_waker(&waker))
+            });
             match polled {
                 Poll::Ready(()) => return,
                 Poll::Pending => *self.work.lock() = Some(work),

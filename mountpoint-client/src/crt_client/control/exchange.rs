@@ -10,6 +10,7 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Cancel, Client, Message, Response, ResponseHead};
 use parking_lot::Mutex;
 
+use crate::billing::{self, BilledAttempt};
 use crate::crt_client::core::{self, Call, Core};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{self, Fault, Operation};
@@ -70,7 +71,9 @@ impl<'a> Exchange<'a> {
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let client = (self.client)(&lane);
         let target = || self.operation.target.clone();
-        let logged = SentRequest::now(self.operation.name, self.body.len() as u64, target)
+        let (name, len) = (self.operation.name, self.body.len() as u64);
+        let billed = BilledAttempt::new(billing::current(), self.core.billed, name, len);
+        let logged = SentRequest::now(name, len, billed, target)
             .with_headers(&self.message.headers);
         let sent = client.send(self.message.clone(), self.body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));

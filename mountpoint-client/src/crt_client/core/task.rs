@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 
 use super::Core;
+use crate::billing::on_account;
 use crate::{ClientError, ErrorKind, Pending};
 
 /// A request that only reads, as a task that is aborted when the answer is no longer wanted.
@@ -15,7 +16,7 @@ pub(in crate::crt_client) fn reading<T: Send + 'static>(
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
 ) -> Pending<T> {
     Box::pin(Task {
-        handle: core.runtime.spawn(future),
+        handle: core.runtime.spawn(on_account(future)),
         aborts: true,
     })
 }
@@ -27,7 +28,7 @@ pub(in crate::crt_client) fn writing<T: Send + 'static>(
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
 ) -> Pending<T> {
     Box::pin(Task {
-        handle: core.runtime.spawn(future),
+        handle: core.runtime.spawn(on_account(future)),
         aborts: false,
     })
 }

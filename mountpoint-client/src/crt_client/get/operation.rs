@@ -21,6 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::answer_head;
 use super::read_checksum;
 use super::state::{GetState, Phase, SentAttempt, missing};
+use crate::billing::{self, BilledAttempt, RequestAccount};
 use crate::crt_client::core::{Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
@@ -34,6 +35,8 @@ pub(in crate::crt_client) struct GetOperation {
     core: Arc<Core>,
     request: GetRequest,
     observer: Arc<dyn GetObserver>,
+    /// Who causes it.
+    account: Option<Arc<RequestAccount>>,
     state: Mutex<GetState>,
 }
 
@@ -89,6 +92,7 @@ impl GetOperation {
             core: Arc::clone(core),
             request,
             observer,
+            account: billing::current(),
             state: Mutex::new(state),
         }
     }
@@ -169,8 +173,10 @@ impl GetOperation {
         let attempt = state.attempts.made();
         let interface = lane.interface();
         let target = || self.core.on_key("GetObject", &self.request.key).target;
+        let account = self.account.clone();
+        let billed = BilledAttempt::new(account, self.core.billed, "GetObject", 0);
         state.phase = Phase::Sent(SentAttempt {
-            logged: SentRequest::now("GetObject", 0, target).of_range(&asked),
+            logged: SentRequest::now("GetObject", 0, billed, target).of_range(&asked),
             asked,
             lane,
             cancel: None,

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use mountpoint_client::billing::RequestAccount;
 use mountpoint_client::types::{GetOutput, GetRequest, Priority};
 use mountpoint_client::{ClientError, ErrorKind, GetObserver, GetPause};
 use mountpoint_crt_sys::block::Block;
@@ -27,7 +28,8 @@ use super::waiters::Waiters;
 use crate::cache::{CachedCopies, CachedObject, FillObserver, SharedObject};
 use crate::executor;
 use crate::memory::Purpose;
-use crate::metrics::trace::{WaitCause, WaitTimes};
+use crate::metrics::programs::measured_account;
+use crate::metrics::trace::{WaitCause, WaitTimes, current_thread};
 use crate::operation::Slices;
 use crate::read::object_version::ObjectVersion;
 use crate::sync::Mutex;
@@ -40,6 +42,8 @@ pub(in crate::read) struct Fetch {
     /// Where its bytes land.
     block: Block,
     purpose: Purpose,
+    /// The thread of the application that had it made, 0 if it is not known.
+    thread: u32,
     metrics: Arc<GetMetrics>,
     /// Where its bytes may be before they are asked for, and are kept afterwards.
     copies: CachedCopies,
@@ -132,6 +136,7 @@ impl Fetch {
             range,
             block,
             purpose,
+            thread: current_thread(),
             metrics: Arc::clone(metrics),
             copies: copies.clone(),
             source: AtomicU8::new(Source::first(copies) as u8),
@@ -157,6 +162,11 @@ impl Fetch {
             object_size: Some(self.version.size),
             priority,
         }
+    }
+
+    /// The account of the program that had it made.
+    pub(super) fn account(&self) -> Option<Arc<RequestAccount>> {
+        measured_account(self.thread)
     }
 
     /// Its bytes of the object.

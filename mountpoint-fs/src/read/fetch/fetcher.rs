@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mountpoint_client::types::Priority;
-use mountpoint_client::{ClientError, ObjectClient};
+use mountpoint_client::{ClientError, ObjectClient, billing};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::fetch::{Fetch, Source};
@@ -140,6 +140,7 @@ impl GetSender {
         self.metrics.count_get((fetch.len() - fill.filled()) as u64);
         self.metrics.hedge_policy.sent();
         let request = fetch.request(0, priority);
+        let _account = billing::enter(fetch.account());
         // Dropping the handle lets the GET finish: closing its connection costs more than a part.
         drop(self.client.get(request, fill, fetch));
     }
@@ -174,6 +175,7 @@ impl GetSender {
             return self.get(fetch, fill);
         };
         fetch.set_source(Source::Shared);
+        let _account = billing::enter(fetch.account());
         let this = Arc::clone(self);
         let range = fetch.range().clone();
         let may_wait = fetch.purpose() == Purpose::ReadAhead;

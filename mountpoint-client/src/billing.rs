@@ -1,0 +1,309 @@
+//! Who causes requests to S3, counted by what S3 charges for.
+//!
+//! A caller names the account of the requests that its thread begins, by [`enter`] or by a function
+//! that it [`install`]s. The client counts each attempt in the account of the caller that began the
+//! request. Without an account nothing is counted. Any thread; no locks.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+/// What S3 charges for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestClass {
+    /// PUT, COPY, POST, LIST.
+    Put,
+    /// GET and others.
+    Get,
+    /// DELETE and CANCEL.
+    Delete,
+}
+
+impl RequestClass {
+    /// The class of an operation, such as `ListObjectsV2`.
+    #[must_use]
+    pub fn of(operation: &str) -> Self {
+        match operation {
+            "PutObject"
+            | "CopyObject"
+            | "RenameObject"
+            | "CreateMultipartUpload"
+            | "UploadPart"
+            | "UploadPartCopy"
+            | "CompleteMultipartUpload"
+            | "ListObjectsV2"
+            | "ListObjects"
+            | "ListMultipartUploads"
+            | "ListParts" => Self::Put,
+            "DeleteObject" | "DeleteObjects" | "AbortMultipartUpload" => Self::Delete,
+            _ => Self::Get,
+        }
+    }
+}
+
+/// The bucket that a client's requests go to, which decides their prices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BilledBucket {
+    /// The bucket with the caller's objects.
+    #[default]
+    Main,
+    /// The bucket of a shared cache.
+    Cache,
+}
+
+/// Requests and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BilledUsage {
+    /// Requests of class [`RequestClass::Put`].
+    pub puts: u64,
+    /// Requests of class [`RequestClass::Get`].
+    pub gets: u64,
+    /// Requests of class [`RequestClass::Delete`].
+    pub deletes: u64,
+    /// Bytes of the bodies that were sent.
+    pub sent: u64,
+    /// Bytes of objects that were received.
+    pub received: u64,
+}
+
+impl BilledUsage {
+    /// All requests.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.puts + self.gets + self.deletes
+    }
+}
+
+/// Counts what one program causes.
+pub struct RequestAccount {
+    name: String,
+    /// As of [`BilledBucket`].
+    buckets: [BilledCounters; 2],
+}
+
+#[derive(Debug, Default)]
+struct BilledCounters {
+    puts: AtomicU64,
+    gets: AtomicU64,
+    deletes: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl RequestAccount {
+    /// An account with nothing in it.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            buckets: Default::default(),
+        })
+    }
+
+    /// The name of the program.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was counted for a bucket.
+    #[must_use]
+    pub fn usage(&self, bucket: BilledBucket) -> BilledUsage {
+        let counters = &self.buckets[bucket as usize];
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        BilledUsage {
+            puts: of(&counters.puts),
+            gets: of(&counters.gets),
+            deletes: of(&counters.deletes),
+            sent: of(&counters.sent),
+            received: of(&counters.received),
+        }
+    }
+
+    /// Counts an attempt that S3 charges for.
+    fn add(&self, bucket: BilledBucket, class: RequestClass, sent: u64, received: u64) {
+        let counters = &self.buckets[bucket as usize];
+        let requests = match class {
+            RequestClass::Put => &counters.puts,
+            RequestClass::Get => &counters.gets,
+            RequestClass::Delete => &counters.deletes,
+        };
+        requests.fetch_add(1, Ordering::Relaxed);
+        counters.sent.fetch_add(sent, Ordering::Relaxed);
+        counters.received.fetch_add(received, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for RequestAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RequestAccount").field(&self.name).finish()
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<RequestAccount>>> = const { RefCell::new(None) };
+}
+
+/// Tells the account of a thread that has not [`enter`]ed one.
+type AccountOfThread = fn() -> Option<Arc<RequestAccount>>;
+
+static ACCOUNT_OF_THREAD: OnceLock<AccountOfThread> = OnceLock::new();
+
+/// Has `account` asked for the account of each request whose thread has not [`enter`]ed one. Only
+/// the first call has an effect.
+pub fn install(account: AccountOfThread) {
+    ACCOUNT_OF_THREAD.get_or_init(|| account);
+}
+
+/// The account of requests that this thread begins now.
+#[must_use]
+pub fn current() -> Option<Arc<RequestAccount>> {
+    let entered = CURRENT.with_borrow(Option::clone);
+    entered.or_else(|| ACCOUNT_OF_THREAD.get().and_then(|account| account()))
+}
+
+/// From here to the drop of the guard, this thread begins requests for `account`. `None` changes
+/// nothing.
+#[must_use]
+pub fn enter(account: Option<Arc<RequestAccount>>) -> EnteredAccount {
+    EnteredAccount(account.map(|account| CURRENT.replace(Some(account))))
+}
+
+/// Returns to the account before.
+#[derive(Debug)]
+pub struct EnteredAccount(Option<Option<Arc<RequestAccount>>>);
+
+impl Drop for EnteredAccount {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.take() {
+            CURRENT.set(before);
+        }
+    }
+}
+
+/// `future` with its requests for the caller's account, on whichever thread it is polled.
+pub(crate) fn on_account<F: Future>(future: F) -> OnAccount<F> {
+    OnAccount {
+        account: current(),
+        future: Box::pin(future),
+    }
+}
+
+/// A future whose requests are for one account.
+pub(crate) struct OnAccount<F> {
+    account: Option<Arc<RequestAccount>>,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for OnAccount<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let _entered = enter(self.account.clone());
+        self.future.as_mut().poll(context)
+    }
+}
+
+/// An attempt that is counted when it ends.
+#[derive(Debug)]
+pub(crate) struct BilledAttempt {
+    account: Option<Arc<RequestAccount>>,
+    bucket: BilledBucket,
+    class: RequestClass,
+    sent: u64,
+}
+
+impl BilledAttempt {
+    /// An attempt that is sent to `bucket` with a body of `sent` bytes.
+    pub(crate) fn new(
+        account: Option<Arc<RequestAccount>>,
+        bucket: BilledBucket,
+        operation: &str,
+        sent: u64,
+    ) -> Self {
+        Self {
+            account,
+            bucket,
+            class: RequestClass::of(operation),
+            sent,
+        }
+    }
+
+    /// The attempt has ended with `received` bytes of an object and this status, if there was an
+    /// answer. S3 charges for no answers of its own failures, 500 and above.
+    pub(crate) fn ended(&self, received: u64, status: Option<u16>) {
+        if let Some(account) = &self.account
+            && status.is_some_and(|status| status < 500)
+        {
+            account.add(self.bucket, self.class, self.sent, received);
+        }
+    }
+
+    /// The attempt was given up: S3 may have served it.
+    pub(crate) fn given_up(&self) {
+        self.ended(0, Some(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_charged_by_class() {
+        for (operation, class) in [
+            ("GetObject", RequestClass::Get),
+            ("HeadObject", RequestClass::Get),
+            ("CreateSession", RequestClass::Get),
+            ("ListObjectsV2", RequestClass::Put),
+            ("UploadPartCopy", RequestClass::Put),
+            ("DeleteObjects", RequestClass::Delete),
+            ("AbortMultipartUpload", RequestClass::Delete),
+        ] {
+            assert_eq!(RequestClass::of(operation), class, "{operation}");
+        }
+    }
+
+    #[test]
+    fn attempts_are_counted_in_their_account() {
+        let account = RequestAccount::new("cat");
+        let attempt = |operation, sent| {
+            BilledAttempt::new(Some(Arc::clone(&account)), BilledBucket::Main, operation, sent)
+        };
+        attempt("GetObject", 0).ended(100, Some(206));
+        attempt("GetObject", 0).ended(0, Some(404));
+        attempt("GetObject", 0).ended(0, Some(503));
+        attempt("PutObject", 7).ended(0, None);
+        attempt("PutObject", 7).ended(0, Some(200));
+        attempt("DeleteObject", 0).given_up();
+        let expected = BilledUsage {
+            puts: 1,
+            gets: 2,
+            deletes: 1,
+            sent: 7,
+            received: 100,
+        };
+        assert_eq!(account.usage(BilledBucket::Main), expected);
+        assert_eq!(expected.requests(), 4);
+        assert_eq!(account.usage(BilledBucket::Cache), BilledUsage::default());
+    }
+
+    #[test]
+    fn the_account_of_a_thread_is_that_of_the_innermost_caller() {
+        let (outer, inner) = (RequestAccount::new("outer"), RequestAccount::new("inner"));
+        let name = || current().map(|account| account.name().to_owned());
+        assert_eq!(name(), None);
+        let entered = enter(Some(outer));
+        {
+            let _inner = enter(Some(inner));
+            let _nothing = enter(None);
+            assert_eq!(name().as_deref(), Some("inner"));
+        }
+        assert_eq!(name().as_deref(), Some("outer"));
+        drop(entered);
+        assert_eq!(name(), None);
+    }
+}
