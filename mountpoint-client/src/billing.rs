@@ -213,7 +213,10 @@ pub(crate) struct BilledAttempt {
     account: Option<Arc<RequestAccount>>,
     bucket: BilledBucket,
     class: RequestClass,
+    /// Bytes of an object that are sent.
     sent: u64,
+    /// Whether its answer has bytes of an object.
+    receives: bool,
 }
 
 impl BilledAttempt {
@@ -228,16 +231,21 @@ impl BilledAttempt {
             account,
             bucket,
             class: RequestClass::of(operation),
-            sent,
+            sent: match operation {
+                "PutObject" | "UploadPart" => sent,
+                _ => 0,
+            },
+            receives: operation == "GetObject",
         }
     }
 
-    /// The attempt has ended with `received` bytes of an object and this status, if there was an
-    /// answer. S3 charges for no answers of its own failures, 500 and above.
+    /// The attempt has ended with `received` bytes and this status, if there was an answer. S3
+    /// does not charge for its own failures, 500 and above.
     pub(crate) fn ended(&self, received: u64, status: Option<u16>) {
         if let Some(account) = &self.account
             && status.is_some_and(|status| status < 500)
         {
+            let received = if self.receives { received } else { 0 };
             account.add(self.bucket, self.class, self.sent, received);
         }
     }
@@ -271,23 +279,29 @@ mod tests {
     fn attempts_are_counted_in_their_account() {
         let account = RequestAccount::new("cat");
         let attempt = |operation, sent| {
-            BilledAttempt::new(Some(Arc::clone(&account)), BilledBucket::Main, operation, sent)
+            BilledAttempt::new(
+                Some(Arc::clone(&account)),
+                BilledBucket::Main,
+                operation,
+                sent,
+            )
         };
         attempt("GetObject", 0).ended(100, Some(206));
         attempt("GetObject", 0).ended(0, Some(404));
         attempt("GetObject", 0).ended(0, Some(503));
         attempt("PutObject", 7).ended(0, None);
         attempt("PutObject", 7).ended(0, Some(200));
-        attempt("DeleteObject", 0).given_up();
+        attempt("ListObjectsV2", 0).ended(500, Some(200));
+        attempt("DeleteObjects", 50).given_up();
         let expected = BilledUsage {
-            puts: 1,
+            puts: 2,
             gets: 2,
             deletes: 1,
             sent: 7,
             received: 100,
         };
         assert_eq!(account.usage(BilledBucket::Main), expected);
-        assert_eq!(expected.requests(), 4);
+        assert_eq!(expected.requests(), 5);
         assert_eq!(account.usage(BilledBucket::Cache), BilledUsage::default());
     }
 

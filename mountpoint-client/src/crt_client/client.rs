@@ -53,7 +53,9 @@ impl CrtClient {
     #[must_use]
     pub fn billing_region(&self) -> Option<&str> {
         let endpoint = &self.0.endpoint;
-        endpoint.is_amazon_itself().then_some(&endpoint.signing_region)
+        endpoint
+            .is_amazon_itself()
+            .then_some(&endpoint.signing_region)
     }
 
     /// For what asks more of a server than [`ObjectClient`] does.

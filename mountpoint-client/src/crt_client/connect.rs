@@ -159,7 +159,13 @@ impl RequestClients {
             credentials = Some(opened.credentials());
         }
         let attempts = AttemptLog::new(&options.bucket, endpoint, options.billed);
-        let config = sdk_config(http, region.clone(), endpoint, attempts, credentials.clone());
+        let config = sdk_config(
+            http,
+            region.clone(),
+            endpoint,
+            attempts,
+            credentials.clone(),
+        );
         let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
         let connections = options.connections(resolved.network_gbps);
         let plan = client_options(options, endpoint, credentials.as_ref(), connections);

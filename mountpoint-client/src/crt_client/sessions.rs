@@ -99,8 +99,14 @@ impl Opener {
         };
         let endpoint = Endpoint::resolve(&question).await?;
         let attempts = AttemptLog::new(&options.bucket, &endpoint, options.billed);
-        let config = sdk_config(http, region.clone(), &endpoint, attempts, Some(keys.clone()))
-            .interceptor(RequestHeaders::plain(options));
+        let config = sdk_config(
+            http,
+            region.clone(),
+            &endpoint,
+            attempts,
+            Some(keys.clone()),
+        )
+        .interceptor(RequestHeaders::plain(options));
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {
             sdk: aws_sdk_s3::Client::from_conf(config.build()),

@@ -25,6 +25,8 @@ pub enum MetricUnit {
     Bytes,
     /// Microseconds.
     Microseconds,
+    /// US dollars, or the currency of the user's price file.
+    Dollars,
 }
 
 impl MetricUnit {
@@ -35,6 +37,7 @@ impl MetricUnit {
             Self::Count => "",
             Self::Bytes => "B",
             Self::Microseconds => "μs",
+            Self::Dollars => "$",
         }
     }
 
@@ -45,6 +48,7 @@ impl MetricUnit {
             Self::Count => "1",
             Self::Bytes => "By",
             Self::Microseconds => "us",
+            Self::Dollars => "{USD}",
         }
     }
 
@@ -55,6 +59,7 @@ impl MetricUnit {
             Self::Count => "",
             Self::Bytes => "bytes",
             Self::Microseconds => "microseconds",
+            Self::Dollars => "dollars",
         }
     }
 }
@@ -141,13 +146,22 @@ pub mod names {
     /// Lines of the journal that are not done.
     pub const JOURNAL: &str = "write.journal_entries";
 
+    /// What requests cost, by what S3 charges for.
+    pub const COST: &str = "cost.spent";
+    /// What requests cost, by the program that caused them.
+    pub const PROGRAM_COST: &str = "program.cost";
+    /// Requests by the program that caused them.
+    pub const PROGRAM_REQUESTS: &str = "program.requests";
+    /// Bytes of these requests.
+    pub const PROGRAM_BYTES: &str = "program.bytes";
+
     pub use mountpoint_client::metrics::{
         S3_BREAKER_OPEN, S3_BREAKER_REFUSED, S3_CANCELED, S3_ERRORS, S3_FIRST_BYTE_LATENCY,
         S3_IN_FLIGHT, S3_LATENCY, S3_RECEIVED, S3_REQUESTS, S3_RETRIES, S3_SENT, S3_THROTTLES,
     };
 }
 
-use MetricUnit::{Bytes, Count, Microseconds};
+use MetricUnit::{Bytes, Count, Dollars, Microseconds};
 
 const fn counter(
     name: &'static str,
@@ -223,6 +237,10 @@ pub const METRICS: &[MetricDefinition] = &[
     gauge(names::WRITE_HELD, Bytes, &[], "written bytes in memory that S3 does not have yet"),
     gauge(names::UPLOADS, Count, &[], "multipart uploads in progress"),
     gauge(names::JOURNAL, Count, &[], "uploads and renames in the journal that are not done"),
+    gauge(names::COST, Dollars, &["for"], "what requests and their bytes cost: requests of the classes `put` (PUT, COPY, POST, LIST), `get` (GET and others), `delete`, bytes that were `sent` and `received`; only where prices are known"),
+    gauge(names::PROGRAM_COST, Dollars, &["program"], "what the requests of a program cost; only where prices are known"),
+    counter(names::PROGRAM_REQUESTS, Count, &["program"], "requests to S3 by the program that caused them, without those that S3 failed (500 and above), which are free"),
+    counter(names::PROGRAM_BYTES, Bytes, &["program", "type"], "bytes of objects in these requests, `sent` and `received`"),
     counter(client::S3_REQUESTS, Count, &["s3_request"], "requests to S3, each attempt counted"),
     counter(client::S3_ERRORS, Count, &["s3_request", "http_status"], "requests to S3 that failed; the status is `none` where there was no answer"),
     counter(client::S3_CANCELED, Count, &["s3_request"], "requests to S3 that were given up before their end"),

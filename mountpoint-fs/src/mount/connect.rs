@@ -27,6 +27,8 @@ pub struct Connected {
     pub first_keys: ListOutput,
     /// The bucket's region, where it was given or found.
     pub region: Option<String>,
+    /// The region of AWS whose prices requests have; `None` for other stores.
+    pub billing_region: Option<String>,
 }
 
 /// A client of the bucket, whose names come from `index` if there is one, and its first keys under
@@ -50,6 +52,8 @@ pub fn connect(
     };
     for _ in 0..REGIONS_MAX {
         let client = attempt.client()?;
+        let billing_region = client.billing_region().map(str::to_owned);
+        let client: Arc<dyn ObjectClient> = Arc::new(client);
         let client = match index {
             None => client,
             Some(index) => {
@@ -63,6 +67,7 @@ pub fn connect(
                     client,
                     first_keys,
                     region: attempt.options.region,
+                    billing_region,
                 });
             }
             Err(ClientError {
@@ -98,10 +103,10 @@ impl Attempt<'_> {
             .block_on(async { timeout_at(self.deadline, future).await })
     }
 
-    fn client(&self) -> Result<Arc<dyn ObjectClient>, StartError> {
+    fn client(&self) -> Result<CrtClient, StartError> {
         let connecting = CrtClient::connect(self.options.clone(), self.runtime.handle().clone());
         match self.bounded(connecting) {
-            Ok(Ok(client)) => Ok(Arc::new(client)),
+            Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) => Err(explain(&self.options, self.prefix, &error)),
             Err(_) => Err(StartError::new(format!(
                 "no AWS credentials or region within {:?}: their provider (a profile's credential_process, a role, \

@@ -3,6 +3,7 @@
 mod client_options;
 mod config;
 mod connect;
+mod cost;
 mod drain;
 mod environment;
 mod index;

@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::config::cores;
 use super::connect::{Connected, connect};
+use super::cost::CostMeter;
 use super::drain::{DrainTime, End, finish_writes};
 use super::metrics::MeasuredParts;
 use super::process::open_files;
@@ -39,6 +40,8 @@ pub struct MountedBucket {
     /// Ends the mount while files are open. `None` if the mount ended during the start, or was
     /// passed to this process.
     connection: Option<Connection>,
+    /// The region of AWS whose prices requests have; `None` for other stores.
+    billing_region: Option<String>,
     ends: Receiver<End>,
     /// The last field, so that the others are dropped before the runtime.
     runtime: Runtime,
@@ -67,6 +70,7 @@ impl MountedBucket {
             client,
             first_keys,
             region,
+            billing_region,
         } = match connected {
             Ok(connected) => connected,
             Err(error) => {
@@ -93,7 +97,8 @@ impl MountedBucket {
             access: &config.access,
             tuning: config.fuse,
         };
-        let mounted = Self::with(client, runtime, target, parts)?;
+        let mut mounted = Self::with(client, runtime, target, parts)?;
+        mounted.billing_region = billing_region;
         mounted.fs.learn(&first_keys);
         Ok(mounted)
     }
@@ -195,13 +200,14 @@ impl MountedBucket {
             fs,
             caches,
             connection,
+            billing_region: None,
             ends,
             runtime,
         })
     }
 
     /// The parts that know numbers, for as long as they live.
-    pub(super) fn measured_parts(&self) -> MeasuredParts {
+    pub(super) fn measured_parts(&self, costs: CostMeter) -> MeasuredParts {
         let session = Arc::downgrade(&self.session);
         let waiting = move || {
             let session = session.upgrade();
@@ -212,9 +218,15 @@ impl MountedBucket {
             cache: self.caches.disk.as_ref().map(Arc::downgrade),
             waiting: Arc::new(waiting),
             connection: self.connection.clone(),
+            costs,
             device: self.mount.device_name(),
             passed_directory: self.mount.passed_directory(),
         }
+    }
+
+    /// The region of AWS whose prices requests have; `None` for other stores.
+    pub(super) fn billing_region(&self) -> Option<&str> {
+        self.billing_region.as_deref()
     }
 
     /// Whether `path` leads into the mount.

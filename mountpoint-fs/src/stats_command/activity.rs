@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::metrics::names::{FUSE_BYTES, FUSE_WAIT_TIME};
+use crate::metrics::names::{
+    FUSE_BYTES, FUSE_WAIT_TIME, PROGRAM_BYTES, PROGRAM_COST, PROGRAM_REQUESTS,
+};
 use crate::metrics::trace::WaitCause;
 use crate::metrics::{HistogramCounts, SeriesValue, Snapshot};
 use crate::mount::StatsDocument;
@@ -22,6 +24,17 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) latency: HistogramCounts,
     pub(super) errors: f64,
+}
+
+/// What one program has caused.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ProgramRow {
+    pub(super) name: String,
+    pub(super) requests: f64,
+    pub(super) sent: f64,
+    pub(super) received: f64,
+    /// 0 where prices are not known.
+    pub(super) cost: f64,
 }
 
 impl<'a> Activity<'a> {
@@ -86,6 +99,36 @@ impl<'a> Activity<'a> {
             })
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.latency.count()));
+        rows
+    }
+
+    /// What programs have caused since the mount began; the dearest first, then those with most
+    /// requests.
+    pub(super) fn programs(&self) -> Vec<ProgramRow> {
+        let series = self.now.series.iter();
+        let names = series
+            .filter(|series| series.is(PROGRAM_REQUESTS, &[]))
+            .filter_map(|series| series.label("program"));
+        let mut rows: Vec<_> = names
+            .map(|name| {
+                let of = |metric, kind: Option<&str>| {
+                    let kind = kind.map(|kind| ("type", kind));
+                    let labels: Vec<_> = [("program", name)].into_iter().chain(kind).collect();
+                    self.total(metric, &labels)
+                };
+                ProgramRow {
+                    name: name.to_owned(),
+                    requests: of(PROGRAM_REQUESTS, None),
+                    sent: of(PROGRAM_BYTES, Some("sent")),
+                    received: of(PROGRAM_BYTES, Some("received")),
+                    cost: of(PROGRAM_COST, None),
+                }
+            })
+            .collect();
+        rows.sort_by(|one, other| {
+            let cost = other.cost.total_cmp(&one.cost);
+            cost.then_with(|| other.requests.total_cmp(&one.requests))
+        });
         rows
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::activity::{Activity, Row};
-use super::text::{byte_rate, bytes, count, share, sparkline, time, uptime};
+use super::activity::{Activity, ProgramRow, Row};
+use super::text::{byte_rate, bytes, count, dollars, share, sparkline, time, uptime};
 use crate::metrics::names::*;
 
 /// Rates of a mount at the last looks.
@@ -52,6 +52,8 @@ pub(super) fn one(activity: &Activity<'_>, history: &History, width: usize) -> V
     lines.extend(resources(activity));
     lines.push(String::new());
     lines.extend(waits(activity));
+    lines.push(String::new());
+    lines.extend(programs(activity));
     cut(lines, width)
 }
 
@@ -204,6 +206,49 @@ fn resources(activity: &Activity<'_>) -> Vec<String> {
     lines
 }
 
+/// What the mount has cost since it began, and which programs caused that.
+fn programs(activity: &Activity<'_>) -> Vec<String> {
+    let prices = activity.document.mount.prices.as_deref();
+    let cost = |what| dollars(activity.total(COST, &[("for", what)]));
+    let mut lines = vec![match prices {
+        Some(prices) => format!(
+            "cost        {} so far: PUT and LIST {}, GET {}, DELETE {}, sent {}, received {}; prices: {prices}",
+            dollars(activity.total(COST, &[])),
+            cost("put"),
+            cost("get"),
+            cost("delete"),
+            cost("sent"),
+            cost("received")
+        ),
+        None => {
+            "cost        not known: there are no prices of this store (--price-file)".to_owned()
+        }
+    }];
+    let rows = activity.programs();
+    if rows.is_empty() {
+        return lines;
+    }
+    lines.push(format!(
+        "{:<24}{:>9}{:>12}{:>12}{:>12}",
+        "program, so far", "requests", "sent", "received", "cost"
+    ));
+    let cost = |row: &ProgramRow| match prices {
+        Some(_) => dollars(row.cost),
+        None => "-".to_owned(),
+    };
+    lines.extend(rows.iter().take(PROGRAMS_MAX).map(|row| {
+        format!(
+            "  {:<22}{:>9}{:>12}{:>12}{:>12}",
+            row.name,
+            count(row.requests),
+            bytes(row.sent),
+            bytes(row.received),
+            cost(row)
+        )
+    }));
+    lines
+}
+
 /// What requests of the kernel wait for, with the share of each cause.
 fn waits(activity: &Activity<'_>) -> Vec<String> {
     let waits = activity.waits();
@@ -246,6 +291,8 @@ const WRITTEN: [(&str, &str); 1] = [("type", "write")];
 const HISTORY_MAX: usize = 40;
 /// Kinds of operations that are shown.
 const ROWS_MAX: usize = 8;
+/// Programs that are shown.
+const PROGRAMS_MAX: usize = 10;
 /// Width of the longest bar.
 const BAR_WIDTH: u8 = 30;
 
@@ -281,6 +328,18 @@ mod tests {
                     &wait("body"),
                     SeriesValue::Counter(1_000_000),
                 ),
+                (
+                    PROGRAM_REQUESTS,
+                    &[("program", "cat")],
+                    SeriesValue::Counter(3),
+                ),
+                (
+                    PROGRAM_REQUESTS,
+                    &[("program", "dd")],
+                    SeriesValue::Counter(17),
+                ),
+                (PROGRAM_COST, &[("program", "dd")], SeriesValue::Gauge(0.25)),
+                (COST, &[("for", "get")], SeriesValue::Gauge(0.25)),
                 (MEMORY_LIMIT, &[], SeriesValue::Gauge(1_073_741_824.0)),
                 (CACHE_READS, &[("result", "hit")], SeriesValue::Counter(3)),
                 (CACHE_READS, &[("result", "miss")], SeriesValue::Counter(1)),
@@ -290,7 +349,8 @@ mod tests {
 
     #[test]
     fn one_mount_is_shown_with_its_numbers() {
-        let document = busy();
+        let mut document = busy();
+        document.mount.prices = Some("a list".to_owned());
         let activity = Activity::new(&document, None);
         let mut history = History::default();
         history.add(&activity);
@@ -305,6 +365,9 @@ mod tests {
             "waits for   first_byte: the first byte of S3's answers",
             "  first_byte    90 %    9.0 s  ██████████████████████████████",
             "  body          10 %    1.0 s  ███",
+            "cost        $0.2500 so far: PUT and LIST $0, GET $0.2500, DELETE $0,",
+            "; prices: a list\nprogram, so far ",
+            "  dd                           17         0 B         0 B     $0.2500\n  cat ",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }

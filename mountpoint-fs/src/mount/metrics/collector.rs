@@ -10,7 +10,8 @@ use crate::cache::Cache;
 use crate::cli::VERSION;
 use crate::fs::FileSystem;
 use crate::fuse::Connection;
-use crate::metrics::names;
+use crate::metrics::{names, programs};
+use crate::mount::cost::CostMeter;
 
 /// The parts of a mount that know numbers.
 pub(in crate::mount) struct MeasuredParts {
@@ -22,6 +23,8 @@ pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) connection: Option<Connection>,
     /// Number of the mount's device, if the kernel tells.
     pub(in crate::mount) device: Option<String>,
+    /// What requests cost.
+    pub(in crate::mount) costs: CostMeter,
     /// The directory of a mount that another process has made.
     pub(in crate::mount) passed_directory: Option<PathBuf>,
 }
@@ -55,6 +58,7 @@ impl Collector {
         if let Some(bytes) = resident() {
             handles.resident.set(bytes as f64);
         }
+        collect_costs(&self.parts.costs);
         handles.waiting.set((self.parts.waiting)() as f64);
         if let Some(fs) = self.parts.fs.upgrade() {
             handles.collect_names(&fs);
@@ -62,6 +66,33 @@ impl Collector {
         }
         if let Some(cache) = self.parts.cache.as_ref().and_then(Weak::upgrade) {
             handles.collect_cache(&cache);
+        }
+    }
+}
+
+/// Brings what each program has caused. Programs come with time, so there are no handles.
+fn collect_costs(meter: &CostMeter) {
+    let programs = meter.programs(&programs::accounts());
+    for program in &programs {
+        let name = || program.program.clone();
+        counter!(names::PROGRAM_REQUESTS, "program" => name()).absolute(program.requests);
+        for (kind, bytes) in [("sent", program.sent), ("received", program.received)] {
+            counter!(names::PROGRAM_BYTES, "program" => name(), "type" => kind).absolute(bytes);
+        }
+        if meter.has_prices() {
+            gauge!(names::PROGRAM_COST, "program" => name()).set(program.cost.total());
+        }
+    }
+    if meter.has_prices() {
+        let cost = CostMeter::total(&programs);
+        for (what, amount) in [
+            ("put", cost.puts),
+            ("get", cost.gets),
+            ("delete", cost.deletes),
+            ("sent", cost.sent),
+            ("received", cost.received),
+        ] {
+            gauge!(names::COST, "for" => what).set(amount);
         }
     }
 }

@@ -26,6 +26,7 @@ pub use socket::SOCKET_PREFIX;
 use std::time::Duration;
 
 use crate::cli::ListenAddress;
+use crate::mount::cost::PriceFile;
 
 /// What is measured, and for whom.
 #[derive(Clone, Debug, Default)]
@@ -40,4 +41,6 @@ pub struct MetricsConfig {
     pub listen: Option<ListenAddress>,
     /// Requests of the kernel that take longer are logged.
     pub slow: Option<Duration>,
+    /// Prices that the user gives.
+    pub(in crate::mount) prices: Option<PriceFile>,
 }

@@ -20,7 +20,8 @@ use super::otlp::Exporter;
 use super::unix_socket::BoundSocket;
 use super::{MetricsConfig, log, socket};
 use crate::clock::Clock;
-use crate::metrics::{self, MetricsRegistry, Snapshot};
+use crate::metrics::{self, MetricsRegistry, Snapshot, programs};
+use crate::mount::cost::CostMeter;
 use crate::mount::start_error::StartError;
 
 /// The sinks of a mount, with what they need from the outside.
@@ -40,6 +41,7 @@ pub(in crate::mount) struct MetricsService {
 pub(in crate::mount) struct RunningMetrics {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
+    costs: CostMeter,
 }
 
 impl MetricsService {
@@ -57,6 +59,7 @@ impl MetricsService {
         let Some(registry) = metrics::install() else {
             return Ok(None);
         };
+        programs::install_accounts();
         let clock = Clock::monotonic();
         let bound = config.listen.as_ref().map(Bound::bind).transpose()?;
         let endpoint = config.otlp.clone();
@@ -86,6 +89,8 @@ impl MetricsService {
         if let Some(directory) = &parts.passed_directory {
             self.mount.directory = directory.display().to_string();
         }
+        let costs = parts.costs.clone();
+        self.mount.prices = costs.source().map(str::to_owned);
         let queue = KernelQueue::new(&parts);
         let collector = Collector::new(&self.mount, parts);
         self.registry.add_collector(move || collector.collect());
@@ -101,15 +106,14 @@ impl MetricsService {
         let thread = thread
             .spawn(move || self.run(socket, queue, stopped))
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        Ok(RunningMetrics { stop, thread })
+        Ok(RunningMetrics {
+            stop,
+            thread,
+            costs,
+        })
     }
 
-    fn run(
-        self,
-        socket: Option<BoundSocket>,
-        queue: KernelQueue,
-        stopped: oneshot::Receiver<()>,
-    ) {
+    fn run(self, socket: Option<BoundSocket>, queue: KernelQueue, stopped: oneshot::Receiver<()>) {
         let Self {
             registry,
             config,
@@ -228,12 +232,15 @@ fn every(time: Duration) -> tokio::time::Interval {
 }
 
 impl RunningMetrics {
-    /// Ends the sinks, which send their last numbers.
+    /// Ends the sinks, which send their last numbers, and logs what the mount has cost.
     pub(in crate::mount) fn end(self) {
         // A thread that has ended by itself is joined as well.
         self.stop.send(()).ok();
         if self.thread.join().is_err() {
             tracing::error!("the metrics' thread panicked");
+        }
+        if let Some(summary) = self.costs.summary(&programs::accounts()) {
+            tracing::info!(target: log::TARGET, "{summary}");
         }
     }
 }

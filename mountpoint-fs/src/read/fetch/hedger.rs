@@ -7,8 +7,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mountpoint_client::{ObjectClient, billing};
 use mountpoint_client::types::Priority;
+use mountpoint_client::{ObjectClient, billing};
 
 use super::fetch::{Fetch, SecondGet, Source};
 use super::hedge_policy::{Sight, Verdict};

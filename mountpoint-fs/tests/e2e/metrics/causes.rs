@@ -85,6 +85,8 @@ fn a_failing_server_is_waited_for_by_retries() {
 fn verdict(mounted: &Mounted) -> (String, String) {
     let output = stats(mounted.path(), &["--once"]);
     let text = String::from_utf8(output.stdout).unwrap();
+    // Shown if the test fails.
+    println!("{text}");
     let mut lines = text
         .lines()
         .skip_while(|line| !line.starts_with("waits for"));

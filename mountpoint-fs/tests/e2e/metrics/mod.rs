@@ -1,6 +1,7 @@
 //! What a mount measures, compared with what the server has seen, at each sink.
 
 mod causes;
+mod costs;
 mod sinks;
 pub(crate) mod stats;
 

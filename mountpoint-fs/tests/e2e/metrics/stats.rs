@@ -170,6 +170,37 @@ fn a_mount_without_metrics_does_not_answer() {
     assert!(error.contains("--no-metrics"), "{error}");
 }
 
+/// The view of all mounts, while one of two ends.
+#[test]
+fn a_view_goes_on_without_a_mount_that_has_ended() {
+    use std::io::{BufRead as _, BufReader};
+    let server = server();
+    let (staying, ending) = (Mounted::new(&server, &[]), Mounted::new(&server, &[]));
+    let mut command = mount_s3();
+    command.args(["stats", "--json", "--interval", "0.1"]);
+    let mut process = command
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut next_has = |directory: &Path| {
+        let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        let mounts = answer["mounts"].as_array().unwrap();
+        let has = |directory: &Path| {
+            let is_it = |mount: &Value| mount["mount"]["directory"] == *directory.to_str().unwrap();
+            mounts.iter().any(is_it)
+        };
+        assert!(has(staying.path()), "{answer}");
+        has(directory)
+    };
+    let directory = ending.path().to_owned();
+    assert!(next_has(&directory));
+    assert!(ending.unmount().success());
+    while next_has(&directory) {}
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
 /// A view that goes on shows a line of JSON after each interval, until its reader leaves.
 #[test]
 fn a_view_goes_on_until_a_signal() {

@@ -1,0 +1,8 @@
+//! What the requests of a mount cost: a price list, and the sum. Pure, but for a file that is read
+//! at the start.
+
+mod meter;
+mod prices;
+
+pub(in crate::mount) use meter::CostMeter;
+pub(in crate::mount) use prices::{CacheBucket, PriceFile, StorePrices};
