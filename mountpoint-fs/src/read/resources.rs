@@ -91,6 +91,11 @@ impl ReadResources {
         self.streams.load(Ordering::Relaxed)
     }
 
+    /// Whether the largest window is a share of memory, less than the setting.
+    pub(super) fn is_window_a_share(&self) -> bool {
+        self.window_max() < self.config.window_max
+    }
+
     /// Largest window of one stream: its share of what read-ahead may hold.
     pub(super) fn window_max(&self) -> u64 {
         let streams = self.stream_count().max(1) as u64;

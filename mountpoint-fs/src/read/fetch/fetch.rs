@@ -67,6 +67,8 @@ pub(in crate::read) struct Fetch {
     /// A leaf: nothing else is locked or woken while it is held.
     failures: Mutex<Failures>,
     progress: FetchProgress,
+    /// Whether it is asked for late because memory was short.
+    lacked_memory: AtomicBool,
 }
 
 /// What fills the block of a fetch.
@@ -150,6 +152,7 @@ impl Fetch {
             waiters: Waiters::default(),
             failures: Mutex::default(),
             progress: FetchProgress::default(),
+            lacked_memory: AtomicBool::new(false),
         })
     }
 
@@ -395,9 +398,22 @@ impl Fetch {
         (interface != UNKNOWN).then_some(interface)
     }
 
+    /// With more memory it would have been asked for earlier: readers wait for memory while its
+    /// answer has not begun.
+    pub(in crate::read) fn is_late_for_memory(&self) {
+        self.lacked_memory.store(true, Ordering::Relaxed);
+    }
+
     /// The times that it has spent so far, by cause.
     pub(super) fn times(&self) -> WaitTimes {
-        self.progress.times()
+        let mut times = self.progress.times();
+        if self.lacked_memory.load(Ordering::Relaxed) {
+            for cause in [WaitCause::Connection, WaitCause::FirstByte] {
+                let time = std::mem::take(&mut times[cause as usize]);
+                times[WaitCause::Memory as usize] += time;
+            }
+        }
+        times
     }
 
     /// Whether it runs and a reader waits for it.

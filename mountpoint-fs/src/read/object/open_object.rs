@@ -312,6 +312,12 @@ impl OpenObject {
             ReadStart::Pending(state.pieces(&range))
         };
         self.prepare_ahead(state, asker, &plan, gets);
+        let is_share = self.resources().is_window_a_share();
+        let planner = state.readers.planner(asker);
+        if planner.is_short_of_memory(&plan, is_share) {
+            gets.iter()
+                .for_each(|(fetch, _)| fetch.is_late_for_memory());
+        }
         let retention = || self.retention(now);
         state.remove_read(asker, &range, &plan.done, retention, removed);
         (start, plan.is_time_to_retire)

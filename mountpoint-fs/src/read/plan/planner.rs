@@ -275,6 +275,15 @@ impl Planner {
         }
     }
 
+    /// Whether the stream of this plan would be read further ahead if there was more memory.
+    pub(in crate::read) fn is_short_of_memory(&self, plan: &ReadPlan, is_share: bool) -> bool {
+        let Asker::Extent(extent) = plan.asker else {
+            return false;
+        };
+        let window = self.history.at(extent).window.as_ref();
+        window.is_some_and(|window| window.is_short_of_memory(is_share))
+    }
+
     /// Whether the file was read.
     pub(in crate::read) fn has_begun(&self) -> bool {
         self.history.has_begun()

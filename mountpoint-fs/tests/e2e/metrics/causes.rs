@@ -85,8 +85,6 @@ fn a_failing_server_is_waited_for_by_retries() {
 fn verdict(mounted: &Mounted) -> (String, String) {
     let output = stats(mounted.path(), &["--once"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    // Shown if the test fails.
-    println!("{text}");
     let mut lines = text
         .lines()
         .skip_while(|line| !line.starts_with("waits for"));
@@ -173,6 +171,36 @@ fn stats_name_a_throttled_server() {
 fn stats_name_a_slow_reader() {
     let (mounted, _server) = read_ten(None);
     wait_until("the verdict", || verdict(&mounted).0 == "application");
+}
+
+/// Streams whose windows together have a small share of memory each, of a server that is not near.
+#[test]
+fn stats_name_small_memory() {
+    const FILES: u32 = 64;
+    let server = server();
+    for number in 0..FILES {
+        let key = format!("file{number}");
+        let seed = u64::from(number);
+        server.store().put_synthetic(BUCKET, &key, 16 * MIB, seed);
+    }
+    let mounted = Mounted::unhedged(&server, &["--memory-target", "512"]);
+    // Names are known.
+    std::fs::read_dir(mounted.path()).unwrap().for_each(drop);
+    server.faults().add(Rule::on(
+        Operation::GetObject,
+        Fault::Latency {
+            fixed: Duration::from_millis(300),
+            jitter: Duration::ZERO,
+        },
+    ));
+    thread::scope(|scope| {
+        for number in 0..FILES {
+            let path = mounted.join(&format!("file{number}"));
+            scope.spawn(move || assert_eq!(read(&path).len() as u64, 16 * MIB));
+        }
+    });
+    let expected = ("memory".to_owned(), "memory".to_owned());
+    assert_eq!(verdict(&mounted), expected);
 }
 
 /// Reads that together need more than twice the memory.

@@ -31,6 +31,8 @@ pub(in crate::read) struct Window {
     phase: Phase,
     /// Epochs to rest after the next trial without a gain.
     rest_next: u32,
+    /// The size before memory was short; 0 if the window has it again, or needs it no more.
+    size_before_cut: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -104,6 +106,7 @@ impl Window {
             epoch,
             phase: Phase::Resting(0),
             rest_next: REST_MIN,
+            size_before_cut: 0,
         }
     }
 
@@ -190,8 +193,15 @@ impl Window {
 
     /// Halves the window, and lets it rest, because memory is short.
     pub(in crate::read) fn shrink(&mut self) {
+        self.size_before_cut = self.size_before_cut.max(self.size);
         self.size = (self.size / 2).max(PART_MIN);
         self.phase = Phase::Resting(REST_MIN);
+    }
+
+    /// Whether memory keeps the window smaller than it would be. `is_share` tells that its largest
+    /// size is a share of memory.
+    pub(in crate::read) fn is_short_of_memory(&self, is_share: bool) -> bool {
+        self.size < self.size_before_cut || (is_share && self.size >= self.size_max)
     }
 
     fn finish_epoch(
@@ -209,6 +219,9 @@ impl Window {
             streams: bounds.streams,
         };
         self.epoch.stalled &= !need.is_covered(self.size);
+        if !self.epoch.stalled || self.size >= self.size_before_cut {
+            self.size_before_cut = 0;
+        }
         // The largest step that does not overshoot a sufficient size.
         let is_small = need.is_near() || need.is_covered(self.size * 2);
         let step = if is_small { 2 } else { 4 };

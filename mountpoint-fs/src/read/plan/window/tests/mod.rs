@@ -55,6 +55,20 @@ fn run(initial: u64, epochs: usize, delay: Duration, rate_max: f64, size_max: u6
 }
 
 #[test]
+fn a_window_that_was_cut_lacks_memory_until_it_is_back() {
+    let access = access(true, 0, Duration::ZERO);
+    let mut window = Window::open(8 * MIB, 0, &access, 256 * MIB);
+    assert!(!window.is_short_of_memory(true));
+    window.shrink();
+    window.shrink();
+    assert!(window.is_short_of_memory(false));
+    window.size_before_cut = 0;
+    assert!(!window.is_short_of_memory(false));
+    let full = Window::open(8 * MIB, 0, &access, 4 * MIB);
+    assert!(full.is_short_of_memory(true) && !full.is_short_of_memory(false));
+}
+
+#[test]
 fn grows_up_to_its_bound_while_that_pays() {
     let delay = Duration::from_millis(30);
     assert_eq!(
