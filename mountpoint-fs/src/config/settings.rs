@@ -57,6 +57,9 @@ pub struct NamesConfig {
     pub has_cache: bool,
     /// Inodes above which the kernel is asked to forget some.
     pub inodes_max: usize,
+    /// Whether files are made and directories are there while S3 cannot be reached: with
+    /// write-back.
+    pub works_offline: bool,
 }
 
 impl NamesConfig {
@@ -77,6 +80,7 @@ impl Default for NamesConfig {
             opens_unasked: false,
             has_cache: false,
             inodes_max: INODES_MAX_LEAST,
+            works_offline: false,
         }
     }
 }

@@ -126,6 +126,7 @@ impl MountConfig {
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 names: NamesConfig {
                     inodes_max: NamesConfig::inodes_max(read.machine_memory),
+                    works_offline: args.staging.write_back,
                     ..args.metadata.names_config(args.cache.keeps_content())
                 },
                 read,

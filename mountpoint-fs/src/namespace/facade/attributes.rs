@@ -1,6 +1,7 @@
 //! stat data of inodes.
 
 use super::Namespace;
+use super::lookup::OFFLINE_TTL;
 use crate::namespace::refusals::replaced;
 use crate::namespace::resolve::Answer;
 use crate::namespace::version::Found;
@@ -21,7 +22,12 @@ impl Namespace {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
         if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
-            return Ok(Some(self.shown(ino, &view.found, self.config.ttl)));
+            let mut shown = self.shown(ino, &view.found, self.config.ttl);
+            if !view.is_attached && view.found != Found::Directory {
+                // An open file whose name was removed, or is another file's.
+                shown.nlink = 0;
+            }
+            return Ok(Some(shown));
         }
         if !view.is_attached {
             return Err(replaced(&view.name));
@@ -29,7 +35,14 @@ impl Namespace {
         if !left.is_zero() {
             return Ok(Some(self.shown(ino, &view.found, left)));
         }
-        let (prefix, answer) = self.find_unchanged(view.parent, &view.name).await?;
+        let found = self.find_unchanged(view.parent, &view.name).await;
+        if let Err(error) = &found
+            && self.is_offline(error)
+            && view.found == Found::Directory
+        {
+            return Ok(Some(self.shown(ino, &view.found, OFFLINE_TTL)));
+        }
+        let (prefix, answer) = found?;
         let now = self.table.view(ino)?;
         if now.is_attached && (now.parent, &now.name) != (view.parent, &view.name) {
             return Ok(None);

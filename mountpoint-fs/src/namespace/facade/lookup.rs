@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Namespace;
 use crate::config::limits::FIRST_BYTES_AGE_MAX;
@@ -12,7 +13,7 @@ use crate::namespace::names;
 use crate::namespace::resolve::strategy::{self, Fact, Probe};
 use crate::namespace::resolve::{Absence, Answer, Gathering};
 use crate::namespace::version::Found;
-use crate::operation::{Entry, FsError, InodeNo, Purpose};
+use crate::operation::{Entry, FileKind, FsError, InodeNo, Purpose};
 
 impl Namespace {
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
@@ -37,7 +38,42 @@ impl Namespace {
         if let Some(entry) = self.ask_directory(parent, (&prefix, name), purpose).await? {
             return Ok(entry);
         }
-        self.ask_name(parent, name).await
+        match self.ask_name(parent, name).await {
+            Err(error) if self.is_offline(&error) => {
+                let answer = self.without_bucket(parent, (&prefix, name), purpose);
+                answer.await.unwrap_or(Err(error))
+            }
+            answer => answer,
+        }
+    }
+
+    /// Whether the mount goes on without the answer that `error` stands for.
+    pub(in crate::namespace) fn is_offline(&self, error: &FsError) -> bool {
+        let is_away = matches!(error, FsError::Client(error) if error.kind.is_retryable());
+        self.config.works_offline && is_away
+    }
+
+    /// The answer to a look-up while S3 cannot be reached: a directory that is known is there, and
+    /// a name of which nothing is known is absent for a call that makes a file of it. The file is
+    /// stored on the condition that nobody else has made it. `None` if there is no answer.
+    async fn without_bucket(
+        &self,
+        parent: InodeNo,
+        (prefix, name): (&str, &str),
+        purpose: &dyn Purpose,
+    ) -> Option<Result<Entry, FsError>> {
+        match self.table.child_kind(parent, name) {
+            Some(FileKind::Directory) => {
+                let known = self.table.admit_kept(self.table.child(parent, name)?);
+                Some(known.map(|known| self.entry(known.ino, &known.found, OFFLINE_TTL)))
+            }
+            None if purpose.is_to_make_file(name).await => {
+                // S3 was never asked.
+                let absence = Absence::remembered(Duration::ZERO);
+                Some(self.absent(parent, prefix, name, absence))
+            }
+            Some(_) | None => None,
+        }
     }
 
     /// What an absence that is known, or a page of the directory, answers to a look-up; `None` if
@@ -158,3 +194,6 @@ impl Namespace {
         Ok(self.entry(admitted.ino, &admitted.found, left))
     }
 }
+
+/// How long a directory is there without an answer of S3, before it is asked again.
+pub(super) const OFFLINE_TTL: Duration = Duration::from_secs(1);

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use mountpoint_client::testing::server::{Fault, Operation, RequestRecord, Rule};
+use mountpoint_client::testing::server::{
+    Fault, Operation, RequestRecord, Rule, Server, ServerOptions,
+};
 use nix::sys::signal::Signal;
 
 use super::{Staged, mount, stored};
-use crate::harness::{BUCKET, PATIENCE, below, put, read, server, wait_until};
+use crate::harness::{
+    ACCESS_KEY, BUCKET, PATIENCE, SECRET_KEY, below, put, read, server, wait_until,
+};
 
 /// Long: what is closed waits.
 const WAITS: [&str; 3] = ["--write-back", "--write-back-delay", "3600"];
@@ -29,12 +34,7 @@ fn command(staged: &Staged, arguments: &str) -> String {
 
 impl Staged {
     /// Ends the mount in that way, and mounts again with the same directory.
-    fn again(
-        self,
-        end: Option<Signal>,
-        server: &mountpoint_client::testing::server::Server,
-        args: &[&str],
-    ) -> Self {
+    fn again(self, end: Option<Signal>, server: &Server, args: &[&str]) -> Self {
         let Self {
             mounted,
             staging,
@@ -121,7 +121,8 @@ fn what_is_removed_is_never_sent_and_names_change_before_uploads() {
          echo 3 > tmp && mv tmp target && grep -qx 3 target && echo 4 > tmp && mv tmp target && grep -qx 4 target
          mkdir d && echo 5 > d/x && mv d e && grep -qx 5 e/x && ! test -e d && ls e | grep -qx x
          mkdir gone && echo 6 > gone/y && rm -r gone && ! test -e gone
-         echo 7 > t && rm t && echo 8 > t",
+         echo 7 > t && rm t && echo 8 > t
+         exec 3<> open && echo 9 >&3 && rm open && stat -L -c %h /dev/fd/3 | grep -qx 0 && exec 3>&-",
     );
     assert_eq!(server.store().keys(BUCKET), ["target"]);
     assert_eq!(stored(&server, "target"), b"before");
@@ -382,4 +383,38 @@ fn programs_find_what_they_wrote_here_and_on_the_next_mount() {
          git status --porcelain | wc -l | grep -qx 0 && sqlite3 ../a.db 'pragma integrity_check; select count(*) from t' | xargs | grep -qx 'ok 2000'",
     );
     assert_eq!(command(&staged, "list"), "");
+}
+
+/// The server is stopped, and another one is started in its place.
+#[test]
+fn files_are_made_and_read_while_s3_is_away() {
+    let server_at = |address: SocketAddr| {
+        let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
+        let server = Server::start(ServerOptions {
+            address,
+            credentials,
+            ..ServerOptions::default()
+        })?;
+        server.store().create_bucket(BUCKET);
+        std::io::Result::Ok(server)
+    };
+    let server = server_at(SocketAddr::from((Ipv4Addr::new(127, 0, 71, 8), 0))).unwrap();
+    let address = server.address();
+    put(&server, "d/there", "before");
+    let staged = Staged::new(&server, &UPLOADS);
+    staged.run("ls d && mkdir made");
+    drop(server);
+    staged.run(
+        "for f in d/new made/new top; do echo $f > $f && echo more >> $f && grep -qx $f $f; done",
+    );
+    assert!(command(&staged, "list").contains("made/new"));
+    let mut started = None;
+    wait_until("the address", || {
+        started = server_at(address).ok();
+        started.is_some()
+    });
+    let server = started.unwrap();
+    command(&staged, "flush");
+    assert_eq!(server.store().keys(BUCKET), ["d/new", "made/new", "top"]);
+    assert_eq!(stored(&server, "d/new"), b"d/new\nmore\n");
 }
