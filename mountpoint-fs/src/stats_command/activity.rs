@@ -94,12 +94,20 @@ impl<'a> Activity<'a> {
                 Some(Row {
                     name: name.to_owned(),
                     latency: counts.clone(),
-                    errors: self.news.sum(errors, &[(label, name)]),
+                    errors: self.failures(errors, (label, name)),
                 })
             })
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.latency.count()));
         rows
+    }
+
+    /// Failures of `metric` with that label. That a name or an attribute does not exist is an
+    /// answer, not a failure.
+    fn failures(&self, metric: &str, label: (&str, &str)) -> f64 {
+        let absences = ["ENOENT", "ENODATA"].map(|errno| ("errno", errno));
+        let answers = absences.map(|absence| self.news.sum(metric, &[label, absence]));
+        self.news.sum(metric, &[label]) - answers.iter().sum::<f64>()
     }
 
     /// What programs have caused since the mount began; the dearest first, then those with most
@@ -213,6 +221,7 @@ const WAITING_MEAN_MIN: f64 = 0.1;
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::metrics::names::FUSE_ERRORS;
     use crate::metrics::{METRICS, Series};
     use crate::mount::MountDescription;
 
@@ -266,6 +275,28 @@ pub(super) mod tests {
                 ),
             ],
         )
+    }
+
+    #[test]
+    fn what_does_not_exist_is_no_failure() {
+        let errors = |errno| [("fuse_request", "lookup"), ("errno", errno)];
+        let document = document(
+            10,
+            &[
+                (FUSE_ERRORS, &errors("ENOENT"), SeriesValue::Counter(5)),
+                (FUSE_ERRORS, &errors("ENODATA"), SeriesValue::Counter(2)),
+                (FUSE_ERRORS, &errors("EIO"), SeriesValue::Counter(3)),
+            ],
+        );
+        let activity = Activity::new(&document, None);
+        assert_eq!(
+            activity.failures(FUSE_ERRORS, ("fuse_request", "lookup")),
+            3.0
+        );
+        assert_eq!(
+            activity.failures(FUSE_ERRORS, ("fuse_request", "read")),
+            0.0
+        );
     }
 
     #[test]
