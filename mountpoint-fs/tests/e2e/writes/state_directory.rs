@@ -64,6 +64,8 @@ fn a_state_directory_that_comes_to_lie_in_the_mount_is_not_touched() {
     let mounted = Mounted::with(&server, &PARTS, |command| {
         command.env("XDG_STATE_HOME", &state_home);
     });
+    // The socket for `mount-s3 stats` was in it.
+    std::fs::remove_dir_all(&state_home).unwrap();
     symlink(mounted.path(), &state_home).unwrap();
     let file = File::create_new(mounted.join("file")).unwrap();
     write_and_close(file, &vec![1; 11 * MIB]).unwrap();
