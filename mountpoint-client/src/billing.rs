@@ -1,4 +1,4 @@
-//! Who causes requests to S3, counted by what S3 charges for.
+//! The programs that cause requests to S3, counted by S3's classes of charges.
 //!
 //! A caller names the account of the requests that its thread begins, by [`enter`] or by a function
 //! that it [`install`]s. The client counts each attempt in the account of the caller that began the
@@ -109,7 +109,7 @@ impl RequestAccount {
         &self.name
     }
 
-    /// What was counted for a bucket.
+    /// The counts for a bucket.
     #[must_use]
     pub fn usage(&self, bucket: BilledBucket) -> BilledUsage {
         let counters = &self.buckets[bucket as usize];

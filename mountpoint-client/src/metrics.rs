@@ -1,7 +1,7 @@
 //! What the client measures of its requests, through the `metrics` facade.
 //!
 //! The handles are taken once for the whole process, as its recorder is: at the first request, so
-//! whoever installs a recorder does so before. Without one they do nothing.
+//! a recorder is installed before. Without one they do nothing.
 
 use std::collections::HashMap;
 use std::fmt;

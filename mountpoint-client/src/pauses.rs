@@ -1,8 +1,8 @@
 //! How much of their time requests spend in pauses between two attempts.
 //!
-//! It is counted for requests that are not GETs into blocks: the observer of such a GET is told of
-//! its pauses. A caller that waits for other requests cannot tell which one of a shared result
-//! paused, so it splits its wait by the share of requests that paused meanwhile. Any thread.
+//! The time is counted for requests that are not GETs into blocks: the observer of such a GET is
+//! told of its pauses. A caller that waits for other requests cannot tell which one of a shared
+//! result paused, so it splits its wait by the share of requests that paused meanwhile. Any thread.
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub(super) struct OpenDirectory {
 /// The files that were being written in a directory when its listing began, or are since.
 #[derive(Debug, Default)]
 pub(super) struct WrittenFiles {
-    /// Those of the beginning that no page has shown.
+    /// Files of the beginning that no page has shown.
     unseen: HashSet<Arc<str>>,
     /// The page behind the last one, and its number.
     page: Option<(usize, Arc<Page>)>,

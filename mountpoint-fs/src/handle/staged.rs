@@ -2,7 +2,7 @@
 //!
 //! Knows no names and no bytes. Invariant: an inode has at most one staged file, from its first
 //! open for writing until the last handle of the inode was released and its changes are stored or
-//! kept, and the journal does not have them any more.
+//! kept, and the journal has released them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

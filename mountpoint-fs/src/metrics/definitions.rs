@@ -71,11 +71,11 @@ pub struct MetricDefinition {
     pub name: &'static str,
     /// How its numbers come about.
     pub kind: MetricKind,
-    /// What it counts.
+    /// The unit of its numbers.
     pub unit: MetricUnit,
     /// Names of its labels.
     pub labels: &'static [&'static str],
-    /// What it means, in a line.
+    /// Its meaning, in a line.
     pub meaning: &'static str,
 }
 

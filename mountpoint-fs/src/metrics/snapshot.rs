@@ -85,7 +85,7 @@ impl Series {
 }
 
 impl SeriesValue {
-    /// What is new against `then`; `None` if nothing is.
+    /// The difference to `then`; `None` if there is none.
     fn since(&self, then: Option<&Self>) -> Option<Self> {
         match (self, then) {
             (Self::Counter(now), then) => {

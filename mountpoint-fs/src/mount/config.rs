@@ -74,7 +74,7 @@ pub struct MountConfig {
     pub staging: Option<StagingConfig>,
     /// Kernel settings.
     pub fuse: FuseTuning,
-    /// What is measured, and for whom.
+    /// The sinks of the metrics.
     pub metrics: MetricsConfig,
     /// Permitted users and other options of the mount.
     pub access: crate::fuse::MountOptions,

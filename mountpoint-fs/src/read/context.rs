@@ -38,7 +38,7 @@ pub struct ReadStats {
     pub gets: u64,
     /// GETs that were sent because another one was late.
     pub hedges: u64,
-    /// Those that were faster.
+    /// Hedges that were faster.
     pub hedges_won: u64,
     /// Bytes that all GETs asked for.
     pub bytes_requested: u64,
@@ -48,9 +48,9 @@ pub struct ReadStats {
     pub idle_bytes: u64,
     /// Bytes of the budget in use.
     pub budget_used: u64,
-    /// Those of read-ahead.
+    /// Bytes of the budget that read-ahead uses.
     pub budget_ahead: u64,
-    /// Those of written files.
+    /// Bytes of the budget that written files use.
     pub budget_written: u64,
     /// Most bytes of the budget that ever were in use.
     pub budget_peak: u64,

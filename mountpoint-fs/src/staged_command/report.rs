@@ -14,9 +14,9 @@ use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum VersionState {
-    /// It could not be stored, and stays.
+    /// The version could not be stored, and stays.
     Kept,
-    /// It waits for its upload.
+    /// The version waits for its upload.
     Pending,
 }
 

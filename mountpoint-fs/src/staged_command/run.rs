@@ -115,7 +115,7 @@ fn list(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String>
     Ok(Ok(wrong.is_empty()))
 }
 
-/// Who knows the pending files.
+/// The source that knows the pending files.
 enum Pending {
     /// The mount that uses the directory.
     OfMount(PendingReport),

@@ -80,7 +80,7 @@ impl<'a> Activity<'a> {
         events as f64 / self.seconds
     }
 
-    /// What was done, by the values of `label`, with times of `latency` and failures of `errors`;
+    /// Operations, by the values of `label`, with times of `latency` and failures of `errors`;
     /// the most frequent first.
     pub(super) fn rows(&self, label: &str, latency: &str, errors: &str) -> Vec<Row> {
         let series = self.news.series.iter();
@@ -189,7 +189,7 @@ impl Verdict {
         }
     }
 
-    /// What it means.
+    /// The meaning of the verdict.
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Self::Waits(WaitCause::KernelQueue) => {

@@ -95,7 +95,7 @@ fn json(documents: &[StatsDocument]) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What was shown before, by which changes are seen.
+/// The documents shown before, by which changes are seen.
 #[derive(Debug, Default)]
 struct View {
     before: BTreeMap<String, (StatsDocument, History)>,

@@ -43,7 +43,7 @@ impl Screen {
         })
     }
 
-    /// Shows these lines in place of those before. What is no terminal gets them below.
+    /// Shows these lines in place of those before. Output that is no terminal gets them below.
     pub(super) fn show(&self, lines: &[String]) -> io::Result<()> {
         write(&frame(lines, self.is_terminal, size().1))
     }

@@ -33,7 +33,7 @@ pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Job {
-    /// Who causes the requests of the work.
+    /// The account of the program that causes the work's requests.
     account: Option<Arc<RequestAccount>>,
     /// The future; `None` during a poll. The lock is held only to take it out or put it back.
     work: Mutex<Option<Work>>,

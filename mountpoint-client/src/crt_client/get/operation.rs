@@ -35,7 +35,7 @@ pub(in crate::crt_client) struct GetOperation {
     core: Arc<Core>,
     request: GetRequest,
     observer: Arc<dyn GetObserver>,
-    /// Who causes it.
+    /// The account of the program that causes it.
     account: Option<Arc<RequestAccount>>,
     state: Mutex<GetState>,
 }

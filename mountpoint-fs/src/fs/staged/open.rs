@@ -374,7 +374,7 @@ struct StagedName {
 }
 
 impl StagedName {
-    /// Ends the file if nobody needs it any more.
+    /// Ends the file if nobody needs it.
     fn end(&self) {
         if let Some(files) = self.files.upgrade()
             && let Some(open) = files.of(self.ino)

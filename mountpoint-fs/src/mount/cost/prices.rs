@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use mountpoint_client::billing::BilledUsage;
 use serde::Deserialize;
 
-/// The prices of one store, in one currency. What is not named is free.
+/// The prices of one store, in one currency. A charge that is not named is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(in crate::mount) struct Prices {
@@ -134,12 +134,12 @@ impl PriceFile {
 pub(in crate::mount) enum CacheBucket {
     /// There is none.
     None,
-    /// It is a bucket of AWS in the region of the mounted bucket.
+    /// A bucket of AWS in the region of the mounted bucket.
     Amazon {
         /// Whether it is a directory bucket.
         is_express: bool,
     },
-    /// It is at another endpoint.
+    /// A bucket at another endpoint.
     Elsewhere,
 }
 

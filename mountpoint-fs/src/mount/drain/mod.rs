@@ -36,7 +36,7 @@ pub(super) struct DrainTime {
 }
 
 impl DrainTime {
-    /// What is left of `most`.
+    /// The rest of `most`.
     fn left(&self, most: Duration) -> Duration {
         most.saturating_sub(self.clock.now())
     }

@@ -105,7 +105,7 @@ async fn answer(stream: impl Read + Write + Unpin, registry: Arc<MetricsRegistry
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = hyper::server::conn::http1::Builder::new().serve_connection(stream, service);
-    // Whoever asks for longer, or leaves early, asks again.
+    // A client that asks for longer, or leaves early, asks again.
     drop(tokio::time::timeout(CONNECTION_MAX, connection).await);
 }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 use crate::cli::ListenAddress;
 use crate::mount::cost::PriceFile;
 
-/// What is measured, and for whom.
+/// The sinks of the metrics, and whether anything is measured.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsConfig {
     /// Whether nothing is measured.

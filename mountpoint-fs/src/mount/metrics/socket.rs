@@ -1,6 +1,6 @@
 //! The mount's own socket, for `mount-s3 stats`: each connection gets one JSON document.
 //!
-//! It is in the state directory. If that cannot be used, or its path is too long for a socket, the
+//! The socket is in the state directory. If that cannot be used, or its path is too long, the
 //! socket has a name of Linux's abstract namespace instead, which is seen in the same container
 //! only. Either way only the user of the mount and root get an answer.
 

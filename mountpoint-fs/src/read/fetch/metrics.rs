@@ -50,7 +50,7 @@ impl GetMetrics {
         self.hedges.load(Ordering::Relaxed)
     }
 
-    /// Those that brought the last byte first.
+    /// Hedges that brought the last byte first.
     pub(in crate::read) fn hedges_won(&self) -> u64 {
         self.hedges_won.load(Ordering::Relaxed)
     }

@@ -85,7 +85,7 @@ impl fmt::Debug for FileParts {
 
 /// Learns what becomes of a staged file.
 pub trait StagedObserver: WriteObserver {
-    /// The journal has no version of the file any more, not after a kill either.
+    /// The journal has released the file: it has no version, not after a kill either.
     fn released(&self);
 }
 

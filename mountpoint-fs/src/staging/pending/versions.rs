@@ -31,7 +31,7 @@ pub(crate) struct PendingVersions {
 /// A version that waits for its upload.
 #[derive(Debug)]
 pub(crate) struct PendingVersion {
-    /// What it is, as a kept version.
+    /// Its description, as of a kept version.
     pub(crate) version: KeptVersion,
     /// Its local bytes.
     pub(crate) bytes: PendingBytes,
@@ -65,7 +65,7 @@ impl PendingVersions {
         }))
     }
 
-    /// What is damaged in the journal, if something is.
+    /// The damage in the journal, if there is any.
     pub(crate) fn damage(&self) -> Vec<String> {
         let damage = self.reader.damage().iter();
         damage

@@ -21,7 +21,7 @@ pub(in crate::staging) enum FoundRecord {
     Version(Box<RecoveredVersion>),
     /// The file was removed: the record is to be released.
     Removed,
-    /// It cannot be read, for the reason. It stays.
+    /// The record cannot be read, for the reason. It stays.
     Unreadable(String),
 }
 
@@ -42,7 +42,7 @@ pub(in crate::staging) enum ReadRecord {
     Version(Box<VersionRecord>, Vec<u8>, Option<u64>),
     /// The file was removed.
     Removed,
-    /// It cannot be read, for the reason.
+    /// The record cannot be read, for the reason.
     Unreadable(String),
     /// A newer program wrote it.
     Newer(String),

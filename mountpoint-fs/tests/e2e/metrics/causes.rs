@@ -169,7 +169,7 @@ fn stats_name_a_throttled_server() {
     assert_eq!(verdict(&mounted), expected);
 }
 
-/// What was waited for becomes less and less of the time in which the program does not read.
+/// The waits become less and less of the time in which the program does not read.
 #[test]
 fn stats_name_a_slow_reader() {
     let (mounted, _server) = read_ten(None);
