@@ -25,6 +25,7 @@ pub mod types;
 pub use crt_client::{CrtClient, CrtClientOptions, ServerSideEncryption, SseCustomerKey};
 pub use endpoint::BucketType;
 pub use error::{ClientError, ErrorKind};
-pub use object_client::{GetHandle, GetObserver, GetPause, ObjectClient, Pending};
+pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 pub use page_cycle::PageCycle;
+pub use pauses::PauseReason;
 pub use testing::sim::SimClient;

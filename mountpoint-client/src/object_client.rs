@@ -12,6 +12,7 @@ use std::sync::Arc;
 use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
+use crate::pauses::PauseReason;
 use crate::types::{
     AppendRequest, BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
     FirstBytes, GetOutput, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
@@ -31,8 +32,8 @@ pub trait GetObserver: Send + Sync {
     /// each further attempt.
     fn sent_over(&self, _interface: usize) {}
 
-    /// No attempt is sent for a while, because of `pause`. [`Self::sent_over`] ends it.
-    fn paused(&self, _pause: GetPause) {}
+    /// No attempt is sent for a while, for this reason. [`Self::sent_over`] ends it.
+    fn paused(&self, _reason: PauseReason) {}
 
     /// Whether an attempt that failed is worth another. If not, the GET ends with the failure.
     fn is_wanted(&self) -> bool {
@@ -42,15 +43,6 @@ pub trait GetObserver: Send + Sync {
     /// Exactly once, last. After `Ok` the whole block is valid; after `Err` the bytes that became
     /// valid stay valid (they come from the version asked for) and no more will follow.
     fn finished(&self, outcome: Result<GetOutput, ClientError>);
-}
-
-/// Why no attempt of a GET is in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GetPause {
-    /// S3 said to slow down.
-    Throttled,
-    /// The last attempt failed.
-    Failed,
 }
 
 /// A GET in flight. Dropping it lets the GET finish; cancelling costs the connection it runs on.

@@ -10,6 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::ErrorKind;
+
 /// The reason of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseReason {
@@ -17,6 +19,16 @@ pub enum PauseReason {
     Throttled,
     /// The attempt failed otherwise.
     Failed,
+}
+
+impl PauseReason {
+    /// The reason behind an attempt that failed so.
+    pub(crate) fn of(failure: &ErrorKind) -> Self {
+        match failure {
+            ErrorKind::Throttled => Self::Throttled,
+            _ => Self::Failed,
+        }
+    }
 }
 
 /// The time in pauses, as the integral over time of the share of requests that paused: one second

@@ -54,10 +54,7 @@ where
         };
         match attempts.failed(core, &fault) {
             Some(wait) => {
-                let reason = match fault.error.kind {
-                    ErrorKind::Throttled => PauseReason::Throttled,
-                    _ => PauseReason::Failed,
-                };
+                let reason = PauseReason::of(&fault.error.kind);
                 request.pause(reason, wait).await;
             }
             None => return Err(attempts.last_word(core, fault)),

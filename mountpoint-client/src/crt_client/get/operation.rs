@@ -26,7 +26,8 @@ use crate::crt_client::core::{Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
 use crate::crt_client::request_log::SentRequest;
-use crate::object_client::{GetHandle, GetObserver, GetPause};
+use crate::object_client::{GetHandle, GetObserver};
+use crate::pauses::PauseReason;
 use crate::types::{GetOutput, GetRequest, Priority};
 use crate::{ClientError, ErrorKind};
 
@@ -121,7 +122,7 @@ impl GetOperation {
         match self.core.pacing() {
             Duration::ZERO => self.launch(),
             wait => {
-                self.observer.paused(GetPause::Throttled);
+                self.observer.paused(PauseReason::Throttled);
                 self.launch_after(wait);
             }
         }
@@ -321,10 +322,7 @@ impl GetOperation {
             Some(wait) => {
                 state.phase = Phase::Waiting(fill);
                 drop(state);
-                self.observer.paused(match fault.error.kind {
-                    ErrorKind::Throttled => GetPause::Throttled,
-                    _ => GetPause::Failed,
-                });
+                self.observer.paused(PauseReason::of(&fault.error.kind));
                 self.launch_after(wait);
             }
             None => self.failed(state, fill, fault),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use mountpoint_client::billing::RequestAccount;
 use mountpoint_client::types::{GetOutput, GetRequest, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver, GetPause};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver, PauseReason};
 use mountpoint_crt_sys::block::Block;
 
 use super::hedge_policy::Sight;
@@ -462,10 +462,10 @@ impl GetObserver for Fetch {
         self.interface.store(interface, Ordering::Relaxed);
     }
 
-    fn paused(&self, pause: GetPause) {
-        self.progress.enters(match pause {
-            GetPause::Throttled => WaitCause::Throttling,
-            GetPause::Failed => WaitCause::Retry,
+    fn paused(&self, reason: PauseReason) {
+        self.progress.enters(match reason {
+            PauseReason::Throttled => WaitCause::Throttling,
+            PauseReason::Failed => WaitCause::Retry,
         });
     }
 
