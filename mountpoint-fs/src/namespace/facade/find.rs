@@ -168,7 +168,6 @@ impl Namespace {
                 true => Directory::InFlight { is_creating },
                 false => Directory::Unasked {
                     is_creating,
-                    is_walked: self.walks.is_walked(prefix),
                     lookups: None,
                 },
             },

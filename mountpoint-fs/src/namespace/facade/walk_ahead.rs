@@ -89,12 +89,6 @@ impl WalkAhead {
         self.state.lock().walks.looked_up(place, is_there, asked);
     }
 
-    /// Whether the subdirectories of `prefix` are being opened one after the other.
-    pub(super) fn is_walked(&self, prefix: &str) -> bool {
-        let now = self.clock.now();
-        self.state.lock().walks.is_walked(prefix, now)
-    }
-
     /// Whether the directory `prefix` was listed to its end a short time ago.
     pub(super) fn was_listed(&self, prefix: &str) -> bool {
         let now = self.clock.now();

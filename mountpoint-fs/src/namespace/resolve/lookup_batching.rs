@@ -209,7 +209,7 @@ impl DirectoryLookups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::resolve::strategy::{Expected, NameProbe, due};
+    use crate::namespace::resolve::strategy::{NameProbe, due};
 
     /// Counts a lookup that requests its name alone.
     fn miss(lookups: &LookupBatching, prefix: &str, now: Duration) {
@@ -233,17 +233,12 @@ mod tests {
                 ',' => now += FILE_TTL / 2,
                 miss => {
                     let expected = match miss {
-                        'n' | 'w' | 'l' => None,
-                        'D' | 'W' => Some((Extent::Page, false)),
+                        'n' | 'l' => None,
+                        'D' => Some((Extent::Page, false)),
                         'A' => Some((Extent::Around, true)),
                         _ => Some((Extent::Page, true)),
                     };
-                    let behind = match step {
-                        'w' | 'W' => Expected::Others,
-                        'l' => Expected::Anything,
-                        _ => Expected::New,
-                    };
-                    let page = due(&crowd.count(now), behind);
+                    let page = due(&crowd.count(now), step != 'l');
                     if let Some(page) = page {
                         crowd.lists(page);
                     }
@@ -264,13 +259,6 @@ mod tests {
     fn the_next_one_asks_for_the_directory() {
         check("nnnnnnnnD");
         check("nnnnnnnnLF");
-    }
-
-    #[test]
-    fn a_walk_asks_for_the_directory() {
-        check("WhWhhhWn");
-        // A LIST without hits ends that.
-        check("WwwwwhW");
     }
 
     #[test]

@@ -54,8 +54,6 @@ pub(in crate::namespace) enum Directory {
     Unasked {
         /// Whether files are being created in the directory, one after the other.
         is_creating: bool,
-        /// Whether a program opens the subdirectories one after the other.
-        is_walked: bool,
         /// `None` before this lookup was counted.
         lookups: Option<Lookups>,
     },
@@ -177,16 +175,6 @@ pub(in crate::namespace) enum Extent {
     Page,
 }
 
-/// The lookups that probably follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Expected {
-    Anything,
-    /// All other names of the directory, because a program walks it.
-    Others,
-    /// New names: each lookup precedes a creation.
-    New,
-}
-
 /// Chooses the next step of a lookup.
 pub(in crate::namespace) fn decide(known: &Known) -> Probe {
     if known.is_absent {
@@ -223,27 +211,19 @@ fn ask_directory(known: &Known) -> Option<Probe> {
     if known.needs_metadata && !creates {
         return None;
     }
-    let Directory::Unasked {
-        is_walked, lookups, ..
-    } = known.directory
-    else {
+    let Directory::Unasked { lookups, .. } = known.directory else {
         return Some(Probe::PageInFlight);
     };
     let Some(lookups) = lookups else {
         return Some(Probe::FindOut(Fact::Lookups));
     };
-    let expected = match (creates, is_walked) {
-        (true, _) => Expected::New,
-        (false, true) => Expected::Others,
-        (false, false) => Expected::Anything,
-    };
-    due(&lookups, expected).map(Probe::Page)
+    due(&lookups, creates).map(Probe::Page)
 }
 
-/// The page to list now, if any.
+/// The page to list now, if any. `creates` tells that the program creates the name.
 ///
 /// LISTs that answer few later lookups (random names of a huge directory) become ever rarer.
-pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option<PageProbe> {
+pub(in crate::namespace) fn due(lookups: &Lookups, creates: bool) -> Option<PageProbe> {
     let Lookups {
         misses,
         hits,
@@ -257,7 +237,7 @@ pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option
         begins_at_name: is_large,
         misses_max,
     };
-    let is_new = expected == Expected::New && created >= CREATE_RUN;
+    let is_new = creates && created >= CREATE_RUN;
     if is_new && (listed.is_none() || hits >= CREATE_RUN) {
         // The extent that had hits last is chosen again.
         return Some(match listed {
@@ -269,11 +249,7 @@ pub(in crate::namespace) fn due(lookups: &Lookups, expected: Expected) -> Option
             },
         });
     }
-    let was_listed = listed.is_some();
-    if expected == Expected::Others && (!was_listed || hits > 0) {
-        return Some(page(misses_max));
-    }
-    match (was_listed, hits >= BATCH_LOOKUPS) {
+    match (listed.is_some(), hits >= BATCH_LOOKUPS) {
         (true, true) => Some(page(BATCH_LOOKUPS)),
         _ if misses <= misses_max => None,
         (true, false) => Some(page((misses_max * 4).min(BATCH_LOOKUPS_MAX))),
@@ -446,7 +422,6 @@ mod tests {
             directory: match (has('u'), has('i')) {
                 (true, _) => Directory::Unasked {
                     is_creating,
-                    is_walked: false,
                     lookups: has('l').then_some(lookups),
                 },
                 (false, true) => Directory::InFlight { is_creating },

@@ -228,12 +228,6 @@ impl Walks {
         self.upcoming.looked_up(prefix, name, is_there, asked);
     }
 
-    /// Whether a program opens the subdirectories of `prefix` one after the other. It will probably
-    /// look up further names there.
-    pub(in crate::namespace) fn is_walked(&self, prefix: &str, now: Duration) -> bool {
-        self.seen.is_walked(prefix, now)
-    }
-
     /// Whether a program listed the directory `prefix` to its end a short time ago.
     pub(in crate::namespace) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
         self.seen.was_listed(prefix, now)

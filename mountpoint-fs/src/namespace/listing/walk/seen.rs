@@ -158,12 +158,6 @@ impl SeenDirectories {
         self.by_prefix.get(prefix)?.asked
     }
 
-    /// Whether a program opens the subdirectories of `prefix` one after the other.
-    pub(super) fn is_walked(&self, prefix: &str, now: Duration) -> bool {
-        let seen = self.by_prefix.get(prefix);
-        seen.is_some_and(|seen| seen.is_young(now) && seen.opened > 1)
-    }
-
     /// Whether a program listed the directory `prefix` to its end a short time ago.
     pub(super) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
         let seen = self.by_prefix.get(prefix);
@@ -240,7 +234,6 @@ mod tests {
         let mut seen = SeenDirectories::default();
         assert_eq!(seen.open("t/a/", at(0)), None);
         seen.page("t/", &page(&["a", "b", "c"]), at(0));
-        assert!(!seen.is_walked("t/", at(1)));
         assert!(seen.was_listed("t/", at(1)) && !seen.was_listed("u/", at(1)));
         let step = |is_first| Step {
             parent: "t/",
@@ -249,13 +242,11 @@ mod tests {
             is_first_below: is_first,
         };
         assert_eq!(seen.open("t/a/", at(1)), Some(step(true)));
-        assert!(!seen.is_walked("t/", at(1)), "once may be by chance");
         assert_eq!(seen.open("u/a/", at(1)), None);
         assert_eq!(seen.open("t/", at(1)), None);
         // A step below keeps the directory.
         let age = u64::try_from(WALK_AGE_MAX.as_millis()).unwrap();
         assert_eq!(seen.open("t/b/", at(age)), Some(step(false)));
-        assert!(seen.is_walked("t/", at(age)));
         assert_eq!(seen.open("t/c/", at(2 * age)), None);
         seen.expire(at(5 * age));
         assert!(seen.by_prefix.is_empty());
