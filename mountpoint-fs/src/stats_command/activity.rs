@@ -20,7 +20,7 @@ pub(super) struct Activity<'a> {
 
 /// Operations or requests of one kind.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct OperationRow {
     pub(super) name: String,
     pub(super) latency: HistogramCounts,
     pub(super) errors: f64,
@@ -82,16 +82,16 @@ impl<'a> Activity<'a> {
 
     /// Operations, by the values of `label`, with times of `latency` and failures of `errors`;
     /// the most frequent first.
-    pub(super) fn rows(&self, label: &str, latency: &str, errors: &str) -> Vec<Row> {
+    pub(super) fn rows(&self, label: &str, latency: &str, errors: &str) -> Vec<OperationRow> {
         let series = self.news.series.iter();
-        let mut rows: Vec<Row> = series
+        let mut rows: Vec<OperationRow> = series
             .filter(|series| series.is(latency, &[]))
             .filter_map(|series| {
                 let name = series.label(label)?;
                 let SeriesValue::Histogram(counts) = &series.value else {
                     return None;
                 };
-                Some(Row {
+                Some(OperationRow {
                     name: name.to_owned(),
                     latency: counts.clone(),
                     errors: self.failures(errors, (label, name)),

@@ -8,8 +8,8 @@ use clap::Parser;
 
 /// Show what mounts do, and what they wait for.
 ///
-/// Without --once the view is renewed until Ctrl-C. Mounts of this user are shown, to root those of
-/// all users; mounts with --no-metrics cannot be shown.
+/// Without --once the view is renewed until q or Ctrl-C; arrows and Enter choose a mount. Mounts of
+/// this user are shown, to root those of all users; mounts with --no-metrics cannot be shown.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3 stats", bin_name = "mount-s3 stats", max_term_width = 110, after_help = EXAMPLES)]
 pub(super) struct StatsArguments {

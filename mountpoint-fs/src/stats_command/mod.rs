@@ -10,7 +10,7 @@ mod mounts;
 mod run;
 mod screen;
 mod sockets;
-mod text;
+mod view;
 
 use crate::cli::Helper;
 

@@ -1,99 +1,146 @@
-//! The terminal of the live view: a screen of its own, which is left as it was.
+//! Where a view is shown: a terminal with keys, or lines one below the other.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use ratatui::DefaultTerminal;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::Rect;
 use rustix::termios::tcgetwinsize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Standard output, renewed again and again.
+/// Standard output, renewed again and again. A terminal is left as it was.
 #[derive(Debug)]
 pub(super) struct Screen {
-    is_terminal: bool,
-    signals: Receiver<i32>,
+    terminal: Option<DefaultTerminal>,
+    inputs: Receiver<Input>,
+}
+
+/// What ends a wait before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// One row up.
+    Up,
+    /// One row down.
+    Down,
+    /// The chosen mount shall be shown.
+    Open,
+    /// All mounts shall be shown.
+    Back,
+    /// The terminal has another size.
+    Resize,
+    /// The view shall end.
+    End,
 }
 
 impl Screen {
-    /// Takes over the terminal for a view, if there is one.
+    /// Takes over the terminal for a view, if standard output is one.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn open(is_view: bool) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGWINCH])?;
-        let (sender, received) = sync_channel(1);
-        thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                for signal in signals.forever() {
-                    if sender.send(signal).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        let is_terminal = is_view && io::stdout().is_terminal();
-        if is_terminal {
-            write(b"\x1b[?1049h\x1b[?25l")?;
+        let (sender, inputs) = sync_channel(INPUTS_MAX);
+        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+        forward("signals", sender.clone(), signals_of(signals))?;
+        let terminal = match is_view && io::stdout().is_terminal() {
+            true => Some(ratatui::try_init()?),
+            false => None,
+        };
+        let screen = Self { terminal, inputs };
+        if screen.terminal.is_some() {
+            forward("keys", sender, keys())?;
         }
-        Ok(Self {
-            is_terminal,
-            signals: received,
-        })
+        Ok(screen)
     }
 
-    /// Shows these lines in place of those before. Output that is no terminal gets them below.
-    pub(super) fn show(&self, lines: &[String]) -> io::Result<()> {
-        write(&frame(lines, self.is_terminal, size().1))
+    /// Shows what `draw` draws, which gets the area of the terminal.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn show(&mut self, draw: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.draw(|frame| draw(frame.area(), frame.buffer_mut()))?;
+        }
+        Ok(())
     }
 
-    /// Waits for `time` or a change of the terminal's size. Returns whether the view goes on.
-    pub(super) fn wait(&self, time: Duration) -> bool {
-        match self.signals.recv_timeout(time) {
-            Ok(signal) => signal == SIGWINCH,
-            Err(RecvTimeoutError::Timeout) => true,
-            Err(RecvTimeoutError::Disconnected) => false,
+    /// Whether a terminal shows the view.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    /// Waits for `time`, or less if there is an input.
+    pub(super) fn wait(&self, time: Duration) -> Option<Input> {
+        match self.inputs.recv_timeout(time) {
+            Ok(input) => Some(input),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Input::End),
         }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        if self.is_terminal {
-            write(b"\x1b[?25h\x1b[?1049l").ok();
+        if self.terminal.is_some() {
+            // A failure to restore cannot be reported.
+            ratatui::try_restore().ok();
         }
     }
 }
 
-/// Columns and rows of the terminal, or of lines that go elsewhere.
-pub(super) fn size() -> (usize, usize) {
-    let size = tcgetwinsize(io::stdout()).ok();
-    let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    size.map_or((WIDTH_ELSEWHERE, usize::MAX), |size| {
-        (size.ws_col.into(), size.ws_row.into())
+/// Sends inputs from a thread of their own, until nobody takes them.
+fn forward(
+    name: &str,
+    sender: SyncSender<Input>,
+    inputs: impl Iterator<Item = Input> + Send + 'static,
+) -> io::Result<()> {
+    let mut inputs = inputs;
+    let send = move || {
+        while inputs
+            .next()
+            .is_some_and(|input| sender.send(input).is_ok())
+        {}
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(send)?;
+    Ok(())
+}
+
+fn signals_of(mut signals: Signals) -> impl Iterator<Item = Input> {
+    std::iter::from_fn(move || signals.forever().next().map(|_| Input::End))
+}
+
+/// Inputs of the terminal, until reading it fails.
+fn keys() -> impl Iterator<Item = Input> {
+    let events = std::iter::from_fn(|| event::read().ok());
+    events.filter_map(|event| match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => of_key(key),
+        Event::Resize(..) => Some(Input::Resize),
+        _ => None,
     })
 }
 
-/// Bytes that show these lines. Lines below the last row are left out.
-fn frame(lines: &[String], is_terminal: bool, rows: usize) -> Vec<u8> {
-    let mut text = String::new();
-    if !is_terminal {
-        for line in lines {
-            text.extend([line, "\n"]);
-        }
-        text.push('\n');
-        return text.into_bytes();
+fn of_key(key: KeyEvent) -> Option<Input> {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c' | 'd') if is_control => Some(Input::End),
+        KeyCode::Char('q') => Some(Input::End),
+        KeyCode::Up | KeyCode::Char('k') => Some(Input::Up),
+        KeyCode::Down | KeyCode::Char('j') => Some(Input::Down),
+        KeyCode::Enter | KeyCode::Right => Some(Input::Open),
+        KeyCode::Esc | KeyCode::Backspace | KeyCode::Left => Some(Input::Back),
+        _ => None,
     }
-    text.push_str("\x1b[H");
-    for (row, line) in lines.iter().take(rows).enumerate() {
-        if row > 0 {
-            text.push_str("\r\n");
-        }
-        text.extend([line, "\x1b[K"]);
-    }
-    text.push_str("\x1b[J");
-    text.into_bytes()
+}
+
+/// Columns of the terminal, or of lines that go elsewhere.
+pub(super) fn width() -> usize {
+    let size = tcgetwinsize(io::stdout()).ok();
+    let columns = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
+    columns.map_or(WIDTH_ELSEWHERE, usize::from)
 }
 
 /// Writes all of it.
@@ -105,17 +152,25 @@ pub(super) fn write(bytes: &[u8]) -> io::Result<()> {
 
 /// Columns of lines that go to a file or a pipe.
 const WIDTH_ELSEWHERE: usize = 200;
+/// Keys that are kept while numbers are asked for.
+const INPUTS_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_overwrites_the_one_before() {
-        let lines = ["a", "b", "c"].map(str::to_owned);
-        let shown =
-            |is_terminal, rows| String::from_utf8(frame(&lines, is_terminal, rows)).unwrap();
-        assert_eq!(shown(true, 2), "\x1b[Ha\x1b[K\r\nb\x1b[K\x1b[J");
-        assert_eq!(shown(false, 2), "a\nb\nc\n\n");
+    fn keys_have_a_meaning() {
+        let key = |code, modifiers| of_key(KeyEvent::new(code, modifiers));
+        let plain = |code| key(code, KeyModifiers::NONE);
+        assert_eq!(plain(KeyCode::Char('q')), Some(Input::End));
+        assert_eq!(
+            key(KeyCode::Char('c'), KeyModifiers::CONTROL),
+            Some(Input::End)
+        );
+        assert_eq!(plain(KeyCode::Char('c')), None);
+        assert_eq!(plain(KeyCode::Down), Some(Input::Down));
+        assert_eq!(plain(KeyCode::Enter), Some(Input::Open));
+        assert_eq!(plain(KeyCode::Esc), Some(Input::Back));
     }
 }

@@ -1,9 +1,10 @@
 //! `mount-s3 stats`, compared with what the server has seen.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use mountpoint_client::testing::server::{Operation, Server};
 use nix::sys::signal::Signal;
@@ -178,10 +179,7 @@ fn a_view_goes_on_without_a_mount_that_has_ended() {
     let (staying, ending) = (Mounted::new(&server, &[]), Mounted::new(&server, &[]));
     let mut command = mount_s3();
     command.args(["stats", "--json", "--interval", "0.1"]);
-    let mut process = command
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut next_has = |directory: &Path| {
         let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
@@ -210,10 +208,7 @@ fn a_view_goes_on_until_a_signal() {
     let mut command = mount_s3();
     command.arg("stats").arg(mounted.path());
     command.args(["--json", "--interval", "0.1"]);
-    let mut process = command
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let uptimes = lines.take(3).map(|line| {
         let answer: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -224,4 +219,42 @@ fn a_view_goes_on_until_a_signal() {
     let pid = nix::unistd::Pid::from_raw(process.id().try_into().unwrap());
     nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
     assert_eq!(process.wait().unwrap().code(), Some(0));
+}
+
+/// In a terminal the view takes the screen, obeys keys, and leaves the terminal as it was.
+#[test]
+fn a_view_in_a_terminal_ends_by_a_key() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let view = format!(
+        "stty rows 40 cols 100; before=$(stty -g); '{}' stats '{}' --interval 0.1; \
+         echo \"status $?\"; test \"$before\" = \"$(stty -g)\" && echo as before",
+        mount_s3().get_program().to_str().unwrap(),
+        mounted.path().display()
+    );
+    // The program that makes a terminal; it comes with each Debian.
+    let mut process = Command::new("script")
+        .args(["-q", "-e", "-f", "-c", &view, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = process.stdout.take().unwrap();
+    let mut shown = Vec::new();
+    let mut wait_for = |text: &str| {
+        let has = |shown: &[u8]| String::from_utf8_lossy(shown).contains(text);
+        let mut bytes = [0; 4096];
+        while !has(&shown) {
+            let count = output.read(&mut bytes).unwrap();
+            assert!(count > 0, "{text} in {}", String::from_utf8_lossy(&shown));
+            shown.extend_from_slice(&bytes[..count]);
+        }
+    };
+    wait_for("\x1b[?1049h");
+    wait_for("q: end");
+    process.stdin.as_mut().unwrap().write_all(b"q").unwrap();
+    wait_for("\x1b[?1049l");
+    wait_for("status 0");
+    wait_for("as before");
+    assert!(process.wait().unwrap().success());
 }

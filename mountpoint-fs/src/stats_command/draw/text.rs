@@ -61,24 +61,8 @@ pub(super) fn share(part: f64, whole: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// One character for each of the last `width` values, as high as the value.
-pub(super) fn sparkline(values: impl DoubleEndedIterator<Item = f64>, width: usize) -> String {
-    let mut last: Vec<f64> = values.rev().take(width).collect();
-    last.reverse();
-    let highest = last.iter().copied().fold(0.0, f64::max);
-    let bar = |value: f64| {
-        let step = match highest > 0.0 {
-            true => (value / highest * (BARS.len() - 1) as f64).round(),
-            false => 0.0,
-        };
-        BARS.get(usize::try_from(whole(step)).unwrap_or(0))
-            .unwrap_or(&' ')
-    };
-    last.into_iter().map(bar).collect()
-}
-
 /// The nearest count; 0 for what is none.
-fn whole(value: f64) -> u64 {
+pub(super) fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -87,8 +71,6 @@ fn whole(value: f64) -> u64 {
     let whole = value.round() as u64;
     whole
 }
-
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 #[cfg(test)]
 mod tests {
@@ -131,13 +113,5 @@ mod tests {
         ] {
             assert_eq!(dollars(amount), expected);
         }
-    }
-
-    #[test]
-    fn sparklines_show_the_last_values() {
-        assert_eq!(sparkline([9.0, 0.0, 1.0, 2.0].into_iter(), 3), "▁▅█");
-        assert_eq!(sparkline([0.0, 0.0].into_iter(), 3), "▁▁");
-        assert_eq!(sparkline([f64::NAN, 1.0].into_iter(), 3), "▁█");
-        assert_eq!(sparkline([].into_iter(), 3), "");
     }
 }
