@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
-use crate::harness::{BUCKET, Mounted, put, server, shell};
+use crate::harness::{BUCKET, Mounted, put, server, shell, wait_until};
+use crate::reads::memory::{MemoryGroup, resident};
 
 /// Requests per second on a machine so slow that names expire during the test.
 ///
@@ -32,6 +33,28 @@ fn a_directory_of_2000_files_is_measured_with_a_handful_of_requests() {
         let requests = server.log().take();
         assert!(requests.len() as u64 <= most, "{tool}: {requests:?}");
     }
+}
+
+#[test]
+fn names_that_the_kernel_has_forgotten_take_no_memory() {
+    let server = server();
+    put_numbered(&server, "d/file-", 100_000);
+    let mounted = Mounted::new(&server, &[]);
+    shell(mounted.path(), "ls -l d/file-000000");
+    let before = resident(&mounted);
+    // The kernel keeps the names for the group of the program that asked for them.
+    let group = MemoryGroup::new(4 << 30);
+    let listed = group.run("ls", &["-l".as_ref(), mounted.join("d").as_ref()]);
+    assert_eq!(
+        listed.stdout.iter().filter(|it| **it == b'\n').count(),
+        100_001
+    );
+    let taken = resident(&mounted) - before;
+    assert!(taken > 16 << 20, "{taken}");
+    wait_until("the memory of the names", || {
+        group.reclaim();
+        resident(&mounted) < before + taken / 2
+    });
 }
 
 #[test]

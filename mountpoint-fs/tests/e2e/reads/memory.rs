@@ -1,11 +1,12 @@
 //! Memory: a mount stays within its limit, however much is read at once. Reads slow down instead.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,13 +19,14 @@ const MIB: u64 = 1 << 20;
 pub(crate) const OVERHEAD: u64 = 96 * MIB;
 
 /// A memory control group of this test, of either version; removed when the test ends.
-struct MemoryGroup {
+pub(crate) struct MemoryGroup {
     directory: PathBuf,
     is_v1: bool,
 }
 
 impl MemoryGroup {
-    fn new(limit: u64) -> Self {
+    /// A group with that limit, in bytes.
+    pub(crate) fn new(limit: u64) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("mountpoint-test-{}-{number}", std::process::id());
@@ -75,6 +77,29 @@ impl MemoryGroup {
         let text = self.read(file);
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
         kills.unwrap().parse().unwrap()
+    }
+
+    /// Runs a program in the group.
+    pub(crate) fn run(&self, program: &str, args: &[&OsStr]) -> Output {
+        let mut command = Command::new("bash");
+        let output = command
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(self.directory.join("cgroup.procs"))
+            .arg(program)
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{program}: {output:?}");
+        output
+    }
+
+    /// Has the kernel free what it keeps for the group, names of files among it.
+    pub(crate) fn reclaim(&self) {
+        match self.is_v1 {
+            true => self.write("memory.force_empty", 0),
+            // An error tells that it was less than asked for.
+            false => drop(std::fs::write(self.directory.join("memory.reclaim"), "4G")),
+        }
     }
 
     /// Mounts with a process in the group.
@@ -130,8 +155,18 @@ impl Drop for MemoryGroup {
 
 /// The process's peak resident memory, in bytes.
 pub(crate) fn resident_peak(mounted: &Mounted) -> u64 {
+    memory_of(mounted, "VmHWM:")
+}
+
+/// The process's resident memory now, in bytes.
+pub(crate) fn resident(mounted: &Mounted) -> u64 {
+    memory_of(mounted, "VmRSS:")
+}
+
+/// The number of bytes in that line of the process's status.
+fn memory_of(mounted: &Mounted, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", mounted.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.unwrap().trim().trim_end_matches(" kB");
     kib.parse::<u64>().unwrap() << 10
 }
