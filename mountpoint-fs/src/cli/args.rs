@@ -79,7 +79,7 @@ pub struct CliArgs {
     #[command(flatten)]
     pub logging: LoggingFlags,
 
-    /// What is measured, and for whom.
+    /// The measurements, and who gets them.
     #[command(flatten)]
     pub metrics: MetricsFlags,
 

@@ -81,7 +81,7 @@ pub struct MetricDefinition {
 
 /// The names, for those who record.
 pub mod names {
-    /// What is mounted where: always 1, the labels tell.
+    /// Bucket, prefix and directory as labels; the value is always 1.
     pub const MOUNT: &str = "mount.info";
     /// Time to serve requests of the kernel.
     pub const FUSE_LATENCY: &str = "fuse.request_latency";

@@ -393,8 +393,8 @@ fn stage(fs: &mut FileSystem, config: &StagingConfig, mount: &Mount) -> Result<(
 
 /// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.
 ///
-/// Whoever fills a cache for a mount needs the same options: a region that was found later, or one
-/// of an index, makes no difference.
+/// A command that fills a cache for a mount needs the mount's options; a region that was found
+/// later, or one of an index, makes no difference.
 #[must_use]
 pub fn store_id(client: &CrtClientOptions) -> StoreId {
     let key = client.sse_customer_key.as_ref();

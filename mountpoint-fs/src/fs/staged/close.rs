@@ -47,7 +47,7 @@ impl FileSystem {
         });
     }
 
-    /// Ends the staged file of `ino` if nobody needs it any more.
+    /// Ends the staged file of `ino` if nothing needs it.
     pub(in crate::fs) fn end_staged(&self, ino: InodeNo) {
         if let Some(files) = &self.staged
             && let Some(open) = files.of(ino)
