@@ -119,7 +119,7 @@ impl Replying {
                 counter!(FUSE_ERRORS, "fuse_request" => name, "errno" => errno).increment(1);
             }
         }
-        let mut times = trace.map(|trace| trace.times(request.rest));
+        let mut times = trace.map(|trace| trace.times(request.rest, end));
         if let (Some(times), Some(before)) = (&mut times, paused_before) {
             split_pauses(times, request.rest, before, paused_time());
         }
