@@ -113,6 +113,11 @@ pub(crate) struct Dataset {
     pub(crate) written_small: FileSet,
     pub(crate) written_tree: FileSet,
     pub(crate) written_checkpoint: FileSet,
+    /// Trees that workloads write by way of a local disk.
+    pub(crate) staged_tree: FileSet,
+    pub(crate) staged_tree_far: FileSet,
+    pub(crate) staged_repository: FileSet,
+    pub(crate) staged_repository_far: FileSet,
     /// The checkpoint that PyTorch loads: not synthetic, stored only for its workload. The size is
     /// that of its tensors.
     pub(crate) checkpoint: FileSet,
@@ -163,6 +168,10 @@ impl Dataset {
             written_checkpoint: set(WRITTEN, Shape::Flat, 1, 3 * GIB / part),
             checkpoint: set(WRITTEN, Shape::Flat, 1, 512 * MIB / part),
             model: set("model", Shape::Flat, 1, 8 * GIB / part),
+            staged_tree: set(WRITTEN, Shape::Tree, 10_000 / part, 8 * KIB),
+            staged_tree_far: set(WRITTEN, Shape::Tree, 1000 / part, 8 * KIB),
+            staged_repository: set(WRITTEN, Shape::Tree, 2000 / part, 8 * KIB),
+            staged_repository_far: set(WRITTEN, Shape::Tree, 500 / part, 8 * KIB),
         }
     }
 
@@ -190,13 +199,17 @@ impl Dataset {
     }
 
     /// Every set that is written.
-    pub(crate) fn written_sets(&self) -> [FileSet; 5] {
+    pub(crate) fn written_sets(&self) -> [FileSet; 9] {
         [
             self.written_large,
             self.written_four,
             self.written_small,
             self.written_tree,
             self.written_checkpoint,
+            self.staged_tree,
+            self.staged_tree_far,
+            self.staged_repository,
+            self.staged_repository_far,
         ]
     }
 }

@@ -34,10 +34,16 @@ pub(crate) use write::until_ok;
 
 /// Makes the files that `action` needs besides the mount.
 pub(crate) fn prepare(action: Action, scratch: &Path) -> Result<()> {
-    if let Action::Untar { files } = action {
-        write::archive(scratch, files)?;
+    source(action, scratch).map(drop)
+}
+
+/// What `action` copies from, made once in `scratch`; empty for others.
+fn source(action: Action, scratch: &Path) -> Result<PathBuf> {
+    match action {
+        Action::Untar { files } => write::archive(scratch, files),
+        Action::Clone { files } => write::repository(scratch, files),
+        _ => Ok(PathBuf::new()),
     }
-    Ok(())
 }
 
 /// The file that `action` reads and the bucket does not hold by itself, if it does so.
@@ -60,10 +66,7 @@ pub(crate) fn lay_out(root: &Path, files: FileSet) -> Result<()> {
 
 /// Runs `action` below `root`. Reads end at the end of their files or after `limit`.
 pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) -> Result<Outcome> {
-    let archive = match action {
-        Action::Untar { files } => write::archive(scratch, files)?,
-        _ => PathBuf::new(),
-    };
+    let source = source(action, scratch)?;
     let clock = Stopwatch::start();
     let until = Until { clock, limit };
     let tally = match action {
@@ -102,7 +105,9 @@ pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) 
             mode,
             threads,
         } => write::files(root, files, block, mode, threads),
-        Action::Untar { files } => write::untar(root, &archive, files),
+        Action::Shuffled { files, block } => write::shuffled(root, files, block),
+        Action::Untar { files } => write::untar(root, &source, files),
+        Action::Clone { files } => write::clone(root, &source, files),
         // These tell time and latencies themselves.
         Action::Fio { files, job } => return fio::run(&root.join(files.key(0)), job, limit),
         Action::Script { files, script } => return script::run(root, files, script, limit),

@@ -1,11 +1,11 @@
-//! Writes files as an application would: threads that write and close, and `tar`.
+//! Writes files as an application would: threads that write and close, `tar`, `git`.
 //!
 //! Invariant: every error counts, that of `close` as well; a file is written to its end whatever
 //! the time.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use mountpoint_client::testing::server::PERIOD;
 use nix::unistd;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 
 use super::outcome::Tally;
-use super::{flags, in_threads, length};
+use super::{flags, in_threads, lay_out, length};
 use crate::clock::Stopwatch;
 use crate::dataset::FileSet;
 use crate::workload::Mode;
@@ -92,6 +95,77 @@ fn close(file: File) -> Result<()> {
     unistd::close(file).context("close")
 }
 
+/// Writes each block of the files once, in an order that is the same each time.
+pub(super) fn shuffled(root: &Path, files: FileSet, block: u64) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for index in 0..files.count {
+        let mut blocks: Vec<u64> = (0..files.size.div_ceil(block)).collect();
+        blocks.shuffle(&mut StdRng::seed_from_u64(files.seed(index)));
+        let content = files.content(index, 0, PERIOD + block);
+        let file = create(&root.join(files.key(index)), Mode::Buffered)?;
+        for offset in blocks.into_iter().map(|number| number * block) {
+            let start = length(offset % PERIOD);
+            let len = block.min(files.size - offset);
+            tally.timed(|| {
+                let bytes = &content[start..start + length(len)];
+                file.write_all_at(bytes, offset)
+                    .with_context(|| format!("write at {offset}"))?;
+                Ok(len)
+            })?;
+        }
+        close(file)?;
+    }
+    Ok(tally)
+}
+
+/// A repository of `git` with the files, made once in `scratch`.
+pub(super) fn repository(scratch: &Path, files: FileSet) -> Result<PathBuf> {
+    let path = scratch.join(format!("{}-{}.git", files.prefix, files.seed(0)));
+    if path.exists() {
+        return Ok(path);
+    }
+    let tree = tempfile::tempdir_in(scratch)?;
+    lay_out(tree.path(), files)?;
+    let work = tree.path().join(files.prefix);
+    let user = [
+        "-c",
+        "user.name=benchmark",
+        "-c",
+        "user.email=benchmark@localhost",
+    ];
+    git(Command::new("git").arg("init").arg("-q").arg(&work))?;
+    git(Command::new("git").arg("-C").arg(&work).args(["add", "-A"]))?;
+    git(Command::new("git")
+        .arg("-C")
+        .arg(&work)
+        .args(user)
+        .args(["commit", "-q", "-m", "files"]))?;
+    git(Command::new("git")
+        .args(["clone", "-q", "--bare"])
+        .arg(&work)
+        .arg(&path))?;
+    Ok(path)
+}
+
+/// Clones the repository of the files, which takes the way of a network: no links.
+pub(super) fn clone(root: &Path, repository: &Path, files: FileSet) -> Result<Tally> {
+    let url = format!("file://{}", repository.display());
+    git(Command::new("git")
+        .args(["clone", "-q", &url])
+        .arg(root.join(files.prefix)))?;
+    Ok(Tally {
+        operations: files.count,
+        bytes: files.count * files.size,
+        ..Tally::default()
+    })
+}
+
+fn git(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot start git")?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
+
 /// An archive of the files, made once in `scratch`.
 pub(super) fn archive(scratch: &Path, files: FileSet) -> Result<PathBuf> {
     let path = scratch.join(format!("{}-{}.tar", files.prefix, files.seed(0)));
@@ -99,11 +173,7 @@ pub(super) fn archive(scratch: &Path, files: FileSet) -> Result<PathBuf> {
         return Ok(path);
     }
     let tree = tempfile::tempdir_in(scratch)?;
-    for index in 0..files.count {
-        let file = tree.path().join(files.key(index));
-        fs::create_dir_all(file.parent().context("a key has a directory")?)?;
-        fs::write(&file, files.content(index, 0, files.size))?;
-    }
+    lay_out(tree.path(), files)?;
     let mut command = Command::new("tar");
     command
         .arg("-C")
@@ -161,6 +231,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::dataset::Dataset;
 
@@ -207,6 +279,31 @@ mod tests {
         };
         files(root.path(), large, 1 << 20, Mode::Buffered, 1).unwrap();
         check(root.path(), large);
+    }
+
+    #[test]
+    fn blocks_in_random_order_make_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("written")).unwrap();
+        let large = FileSet {
+            size: PERIOD + 12_345,
+            ..Dataset::new(true).written_large
+        };
+        let tally = shuffled(root.path(), large, 4096).unwrap();
+        assert_eq!(tally.bytes, large.size);
+        check(root.path(), large);
+    }
+
+    #[test]
+    fn a_repository_is_cloned() {
+        let (scratch, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = FileSet {
+            count: 60,
+            ..Dataset::new(true).staged_repository
+        };
+        let path = repository(scratch.path(), files).unwrap();
+        assert_eq!(clone(root.path(), &path, files).unwrap().operations, 60);
+        check(root.path(), files);
     }
 
     #[test]

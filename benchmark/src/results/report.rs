@@ -273,6 +273,7 @@ fn per_byte(group: Group) -> bool {
         | Group::Application
         | Group::Loading
         | Group::Write
+        | Group::Staged
         | Group::Tls
         | Group::Network
         | Group::S3 => true,

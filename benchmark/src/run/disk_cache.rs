@@ -2,20 +2,19 @@
 //! beside it.
 
 use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::cache_folder::cache_folder;
+use super::disk_folder::disk_folder;
 use super::measure::{Bench, PREPARE_TIME_MAX, Used, measurement};
 use crate::clock::Stopwatch;
 use crate::engine;
 use crate::process;
 use crate::reader_memory::ReaderMemory;
 use crate::results::measurement::Measurement;
-use crate::system::catalog::System;
+use crate::system::catalog::{LocalFolder, System};
 use crate::system::mount::Mounted;
 use crate::workload::{Action, CacheState, Link, Workload};
 
@@ -28,15 +27,15 @@ const REST_TIME_MAX: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Bench<'_> {
-    /// A mount that `workload` can begin on: what comes before it is done, and `cache` is as it
-    /// asks for.
+    /// A mount that `workload` can begin on: what comes before it is done, and a cache in `folder`
+    /// is as it asks for.
     pub(super) fn mount_for(
         &mut self,
         system: &System,
         workload: &Workload,
-        cache: Option<&Path>,
+        folder: Option<LocalFolder<'_>>,
     ) -> Result<Mounted> {
-        let mounted = self.mount(system, workload, cache)?;
+        let mounted = self.mount(system, workload, folder)?;
         let Some(before) = workload.before else {
             return Ok(mounted);
         };
@@ -50,7 +49,7 @@ impl Bench<'_> {
         }
         drop(mounted);
         self.drop_page_cache()?;
-        self.mount(system, workload, cache)
+        self.mount(system, workload, folder)
     }
 
     /// Reads until the server sends nothing and the system is done with its disk.
@@ -72,13 +71,21 @@ impl Bench<'_> {
 
     /// The workload on the same files in a folder of the local disk.
     pub(super) fn measure_native(&self, workload: &Workload) -> Result<Measurement> {
-        let folder = cache_folder(self.scratch)?;
+        let folder = disk_folder(self.scratch)?;
         let files = workload.action.files();
-        engine::lay_out(folder.path(), files)?;
+        match workload.action.writes() {
+            true => {
+                engine::prepare(workload.action, self.scratch)?;
+                fs::create_dir(folder.path().join(files.prefix))?;
+            }
+            false => engine::lay_out(folder.path(), files)?,
+        }
         self.drop_page_cache()?;
         let before = process::own_cpu_time()?;
         let outcome = {
-            let _inside = self.reader_memory.as_ref().map(ReaderMemory::enter);
+            let reads = !workload.action.writes();
+            let reader_memory = self.reader_memory.as_ref().filter(|_| reads);
+            let _inside = reader_memory.map(ReaderMemory::enter).transpose()?;
             engine::run(workload.action, folder.path(), self.scratch, self.limit)?
         };
         let used = Used {

@@ -57,6 +57,15 @@ impl<'a> Address<'a> {
     }
 }
 
+/// A folder of the local disk for a system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LocalFolder<'a> {
+    /// What was read.
+    Cache(&'a Path),
+    /// What is written, before it is stored.
+    Staging(&'a Path),
+}
+
 /// Something that mounts a bucket and stays in the foreground.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
@@ -145,7 +154,7 @@ impl System {
         }
         // A name may carry a mark, so that two builds of one peer can be compared:
         // `rclone:new=…`.
-        let kind = name.split(':').next().unwrap_or(name);
+        let kind = kind_of(name);
         let Some((_, arguments, version)) = PEERS.iter().find(|(known, ..)| *known == kind) else {
             let known: Vec<_> = PEERS.iter().map(|(known, ..)| *known).collect();
             bail!("unknown peer {kind:?}; known are {}", known.join(", "));
@@ -196,11 +205,16 @@ impl System {
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         match self.role {
             Role::Product | Role::Peer => workload.cache.is_none() || self.has_cache(),
-            Role::Native => workload.cache.is_some_and(CacheState::is_filled),
+            Role::Native => workload.is_staged || workload.cache.is_some_and(CacheState::is_filled),
             Role::FuseLimit | Role::ClientLimit if !workload.group.has_limit() => false,
             Role::FuseLimit => !workload.action.writes() && !workload.action.reads_made_file(),
             Role::ClientLimit => limit::client_takes(workload.action),
         }
+    }
+
+    /// Its name without a mark.
+    fn kind(&self) -> &str {
+        kind_of(&self.name)
     }
 
     /// Whether it knows `--cache`.
@@ -255,12 +269,13 @@ impl System {
         peers.filter(|peer| peer.version().is_ok()).collect()
     }
 
-    /// The command that mounts the bucket at `directory`, with a cache on disk if one is given.
+    /// The command that mounts the bucket at `directory`, with a folder of the local disk if the
+    /// workload is about one.
     pub(crate) fn mount_command(
         &self,
         directory: &Path,
         address: &Address<'_>,
-        cache: Option<&Path>,
+        folder: Option<LocalFolder<'_>>,
     ) -> Command {
         let mut command = Command::new(&self.program);
         for argument in self.arguments {
@@ -276,8 +291,20 @@ impl System {
             let interfaces = address.interfaces.iter();
             command.args(interfaces.flat_map(|name| ["--bind", name]));
         }
-        if let Some(cache) = cache {
-            command.arg("--cache").arg(cache);
+        match folder {
+            Some(LocalFolder::Cache(cache)) => {
+                command.arg("--cache").arg(cache);
+            }
+            Some(LocalFolder::Staging(staging)) if self.role == Role::Product => {
+                command.arg("--allow-changes").arg("--staging").arg(staging);
+            }
+            Some(LocalFolder::Staging(staging)) if self.kind() == "rclone" => {
+                command
+                    .args(["--vfs-cache-mode", "full", "--cache-dir"])
+                    .arg(staging);
+            }
+            // Others have no such folder, or one of their own.
+            Some(LocalFolder::Staging(_)) | None => {}
         }
         command.args(&self.extra).stdin(Stdio::null());
         set_environment(&mut command, address);
@@ -296,6 +323,10 @@ impl System {
         let text = String::from_utf8_lossy(&text);
         Ok(text.lines().next().unwrap_or("unknown").trim().to_owned())
     }
+}
+
+fn kind_of(name: &str) -> &str {
+    name.split(':').next().unwrap_or(name)
 }
 
 /// `NAME=VALUE`, as a shell knows it.
@@ -486,11 +517,33 @@ mod tests {
             interfaces: &[],
             authority: None,
         };
-        let cache = Some(Path::new("/cache"));
+        let cache = Some(LocalFolder::Cache(Path::new("/cache")));
         let command = system.mount_command(Path::new("/mnt/x"), &address, cache);
         let arguments: Vec<_> = command.get_args().collect();
         let expected = ["--cache", "/cache", "--cache-passthrough", "off"];
         assert_eq!(arguments[arguments.len() - 4..], expected);
+    }
+
+    #[test]
+    fn staged_writes_have_a_folder_where_a_system_knows_one() {
+        let address = Address {
+            url: "http://127.0.0.1:9".to_owned(),
+            bucket: "benchmark",
+            access: &Access::embedded(),
+            interfaces: &[],
+            authority: None,
+        };
+        for (peer, expected) in [
+            ("mount-s3:x=m", "--allow-changes --staging /staging"),
+            ("rclone=r", "--vfs-cache-mode full --cache-dir /staging"),
+            ("mountpoint-s3=m", "--foreground"),
+        ] {
+            let staging = Some(LocalFolder::Staging(Path::new("/staging")));
+            let system = System::peer(peer).unwrap();
+            let command = system.mount_command(Path::new("/mnt/x"), &address, staging);
+            let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+            assert!(arguments.join(" ").ends_with(expected), "{arguments:?}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::catalog::{Address, System};
+use super::catalog::{Address, LocalFolder, System};
 use crate::clock::Stopwatch;
 
 /// How long a system may take until its mount is there.
@@ -34,16 +34,16 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// Starts `system`, with its cache on disk in `cache` if there is one, and waits until it is
-    /// mounted below `scratch`.
+    /// Starts `system`, with `folder` of the local disk if the workload is about one, and waits
+    /// until it is mounted below `scratch`.
     pub(crate) fn start(
         system: &System,
         address: &Address<'_>,
         scratch: &Path,
-        cache: Option<&Path>,
+        folder: Option<LocalFolder<'_>>,
     ) -> Result<Self> {
         let directory = scratch.join("mount");
-        let command = system.mount_command(&directory, address, cache);
+        let command = system.mount_command(&directory, address, folder);
         Self::start_at(system, command, directory, scratch)
     }
 

@@ -41,8 +41,12 @@ pub(crate) enum Action {
         mode: Mode,
         threads: u64,
     },
+    /// The files, each in blocks of which each is written once, in random order.
+    Shuffled { files: FileSet, block: u64 },
     /// The files out of an archive.
     Untar { files: FileSet },
+    /// The files by `git clone`, from a repository on the local disk that holds them.
+    Clone { files: FileSet },
 }
 
 impl Action {
@@ -57,7 +61,9 @@ impl Action {
             | Self::Command { files, .. }
             | Self::Script { files, .. }
             | Self::Write { files, .. }
-            | Self::Untar { files } => files,
+            | Self::Shuffled { files, .. }
+            | Self::Untar { files }
+            | Self::Clone { files } => files,
         }
     }
 
@@ -68,7 +74,10 @@ impl Action {
 
     /// Whether the action makes its files, instead of reading present ones.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Untar { .. })
+        matches!(
+            self,
+            Self::Write { .. } | Self::Shuffled { .. } | Self::Untar { .. } | Self::Clone { .. }
+        )
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Workload {
     pub(crate) conditions: Option<Conditions>,
     /// What the system's cache on disk holds; `None`: it has no such cache.
     pub(crate) cache: Option<CacheState>,
+    /// Whether files are written in place on a local disk, from where they go to the bucket.
+    pub(crate) is_staged: bool,
     /// The network between client and server; `None` for the loopback interface.
     pub(crate) link: Option<Link>,
     pub(crate) is_over_tls: bool,
@@ -49,6 +51,7 @@ impl Workload {
             unit,
             conditions: None,
             cache: None,
+            is_staged: false,
             link: None,
             is_over_tls: false,
             description: description.into(),
@@ -142,6 +145,8 @@ pub(crate) enum Group {
     FirstByte,
     Metadata,
     Write,
+    /// Writing by way of a local disk.
+    Staged,
     /// Rows of other groups over TLS.
     Tls,
     Network,
@@ -152,7 +157,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Sequential,
         Self::Cached,
         Self::DiskCache,
@@ -163,6 +168,7 @@ impl Group {
         Self::FirstByte,
         Self::Metadata,
         Self::Write,
+        Self::Staged,
         Self::Tls,
         Self::Network,
         Self::S3,
@@ -181,6 +187,7 @@ impl Group {
             Self::FirstByte => "first",
             Self::Metadata => "metadata",
             Self::Write => "write",
+            Self::Staged => "staged",
             Self::Tls => "tls",
             Self::Network => "nic",
             Self::S3 => "s3",
@@ -200,6 +207,7 @@ impl Group {
             Self::FirstByte => "Time to first byte",
             Self::Metadata => "Names and attributes",
             Self::Write => "Writing",
+            Self::Staged => "Staged writes",
             Self::Tls => "Over TLS",
             Self::Network => "Several network interfaces",
             Self::S3 => "Sequential reads from a store as far away as S3",
@@ -213,7 +221,7 @@ impl Group {
     pub(crate) fn has_limit(self) -> bool {
         !matches!(
             self,
-            Self::DiskCache | Self::S3 | Self::Loading | Self::Tail
+            Self::DiskCache | Self::Staged | Self::S3 | Self::Loading | Self::Tail
         )
     }
 }

@@ -66,6 +66,7 @@ const KINDS: [ChartKind; 4] = [
             Group::Application,
             Group::Loading,
             Group::Write,
+            Group::Staged,
             Group::Tls,
             Group::S3,
         ],

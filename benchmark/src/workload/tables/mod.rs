@@ -9,6 +9,7 @@ mod networks;
 mod pattern;
 mod random;
 mod sequential;
+mod staged;
 mod tls;
 mod write;
 
@@ -27,6 +28,7 @@ pub(super) fn all(data: &Dataset) -> Vec<Workload> {
         first_byte::table,
         metadata::table,
         write::table,
+        staged::table,
         tls::table,
         networks::table,
     ];
