@@ -60,9 +60,9 @@ impl<'a> Address<'a> {
 /// A folder of the local disk for a system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LocalFolder<'a> {
-    /// What was read.
+    /// A cache of the bytes that were read.
     Cache(&'a Path),
-    /// What is written, before it is stored.
+    /// The bytes that were written, before they are stored.
     Staging(&'a Path),
 }
 

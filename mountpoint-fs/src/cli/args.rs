@@ -79,7 +79,7 @@ pub struct CliArgs {
     #[command(flatten)]
     pub logging: LoggingFlags,
 
-    /// The measurements, and who gets them.
+    /// The measurements, and their sinks.
     #[command(flatten)]
     pub metrics: MetricsFlags,
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WriteConfig;
-use super::limits::{CREATE_ABSENCE_AGE_MAX, FILE_TTL, INODE_MEMORY_SHARE, INODES_MAX_LEAST};
+use super::limits::{FILE_TTL, INODES_MAX_LEAST};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -138,6 +138,17 @@ impl Default for ReadConfig {
         }
     }
 }
+
+/// Memory of the machine or its control group, in bytes, per inode that is kept.
+///
+/// Inodes take 2 % of it, where that is more than the least limit.
+const INODE_MEMORY_SHARE: u64 = 64 << 10;
+
+/// Largest age of an absence for a program that creates a file of that name.
+///
+/// The age may be as high as that of names and attributes: the file is stored on the condition that
+/// the name is still absent.
+const CREATE_ABSENCE_AGE_MAX: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -37,7 +37,7 @@ pub struct WriteBackConfig {
 impl Default for WriteBackConfig {
     fn default() -> Self {
         Self {
-            delay: limits::WRITE_BACK_DELAY,
+            delay: WRITE_BACK_DELAY,
             drain_timeout: limits::WRITE_BACK_DRAIN,
         }
     }
@@ -54,3 +54,7 @@ pub enum ConflictPolicy {
     /// The local version replaces the object.
     Overwrite,
 }
+
+/// Wait before the upload of a closed file with `--write-back`: programs write and rename, or write
+/// and remove, within it.
+const WRITE_BACK_DELAY: Duration = Duration::from_secs(1);

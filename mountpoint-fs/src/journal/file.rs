@@ -12,7 +12,6 @@ use mountpoint_client::types::{Key, Upload};
 
 use super::line::{Header, Line, Renaming, VERSION};
 use super::origin::{self, Origin};
-use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX};
 
 /// Where journals are kept, their bucket, and the host that reads them.
 #[derive(Clone, Debug)]
@@ -336,3 +335,9 @@ impl Content {
 }
 
 const EXTENSION: &str = "journal";
+
+/// Journals in the state directory that are read. One for each killed mount of this user.
+const JOURNAL_FILES_MAX: usize = 1000;
+
+/// File size above which a journal may be rewritten, in bytes. It must also have doubled.
+pub(super) const JOURNAL_LEN_MAX: u64 = 64 << 10;

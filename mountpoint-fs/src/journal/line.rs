@@ -1,13 +1,12 @@
 //! The lines of a journal's file, one JSON value each.
 
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mountpoint_client::types::Upload;
 use serde::{Deserialize, Serialize};
 
 use super::origin::Origin;
-use crate::config::limits::RENAME_REMEMBERED;
 
 /// A line of the file.
 #[derive(Debug, Deserialize, Serialize)]
@@ -101,3 +100,6 @@ pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// How long an interrupted rename may be resumed. Later the keys may belong to other objects.
+pub(super) const RENAME_REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);

@@ -21,7 +21,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures::channel::oneshot;
 use mountpoint_client::types::Upload;
@@ -32,9 +32,7 @@ use tokio::sync::Notify;
 use self::file::{JournalDirectory, JournalFile, JournalReport, Leftovers};
 use self::line::{Line, Renaming, millis};
 use self::state::{JournalState, JournalTask, Thread, Work};
-use crate::config::limits::{
-    JOURNAL_END_MAX, JOURNAL_HOSTS_NAMED_MAX, JOURNAL_WAIT_MAX, READER_IDLE,
-};
+use crate::config::limits::READER_IDLE;
 use crate::sync::{Condvar, Mutex};
 
 /// The journal of this mount. Its file is made with the first upload.
@@ -541,3 +539,12 @@ const INSIDE: &str = "the directory is inside the mount itself";
 
 #[cfg(test)]
 mod tests;
+
+/// How long an upload waits until the journal names it. A slower disk must not delay uploads.
+const JOURNAL_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long an unmount waits for the journal's last lines.
+const JOURNAL_END_MAX: Duration = Duration::from_secs(2);
+
+/// Journals of other hosts that the log names. A home that many hosts share may have one for each.
+const JOURNAL_HOSTS_NAMED_MAX: usize = 8;

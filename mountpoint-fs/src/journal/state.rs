@@ -8,7 +8,6 @@ use futures::channel::oneshot;
 use mountpoint_client::types::Upload;
 
 use super::line::{Line, Renaming};
-use crate::config::limits::{JOURNAL_QUEUE_MAX, RENAMES_REMEMBERED_MAX};
 
 /// The state of the journal's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -187,3 +186,10 @@ impl JournalState {
         (!self.waiters.is_empty()).then_some(self.settled)
     }
 }
+
+/// Unfinished renames of directories that are remembered; the oldest are forgotten.
+pub(super) const RENAMES_REMEMBERED_MAX: usize = 100;
+
+/// Bytes of lines that wait to be written to a journal. Beyond that, all open entries are written
+/// instead.
+pub(super) const JOURNAL_QUEUE_MAX: usize = 64 << 10;

@@ -12,11 +12,13 @@ use mountpoint_client::SimClient;
 use mountpoint_client::testing::sim::SimOptions;
 use mountpoint_client::types::{Key, ObjectHeaders};
 
+use super::file::JOURNAL_LEN_MAX;
+use super::line::RENAME_REMEMBERED;
 use super::line::{Header, VERSION};
 use super::origin::Origin;
+use super::state::JOURNAL_QUEUE_MAX;
+use super::state::RENAMES_REMEMBERED_MAX;
 use super::*;
-use crate::config::limits::{JOURNAL_LEN_MAX, JOURNAL_QUEUE_MAX};
-use crate::config::limits::{RENAME_REMEMBERED, RENAMES_REMEMBERED_MAX};
 
 const NOW: SystemTime = UNIX_EPOCH;
 

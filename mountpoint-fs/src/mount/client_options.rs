@@ -119,7 +119,7 @@ fn ca_bundle(client: &ClientFlags, environment: &Environment) -> Result<Option<V
         (None, Some(path)) => ("AWS_CA_BUNDLE=", Path::new(path)),
         (None, None) => return Ok(None),
     };
-    read_bounded(path, limits::CA_BUNDLE_MAX)
+    read_bounded(path, CA_BUNDLE_MAX)
         .map(Some)
         .map_err(|error| {
             let path = path.display();
@@ -131,7 +131,7 @@ fn ca_bundle(client: &ClientFlags, environment: &Environment) -> Result<Option<V
 /// of them.
 fn sse_customer_key(path: &Path) -> Result<SseCustomerKey, String> {
     let shown = path.display();
-    let bytes = read_bounded(path, limits::KEY_FILE_MAX)
+    let bytes = read_bounded(path, KEY_FILE_MAX)
         .map_err(|error| format!("cannot read --sse-customer-key-file {shown}: {error}"))?;
     let is_raw = bytes.len() == SseCustomerKey::LEN;
     let decoded = match is_raw {
@@ -159,6 +159,12 @@ fn read_bounded(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     }
     Ok(bytes)
 }
+
+/// Largest file of trusted certificates; the system's own is about 0.2 MB.
+const CA_BUNDLE_MAX: u64 = 16 << 20;
+
+/// Largest file that may hold a customer's key: its base64 is 44 bytes.
+const KEY_FILE_MAX: u64 = 1 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -47,7 +47,7 @@ impl Default for FuseTuning {
             congestion_threshold: congestion_threshold(limits::MAX_BACKGROUND_MIN),
             threads: limits::SESSION_THREADS_MIN,
             transport: Transport::default(),
-            ring_threads: limits::RING_THREADS_DEFAULT,
+            ring_threads: RING_THREADS_DEFAULT,
             clone_descriptors: false,
             write_max: scale::write_max(u64::MAX),
             passthrough: PassthroughMode::default(),
@@ -327,11 +327,8 @@ const WRITE_PART_MIN: u64 = 5 << 20;
 /// Never more than half: in a small control group the process itself has to fit, too. On large
 /// machines a sixteenth, which 100 to 400 Gbit/s need where a request takes 100 ms.
 fn memory_default(available: u64) -> u64 {
-    let min = limits::READ_MEMORY_DEFAULT_MIN.min(available / 2);
-    let max = (available / 16).clamp(
-        limits::READ_MEMORY_DEFAULT_MAX,
-        limits::READ_MEMORY_LARGE_MAX,
-    );
+    let min = READ_MEMORY_DEFAULT_MIN.min(available / 2);
+    let max = (available / 16).clamp(READ_MEMORY_DEFAULT_MAX, READ_MEMORY_LARGE_MAX);
     (available / 4).clamp(min, max)
 }
 
@@ -341,6 +338,20 @@ fn memory_available() -> u64 {
     let group = super::process::control_group::memory_limit();
     machine.min(group.unwrap_or(u64::MAX))
 }
+
+/// Default of `--max-threads` for FUSE over io_uring: one thread for each core up to that.
+const RING_THREADS_DEFAULT: usize = 16;
+
+/// Least memory for reads by default, on machines with twice as much.
+const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
+
+/// Most memory for reads by default on machines of up to 128 GiB.
+///
+/// `--memory-target` may ask for more.
+const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
+
+/// Most memory for reads by default on machines of 512 GiB and more.
+const READ_MEMORY_LARGE_MAX: u64 = 32 << 30;
 
 #[cfg(test)]
 mod tests {

@@ -164,7 +164,7 @@ impl Start<'_> {
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
         // Before the client, whose handles are taken at its first request.
         let metrics = MetricsService::prepare(&self.config.metrics, describe(self.config))?;
-        let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
+        let time_max = self.time_max - self.time_max / START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
         // A look at a directory in the mount would wait for the mount.
         let state_directory = self.config.fs.write.state_directory.as_deref();
@@ -282,3 +282,9 @@ fn print(text: &[u8]) -> ExitCode {
 fn tell(text: &str) {
     writeln!(std::io::stderr(), "mount-s3: {}", safe_line(text)).ok();
 }
+
+/// How much before [`limits::START_TIMEOUT`] a start gives up its requests, as a divisor.
+///
+/// The process that sent the requests can name them; the terminal that waits for the process
+/// cannot.
+const START_RESERVE_SHARE: u32 = 10;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{Key, ObjectDetails};
 
-use crate::config::limits::DETAILS_MAX;
 use crate::namespace::inodes::Moment;
 use crate::sync::Mutex;
 
@@ -116,6 +115,9 @@ impl RecentDetails {
         });
     }
 }
+
+/// Objects whose details, the source of extended attributes, are remembered.
+const DETAILS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

@@ -17,10 +17,7 @@ use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use crate::cache::BlockSource;
 use crate::clock::Clock;
-use crate::config::limits::{
-    POOL_IDLE_SHARE, READER_IDLE, READER_QUIET, SHARE_BEHIND_MAX, SHARE_BEHIND_SHARE,
-    SHARE_USED_SHARE,
-};
+use crate::config::limits::READER_IDLE;
 use crate::memory::{Budget, Deficit, Purpose, Reservation, Reserve};
 use crate::metrics::names::MEMORY_WAIT;
 use crate::metrics::trace::{WaitCause, micros, waits};
@@ -198,3 +195,23 @@ impl BlockSource for BlockMemory {
 }
 
 const SWEEP_PERIOD_MS: u64 = 1000;
+
+/// Unused memory that the block pool keeps, as a share of the read memory. One in so many bytes.
+const POOL_IDLE_SHARE: u64 = 8;
+
+/// Time without a read after which a file's blocks are evicted before others.
+const READER_QUIET: Duration = Duration::from_millis(500);
+
+/// Largest distance between readers for which blocks stay that the first has read.
+///
+/// That is half a second at 500 MB/s, so that a reader that began so much later catches up. A
+/// reader farther behind fetches again.
+const SHARE_BEHIND_MAX: u64 = 256 << 20;
+
+/// The largest such distance as a share of the mount's memory. One in so many bytes.
+const SHARE_BEHIND_SHARE: u64 = 4;
+
+/// Share of memory in use up to which blocks stay for slower readers. One in so many bytes.
+///
+/// Such blocks never keep other readers from reading ahead.
+const SHARE_USED_SHARE: u64 = 2;

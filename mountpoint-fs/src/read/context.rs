@@ -17,7 +17,7 @@ use super::resources::ReadResources;
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
-use crate::config::limits::{PART_MIN, READ_MEMORY_MIN, READER_IDLE};
+use crate::config::limits::{PART_MIN, READ_SIZE_MAX, READER_IDLE};
 use crate::memory::Budget;
 use crate::operation::{LocalFiles, LocalVersion};
 
@@ -192,3 +192,6 @@ impl fmt::Debug for ReadContext {
             .finish_non_exhaustive()
     }
 }
+
+/// Least read memory: a quarter is kept for demand and must serve the largest READ.
+const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::config::limits::{SIBLING_BUDGET, SIBLING_BUDGET_MAX, SIBLING_WASTE_SHARE};
+use crate::config::limits::SIBLING_BUDGET;
 use crate::sync::Mutex;
 
 /// Bytes of one mount that may be fetched before they are asked for.
@@ -100,6 +100,12 @@ impl Drop for PrefetchLoan {
         }
     }
 }
+
+/// Largest number of such bytes, however many files were opened in order before.
+const SIBLING_BUDGET_MAX: u64 = 64 << 20;
+
+/// Bytes of files opened in order for each byte that may be fetched in vain.
+const SIBLING_WASTE_SHARE: u64 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -24,7 +24,6 @@ use mountpoint_client::types::{BucketInfo, ETag, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::runtime::Handle;
 
-use crate::config::limits;
 use crate::doctor::error_text;
 use crate::doctor::finding::{Area, Finding};
 use crate::doctor::recommendation::Change;
@@ -39,8 +38,8 @@ pub(in crate::doctor) async fn check(
     report: &mut Report,
 ) -> Vec<Change> {
     let mut options = config.client.clone();
-    options.max_attempts = options.max_attempts.min(limits::DOCTOR_ATTEMPTS);
-    options.request_deadline = limits::DOCTOR_STEP;
+    options.max_attempts = options.max_attempts.min(DOCTOR_ATTEMPTS);
+    options.request_deadline = DOCTOR_STEP;
     let mut visit = Visit {
         prefix: &config.fs.prefix,
         region: match options.region {
@@ -51,7 +50,7 @@ pub(in crate::doctor) async fn check(
         changes: Vec::new(),
     };
     let whole = visit.run(report);
-    let in_time = tokio::time::timeout(limits::DOCTOR_SERVER, whole).await;
+    let in_time = tokio::time::timeout(DOCTOR_SERVER, whole).await;
     match in_time {
         // Outside of the time limit, which would cut the removal off.
         Ok(Some(client)) if checks_writes => {
@@ -71,7 +70,7 @@ pub(in crate::doctor) async fn check(
 fn broken_off() -> Finding {
     let found = format!(
         "broken off after {} s: the server is slow",
-        limits::DOCTOR_SERVER.as_secs()
+        DOCTOR_SERVER.as_secs()
     );
     let advice = "check the network and the proxy in between, and ask the operator of the server";
     Finding::error(Area::Server, "time", found, advice)
@@ -109,7 +108,7 @@ impl Visit<'_> {
     /// A client, which has credentials.
     async fn connect(&self, report: &mut Report) -> Option<CrtClient> {
         let connecting = CrtClient::connect(self.options.clone(), Handle::current());
-        match step(limits::DOCTOR_CONNECT, connecting).await {
+        match step(DOCTOR_CONNECT, connecting).await {
             Some(Ok(client)) => Some(client),
             Some(Err(error)) if error.kind == ErrorKind::Credentials => {
                 report.add(credentials::missing(&error));
@@ -125,7 +124,7 @@ impl Visit<'_> {
                 None
             }
             None => {
-                report.add(credentials::slow(limits::DOCTOR_CONNECT.as_secs()));
+                report.add(credentials::slow(DOCTOR_CONNECT.as_secs()));
                 None
             }
         }
@@ -137,18 +136,18 @@ impl Visit<'_> {
         mut client: CrtClient,
         report: &mut Report,
     ) -> Option<(CrtClient, Probe<BucketInfo>)> {
-        let mut probe = step(limits::DOCTOR_STEP, client.probe_bucket()).await;
+        let mut probe = step(DOCTOR_STEP, client.probe_bucket()).await;
         for _ in 0..CORRECTIONS_MAX {
             let Some(corrected) = self.correct(&client, probe.as_ref()) else {
                 break;
             };
             let before = std::mem::replace(&mut self.options, corrected.options);
             let connecting = CrtClient::connect(self.options.clone(), Handle::current());
-            let Some(Ok(other)) = step(limits::DOCTOR_CONNECT, connecting).await else {
+            let Some(Ok(other)) = step(DOCTOR_CONNECT, connecting).await else {
                 self.options = before;
                 break;
             };
-            let second = step(limits::DOCTOR_STEP, other.probe_bucket()).await;
+            let second = step(DOCTOR_STEP, other.probe_bucket()).await;
             let is_better = second.as_ref().is_some_and(|probe| probe.outcome.is_ok());
             if !corrected.is_certain && !is_better {
                 // The guess was wrong: the first answer is more informative.
@@ -161,7 +160,7 @@ impl Visit<'_> {
             self.changes.push(corrected.change);
             (client, probe) = (other, second);
         }
-        let seconds = limits::DOCTOR_STEP.as_secs();
+        let seconds = DOCTOR_STEP.as_secs();
         match probe {
             Some(probe) if probe.head.is_some() => Some((client, probe)),
             Some(probe) => {
@@ -246,7 +245,7 @@ impl Visit<'_> {
             max_keys: Some(OBJECTS_MAX),
             ..ListRequest::default()
         };
-        let listed = step(limits::DOCTOR_STEP, client.list(request)).await;
+        let listed = step(DOCTOR_STEP, client.list(request)).await;
         let listed = listed.unwrap_or_else(|| Err(slow("ListObjectsV2")));
         let outcome = listed.map(|page| page.objects);
         let counted = outcome.as_ref().map(Vec::len).map_err(Clone::clone);
@@ -267,7 +266,7 @@ impl Visit<'_> {
         };
         report.looking_at("the server's features");
         let shape = client.probe_listing(self.prefix, OBJECTS_MAX);
-        let shape = step(limits::DOCTOR_STEP, shape).await;
+        let shape = step(DOCTOR_STEP, shape).await;
         let shape = shape.map_or_else(|| Err(slow("ListObjectsV2")), |probe| probe.outcome);
         report.extend(features::listing(
             &shape,
@@ -287,7 +286,7 @@ impl Visit<'_> {
         report: &mut Report,
     ) -> Seen {
         let key = object.key.as_str();
-        let probe = step(limits::DOCTOR_STEP, client.probe_object(&object.key)).await;
+        let probe = step(DOCTOR_STEP, client.probe_object(&object.key)).await;
         let (head, answer) = match probe {
             Some(probe) => (probe.outcome, probe.head),
             None => (Err(slow("HeadObject")), None),
@@ -341,7 +340,7 @@ struct Seen {
 async fn get(client: &CrtClient, object: &ObjectInfo, version: ETag) -> Result<(), ClientError> {
     let range = object::range_of(object.size);
     let get = object::get(client, &object.key, range, version);
-    let outcome = step(limits::DOCTOR_STEP, get).await;
+    let outcome = step(DOCTOR_STEP, get).await;
     outcome.unwrap_or_else(|| Err(slow("GetObject")))
 }
 
@@ -351,7 +350,7 @@ async fn step<T>(time_max: Duration, future: impl Future<Output = T>) -> Option<
 }
 
 fn slow(request: &str) -> ClientError {
-    let seconds = limits::DOCTOR_STEP.as_secs();
+    let seconds = DOCTOR_STEP.as_secs();
     ClientError::new(
         ErrorKind::Transient,
         format!("{request}: no answer within {seconds} s"),
@@ -362,3 +361,17 @@ fn slow(request: &str) -> ClientError {
 const OBJECTS_MAX: u16 = 100;
 /// Bound of corrections: a region and a way of addressing.
 const CORRECTIONS_MAX: usize = 2;
+
+/// How long the doctor waits for region and credentials. An SSO or assume-role provider makes a few
+/// requests.
+const DOCTOR_CONNECT: Duration = Duration::from_secs(8);
+
+/// Attempts of one request of the doctor: more would hide failures that a mount meets.
+const DOCTOR_ATTEMPTS: u32 = 3;
+
+/// How long the doctor waits for one answer of the server.
+const DOCTOR_STEP: Duration = Duration::from_secs(5);
+
+/// How long the doctor waits for the server in all. A dead endpoint then takes less than 20 s
+/// altogether.
+const DOCTOR_SERVER: Duration = Duration::from_secs(15);

@@ -1,6 +1,6 @@
 //! The bucket of the shared cache.
 
-use crate::config::limits;
+use super::DOCTOR_SERVER;
 use crate::doctor::finding::{Area, Finding};
 use crate::doctor::report::Report;
 use crate::mount::SharedCacheSource;
@@ -16,8 +16,8 @@ pub(in crate::doctor) async fn check(
 ) {
     report.looking_at(CHECK);
     let bucket = &source.config.bucket;
-    let examined = tokio::time::timeout(limits::DOCTOR_SERVER, source.examine(region, writes));
-    let seconds = limits::DOCTOR_SERVER.as_secs();
+    let examined = tokio::time::timeout(DOCTOR_SERVER, source.examine(region, writes));
+    let seconds = DOCTOR_SERVER.as_secs();
     let found = match examined.await {
         Ok(Ok(())) => {
             let what = match writes {

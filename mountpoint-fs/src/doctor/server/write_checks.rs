@@ -2,11 +2,13 @@
 //!
 //! Pure: answers in, findings out.
 
+use std::time::Duration;
+
 use mountpoint_client::types::{DeleteFailure, ETag};
 use mountpoint_client::{ClientError, ErrorKind};
 
+use super::DOCTOR_STEP;
 use super::features;
-use crate::config::limits;
 use crate::doctor::error_text;
 use crate::doctor::finding::{Area, Finding};
 
@@ -229,8 +231,8 @@ pub(in crate::doctor) fn slow() -> Finding {
         WRITES,
         format!(
             "broken off: no answer within {} s, or not all within {} s",
-            limits::DOCTOR_STEP.as_secs(),
-            limits::DOCTOR_WRITES.as_secs()
+            DOCTOR_STEP.as_secs(),
+            DOCTOR_WRITES.as_secs()
         ),
         "check the network, and run it again",
     )
@@ -265,6 +267,9 @@ pub(in crate::doctor) fn unclear(check: &'static str, error: &ClientError) -> Fi
 const AREA: Area = Area::Server;
 const WRITES: &str = "write checks";
 pub(in crate::doctor) const PART_COPY: &str = "UploadPartCopy";
+
+/// How long the doctor tries writes. 20 requests, one of them with 5 MiB.
+pub(super) const DOCTOR_WRITES: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

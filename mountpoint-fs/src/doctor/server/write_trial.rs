@@ -9,6 +9,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
@@ -20,8 +21,9 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _, Pending};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::DOCTOR_STEP;
+use super::write_checks::DOCTOR_WRITES;
 use super::{object, write_checks};
-use crate::config::limits;
 use crate::doctor::report::Report;
 
 /// Tries the server's features below `prefix` and removes what it wrote.
@@ -55,7 +57,7 @@ pub(in crate::doctor) async fn check(
         is_stopped,
         is_unanswered: false,
     };
-    let outcome = tokio::time::timeout(limits::DOCTOR_WRITES, trial.run(algorithm, report)).await;
+    let outcome = tokio::time::timeout(DOCTOR_WRITES, trial.run(algorithm, report)).await;
     if outcome.is_err() {
         trial.is_unanswered = true;
     }
@@ -65,7 +67,7 @@ pub(in crate::doctor) async fn check(
         Ok(Err(End::Time)) | Err(_) => report.add(write_checks::slow()),
     }
     report.looking_at("removing");
-    let removal = tokio::time::timeout(limits::DOCTOR_REMOVAL, trial.remove()).await;
+    let removal = tokio::time::timeout(DOCTOR_REMOVAL, trial.remove()).await;
     // A removal that timed out leaves in the lists what it has not removed.
     drop(removal);
     report.add(write_checks::removed(
@@ -273,7 +275,7 @@ impl Trial<'_> {
         let client = self.client;
         self.go_on()?;
         let probe = client.probe_object(key);
-        let probe = tokio::time::timeout(limits::DOCTOR_STEP, probe).await;
+        let probe = tokio::time::timeout(DOCTOR_STEP, probe).await;
         let probe = probe.map_err(|_| End::Time)?;
         let names = probe.head.map(|head| head.checksums).unwrap_or_default();
         Ok(probe.outcome.map(|()| names))
@@ -285,7 +287,7 @@ impl Trial<'_> {
         begin: impl FnOnce(&CrtClient) -> Pending<T>,
     ) -> Result<Result<T, ClientError>, End> {
         self.go_on()?;
-        let answer = tokio::time::timeout(limits::DOCTOR_STEP, begin(self.client)).await;
+        let answer = tokio::time::timeout(DOCTOR_STEP, begin(self.client)).await;
         answer.map_err(|_| {
             self.is_unanswered = true;
             End::Time
@@ -366,3 +368,6 @@ fn checksum_of(algorithm: ChecksumAlgorithm, body: &[u8]) -> Checksum {
 const NAME_MAX: usize = "with-checksum".len();
 /// S3 copies ranges only of objects above 5 MiB.
 const PART_COPY_SOURCE: usize = (5 << 20) + 1;
+
+/// How long the doctor removes what it wrote. 10 requests.
+const DOCTOR_REMOVAL: Duration = Duration::from_secs(10);

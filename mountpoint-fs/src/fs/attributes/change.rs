@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use mountpoint_client::types::ObjectHeaders;
 
-use crate::config::limits::LINK_LEN_MAX;
 use crate::fs::FileSystem;
 use crate::fs::permission::{Change, not_kept, permit};
 use crate::namespace::Version;
@@ -348,6 +347,9 @@ impl SizeEffect {
         }
     }
 }
+
+/// Longest target of a symbolic link, in bytes: Linux's `PATH_MAX`.
+const LINK_LEN_MAX: u32 = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::config::limits::DESCRIPTORS_SEEN_MAX;
 use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
 
@@ -156,6 +155,11 @@ impl DescriptorInfo {
         })
     }
 }
+
+/// Descriptors that are searched for another one of an empty file that a process closes.
+///
+/// The search takes about 5 ms.
+const DESCRIPTORS_SEEN_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {

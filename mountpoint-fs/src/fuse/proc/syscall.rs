@@ -21,7 +21,6 @@ use std::{fs, thread};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
-use crate::config::limits::{SYSTEM_CALL_LOOKS_MAX, SYSTEM_CALL_READERS_MAX};
 use crate::operation::Purpose;
 
 /// The thread that looks a name up, by its number in our PID namespace; 0 if it is invisible.
@@ -208,6 +207,17 @@ fn is_file_of(path: &[u8], name: &[u8]) -> bool {
 
 /// The longest path, with its zero byte.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
+
+/// How often the mount checks whether a thread sleeps in its system call. Between the checks the
+/// mount yields the processor.
+///
+/// The thread has sent its request, so it is about to sleep.
+const SYSTEM_CALL_LOOKS_MAX: u32 = 16;
+
+/// Threads that read the path of a system call at a time. Each takes some microseconds.
+///
+/// Few mounts have more parallel lookups. Where memory makes them wait, S3 is asked instead.
+const SYSTEM_CALL_READERS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

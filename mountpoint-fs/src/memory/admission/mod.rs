@@ -17,10 +17,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::limits::{
-    READ_KEPT_MIN, READ_KEPT_SHARE, WRITE_EAGER_SHARE, WRITE_MEMORY_SHARE, WRITE_PART_KEPT_SHARE,
-    WRITE_PLENTY_SHARE,
-};
+use crate::config::limits::READ_KEPT_MIN;
 
 /// The use of a writer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,3 +255,26 @@ fn all(memory: u64) -> u64 {
         .saturating_sub(reads)
         .max(memory / WRITE_MEMORY_SHARE)
 }
+
+/// Share of the mount's memory that parts of written files may hold. One in so many bytes.
+const WRITE_MEMORY_SHARE: u64 = 2;
+
+/// Memory that is always left to reads: one in so many bytes.
+///
+/// Incomplete first parts may exceed the write share, because an application with hundreds of open
+/// files cannot be made to wait.
+const READ_KEPT_SHARE: u64 = 8;
+
+/// Memory that incomplete first parts leave to whole parts. One in so many bytes, and one part at
+/// least.
+const WRITE_PART_KEPT_SHARE: u64 = 8;
+
+/// Share of the mount's memory above which buffers take no more than they need. One in so many
+/// bytes.
+const WRITE_PLENTY_SHARE: u64 = 16;
+
+/// Share of writers' memory above which a file gets no whole first part at once. One in so many
+/// bytes.
+///
+/// A file that has outgrown the small buffers may end soon, and others may be many.
+const WRITE_EAGER_SHARE: u64 = 8;

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use super::admission::{Admission, BufferKind, BufferRequest, WaitState};
 use super::writer_queue::WriterQueue;
-use crate::config::limits::{READ_AHEAD_QUARTERS, WRITE_PART_DEFAULT, WRITE_SIZE_MAX};
+use crate::config::limits::{WRITE_PART_DEFAULT, WRITE_SIZE_MAX};
 use crate::sync::Mutex;
 
 /// The purpose of a reservation for a read.
@@ -545,3 +545,7 @@ impl Drop for Reserve {
         self.budget.release(self.bytes, self.class, used);
     }
 }
+
+/// Share of the read memory that read-ahead may hold, in quarters. The rest always serves reads
+/// that wait.
+const READ_AHEAD_QUARTERS: u64 = 3;

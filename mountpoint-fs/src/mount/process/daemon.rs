@@ -17,8 +17,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, chdir, pipe2, setsid};
 
-use crate::config::limits;
-
 /// The child's message that the directory is mounted; a reason never begins with this byte.
 const MOUNTED: u8 = 0;
 
@@ -147,7 +145,7 @@ fn wait_for_report(mut pipe: File, child: Pid, time_max: Duration) -> Result<Str
 fn end(child: Pid) {
     // Each of these fails only if the child has ended.
     kill(child, Signal::SIGTERM).ok();
-    let polls = limits::START_END_MAX.as_millis() / END_POLL.as_millis();
+    let polls = START_END_MAX.as_millis() / END_POLL.as_millis();
     for _ in 0..polls {
         if waitpid(child, Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive) {
             return;
@@ -159,3 +157,6 @@ fn end(child: Pid) {
 
 /// Polling interval of a child that should end.
 const END_POLL: Duration = Duration::from_millis(10);
+
+/// How long a background process may take to end before it is killed.
+const START_END_MAX: Duration = Duration::from_secs(2);

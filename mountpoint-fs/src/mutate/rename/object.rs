@@ -10,7 +10,6 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use super::super::Mutator;
 use super::super::fault::{failed, seen};
-use crate::config::limits::RENAME_ATTEMPTS_MAX;
 use crate::operation::{FsError, Stop};
 
 /// The required state of the new name.
@@ -195,3 +194,6 @@ impl Mutator {
 pub(super) fn renaming_failed(error: ClientError) -> FsError {
     failed(error, "s3:GetObject, s3:PutObject and s3:DeleteObject")
 }
+
+/// Attempts to rename a file whose object is replaced meanwhile.
+const RENAME_ATTEMPTS_MAX: u32 = 3;

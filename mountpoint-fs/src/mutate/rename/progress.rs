@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::config::limits::RENAME_PROGRESS;
 use crate::operation::{FsError, Stop};
 
 /// Logs the progress of a rename.
@@ -71,3 +70,6 @@ impl<'a> Progress<'a> {
         error
     }
 }
+
+/// How often the log shows the progress of a directory's rename.
+const RENAME_PROGRESS: Duration = Duration::from_secs(10);

@@ -27,9 +27,7 @@ use super::super::parallel::in_parallel;
 use super::moves::{Move, Moves};
 use super::object::{Target, renaming_failed};
 use super::progress::Progress;
-use crate::config::limits::{
-    COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX,
-};
+use crate::config::limits::{COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS};
 use crate::operation::{FsError, Stop};
 
 impl Mutator {
@@ -354,3 +352,9 @@ fn is_refusal(error: &ClientError) -> bool {
     );
     is_refusal && !error.answer_was_lost
 }
+
+/// Names that one rename of a directory may move.
+///
+/// Each name takes about 200 bytes of memory while the rename lasts, so that no object is deleted
+/// without a copy.
+const RENAME_KEYS_MAX: usize = 1 << 20;

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::config::limits::{CHANGED_NAMES_AGE_MIN, CHANGED_NAMES_MAX};
 use crate::namespace::inodes::Moment;
 use crate::sync::Mutex;
 
@@ -160,6 +159,12 @@ const SINCE_MAX: usize = 256;
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// Names changed by this mount about which answers in flight may be wrong. 100 bytes each.
+const CHANGED_NAMES_MAX: usize = 16 << 10;
+
+/// How long a changed name is remembered at least. Longer where names are valid for longer.
+const CHANGED_NAMES_AGE_MIN: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {

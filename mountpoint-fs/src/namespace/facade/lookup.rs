@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Namespace;
-use crate::config::limits::FIRST_BYTES_AGE_MAX;
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::Listed;
 use crate::namespace::listing::cache::RecentEntry;
@@ -197,3 +196,6 @@ impl Namespace {
 
 /// How long a directory is there without an answer of S3, before it is asked again.
 pub(super) const OFFLINE_TTL: Duration = Duration::from_secs(1);
+
+/// How long the first bytes wait. Longer than any system call takes from lookup to open.
+const FIRST_BYTES_AGE_MAX: Duration = Duration::from_secs(1);

@@ -24,7 +24,7 @@ use mountpoint_client::{ClientError, ObjectClient};
 
 use super::xattrs::RecentDetails;
 use crate::clock::Clock;
-use crate::config::limits::{LISTING_AGE_MAX, STALE_NAMES_MAX};
+use crate::config::limits::LISTING_AGE_MAX;
 use crate::config::{FsConfig, NamesConfig};
 use crate::namespace::change::{KeyLocks, LocalChanges};
 use crate::namespace::inodes::table::InodeTable;
@@ -244,3 +244,8 @@ impl Namespace {
         self.clock.now().saturating_sub(page.asked) > LISTING_AGE_MAX
     }
 }
+
+/// Names of replaced objects that the kernel has not yet been told to forget.
+///
+/// Further names expire in the kernel when their validity ends.
+const STALE_NAMES_MAX: usize = 1_024;

@@ -28,9 +28,7 @@ use super::key_ranges::{Extent, From, Part, RangeId, Ranges};
 use super::page::{Batch, Listed, ListingNo, Page, Place, merge};
 use super::unrepresentable::HiddenKeys;
 use crate::clock::Clock;
-use crate::config::limits::{
-    LIST_AHEAD_MOUNT_MAX, LIST_HELD_PAGES_MAX, LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS,
-};
+use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
 use crate::operation::FsError;
 
 /// Enumerates a directory.
@@ -580,3 +578,11 @@ impl fmt::Debug for Listing {
         )
     }
 }
+
+/// Pages of all listings of a mount ahead of their readers, about 40 MB.
+///
+/// Where that is too few, each listing fetches only the page that its reader waits for.
+const LIST_AHEAD_MOUNT_MAX: usize = 4 * LIST_AHEAD_PAGES_MAX;
+
+/// Pages that one listing holds behind its reader. Two readers of one descriptor have two each.
+const LIST_HELD_PAGES_MAX: usize = 4;

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mountpoint_client::types::{Key, ListOutput};
 
-use crate::config::limits::HIDDEN_DIRECTORIES_MAX;
 use crate::namespace::names::{self, Hidden};
 use crate::operation::FsError;
 use crate::sync::Mutex;
@@ -121,6 +120,9 @@ fn summary<'a>(prefix: &str, listed: &'a ListOutput) -> Option<Summary<'a>> {
         why,
     })
 }
+
+/// Directories with a log line about keys that cannot be shown.
+const HIDDEN_DIRECTORIES_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests {

@@ -11,9 +11,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use mountpoint_client::types::ETag;
 
-use crate::config::limits::{
-    FIRST_BYTES_CREDIT, FIRST_BYTES_CREDIT_MAX, FIRST_BYTES_FAILED_AGE, FIRST_BYTES_FILES_MAX,
-};
+use crate::config::limits::FIRST_BYTES_FAILED_AGE;
 use crate::namespace::inodes::Moment;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
@@ -151,6 +149,15 @@ impl Eagerness {
         self.credit = (self.credit + 2).min(FIRST_BYTES_CREDIT_MAX);
     }
 }
+
+/// Files whose first bytes wait for their open: 1 MiB in all.
+const FIRST_BYTES_FILES_MAX: usize = 8;
+
+/// Lookups of a new mount that fetch first bytes before the first open.
+const FIRST_BYTES_CREDIT: u8 = 2;
+
+/// Largest number of lookups that fetch first bytes without an open, after many opens.
+const FIRST_BYTES_CREDIT_MAX: u8 = 8;
 
 #[cfg(test)]
 mod tests {

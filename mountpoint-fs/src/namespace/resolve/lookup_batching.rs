@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::strategy::{Extent, Lookups, PageProbe, Probe};
-use crate::config::limits::{BATCH_DIRECTORIES_MAX, BATCH_LOOKUPS, CREATE_RUN, FILE_TTL};
+use crate::config::limits::{BATCH_LOOKUPS, CREATE_RUN, FILE_TTL};
 use crate::namespace::listing::page::Page;
 use crate::sync::Mutex;
 
@@ -205,6 +205,9 @@ impl DirectoryLookups {
         (self.misses, self.hits) = (0, 0);
     }
 }
+
+/// Directories whose lookups are counted.
+const BATCH_DIRECTORIES_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests {

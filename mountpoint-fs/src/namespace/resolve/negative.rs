@@ -10,7 +10,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::limits::ABSENT_NAMES_MAX;
 use crate::sync::Mutex;
 
 /// The absent names, by key. The lock guards only them; no other lock is taken under it.
@@ -84,6 +83,9 @@ impl NegativeCache {
         known.map_or(table.has_dropped_remembered, |known| known.is_remembered)
     }
 }
+
+/// Absent names that are remembered singly. As many as threads may look up at once; 200 bytes each.
+const ABSENT_NAMES_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests {

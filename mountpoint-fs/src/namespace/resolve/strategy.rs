@@ -7,7 +7,7 @@
 //! does. One page of the directory answers many lookups, so after a few of them the directory is
 //! listed.
 
-use crate::config::limits::{BATCH_LOOKUPS, BATCH_LOOKUPS_MAX, CREATE_RUN};
+use crate::config::limits::{BATCH_LOOKUPS, CREATE_RUN};
 use crate::namespace::listing::Siblings;
 use crate::operation::FileKind;
 
@@ -288,6 +288,9 @@ fn ask_name(beside: Beside) -> Probe {
         },
     }
 }
+
+/// Most lookups between two listings that proved useless to a directory's lookups.
+const BATCH_LOOKUPS_MAX: u32 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

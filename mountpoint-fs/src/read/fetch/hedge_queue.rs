@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::fetch::Fetch;
-use crate::config::limits::HEDGE_WATCHED_MAX;
 use crate::sync::Mutex;
 
 /// The watched GETs of a mount.
@@ -90,3 +89,8 @@ impl PartialEq for Watched {
 }
 
 impl Eq for Watched {}
+
+/// GETs that are watched at once. A finished GET counts until the next check.
+///
+/// 16,384 are as many as 400,000 reads a second leave behind in four times the least delay.
+const HEDGE_WATCHED_MAX: usize = 16 << 10;

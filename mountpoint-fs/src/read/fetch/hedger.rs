@@ -14,7 +14,7 @@ use super::fetch::{Fetch, SecondGet, Source};
 use super::hedge_policy::{Sight, Verdict};
 use super::hedge_queue::{HedgeQueue, Watched};
 use super::metrics::GetMetrics;
-use crate::config::limits::{HEDGE_DELAY_MIN, HEDGE_TICK, READER_IDLE};
+use crate::config::limits::{HEDGE_DELAY_MIN, READER_IDLE};
 use crate::memory::Purpose;
 use crate::read::block_memory::BlockMemory;
 
@@ -196,3 +196,6 @@ const DISK_LATE: Duration = Duration::from_millis(500);
 /// Time that the shared bucket may take for a part, after which S3 is asked as well. Another node
 /// that fetches and stores an extent meanwhile needs half.
 const SHARED_LATE: Duration = Duration::from_secs(1);
+
+/// How often late GETs are looked for while readers wait.
+const HEDGE_TICK: Duration = Duration::from_millis(5);

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mountpoint_client::types::Key;
 
 use super::prefetch::KnownLayout;
-use crate::config::limits::LAYOUTS_MAX;
 use crate::sync::Mutex;
 
 /// Layouts of the latest files, by kind.
@@ -64,6 +63,9 @@ impl LayoutCache {
         self.has_any.store(true, Ordering::Relaxed);
     }
 }
+
+/// Kinds of files whose layouts are remembered: 256 KiB together at most.
+const LAYOUTS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

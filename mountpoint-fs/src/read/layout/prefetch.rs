@@ -13,9 +13,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::config::limits::{
-    LAYOUT_AHEAD_BYTES_MAX, LAYOUT_AHEAD_MAX, LAYOUT_READ_MAX, LAYOUT_READS_MAX, SMALL_FILE_MAX,
-};
+use crate::config::limits::SMALL_FILE_MAX;
 use crate::read::plan::{Access, AccessKind, BlockMap, Bounds, Planner, ReadPlan};
 use crate::store_distance::StoreDistance;
 
@@ -308,6 +306,22 @@ const CONFIDENCE_MAX: i8 = 3;
 
 /// Matching jumps in a row that are needed after files that did not match.
 const STEPS_DOUBTED: usize = 3;
+
+/// Longest read that belongs to a file's layout: a table, a group, an attribute, not data.
+const LAYOUT_READ_MAX: u64 = 64 << 10;
+
+/// Largest number of reads of a file's layout; a file with more is a database.
+///
+/// Each open file that is read so takes 16 bytes for each.
+const LAYOUT_READS_MAX: usize = 512;
+
+/// Ranges fetched ahead because the file before was read there.
+///
+/// At 20 ms a request, the heads of most files have fewer.
+const LAYOUT_AHEAD_MAX: usize = 32;
+
+/// Bytes of such ranges that one open file holds.
+const LAYOUT_AHEAD_BYTES_MAX: u64 = 256 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -8,9 +8,7 @@ use super::policy::{Known, ReadSize, choose, is_reread};
 use super::program::program_of;
 use super::watch::ReadWatch;
 use crate::config::ReadMode;
-use crate::config::limits::{
-    DIRECT_FILE_MIN, DIRECT_FILES_REMEMBERED, DIRECT_PROGRAMS_REMEMBERED, READAHEAD_DEFAULT,
-};
+use crate::config::limits::{DIRECT_FILE_MIN, READAHEAD_DEFAULT};
 use crate::operation::OpenOptions;
 use crate::sync::Mutex;
 
@@ -158,6 +156,12 @@ const REREADS_MIN: u32 = 4;
 
 /// Opens for each file read again, at most, that make many.
 const REREADS_SHARE: u32 = 4;
+
+/// Large files whose last read is remembered; about 50 bytes each.
+const DIRECT_FILES_REMEMBERED: usize = 8192;
+
+/// Programs whose way of reading is remembered.
+const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
 
 #[cfg(test)]
 mod tests {

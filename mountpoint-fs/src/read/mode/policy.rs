@@ -8,7 +8,7 @@
 //! files and programs use the page cache.
 
 use crate::config::ReadMode;
-use crate::config::limits::{DIRECT_FILE_MIN, DIRECT_MEMORY_SHARE};
+use crate::config::limits::DIRECT_FILE_MIN;
 
 /// Size of an application's reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,10 @@ fn is_direct_better(size: u64, known: &Known) -> bool {
 pub(super) fn is_reread(since: Option<u64>, memory: u64) -> bool {
     since.is_some_and(|bytes| bytes < memory / 2)
 }
+
+/// Share of the memory above which a file gets direct replies at its first read. One in so many
+/// bytes.
+const DIRECT_MEMORY_SHARE: u64 = 32;
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{ETag, Key};
 
-use crate::config::limits::{SIBLING_RUNS_MAX, SIBLINGS_AHEAD_MAX, SIBLINGS_AHEAD_MOUNT_MAX};
+use crate::config::limits::SIBLINGS_AHEAD_MAX;
 
 /// A file in a listing.
 #[derive(Clone, Debug)]
@@ -302,3 +302,11 @@ const RUN_MEMORY: usize = 64;
 const RUN_STEP_MAX: usize = 16;
 /// Files opened in order before a prefetch begins.
 const RUN_MIN: usize = 4;
+
+/// Files of all runs of the mount that are fetched before they are opened.
+pub(super) const SIBLINGS_AHEAD_MOUNT_MAX: usize = 256;
+
+/// Runs that are tracked: places in directories where files are opened in order.
+///
+/// Several workers with files of their own have a run each.
+pub(super) const SIBLING_RUNS_MAX: usize = 256;

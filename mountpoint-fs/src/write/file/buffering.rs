@@ -12,9 +12,7 @@ use super::buffer::{Buffer, Filling};
 use super::sink::Sink;
 use super::state::{FileState, Stage};
 use super::writer::Writer;
-use crate::config::limits::{
-    BUFFER_FILL_MAX, BUFFER_IDLE, UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX,
-};
+use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::write::background::SharedOutcome;
@@ -250,3 +248,13 @@ impl Reclaim for Writer {
         self.reordering.expire(now);
     }
 }
+
+/// Idle time after which a file gives back its unfilled memory to waiting writers.
+///
+/// A program that fills one file writes far more often, and a later write reserves memory again.
+const BUFFER_IDLE: Duration = Duration::from_secs(1);
+
+/// Time after which a file with an unfilled part gives way to waiting writers.
+///
+/// The rule applies while no upload is in flight: the file may be a log with an occasional line.
+const BUFFER_FILL_MAX: Duration = Duration::from_secs(5);

@@ -8,9 +8,11 @@ use futures::future::{Either, select};
 use tokio::sync::MutexGuard;
 
 use super::buffering::Need;
+use super::reordering::REORDER_DISTANCE_MAX;
+use super::reordering::REORDER_WAIT;
 use super::state::FileState;
 use super::writer::Writer;
-use crate::config::limits::{REORDER_DISTANCE_MAX, REORDER_WAIT, UPLOAD_PART_MAX, WRITE_SIZE_MAX};
+use crate::config::limits::{UPLOAD_PART_MAX, WRITE_SIZE_MAX};
 use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::write::memory::buffers::least;

@@ -8,8 +8,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::config::limits::{WRITER_RECENT, WRITERS_SEEN};
-
 /// The threads that wrote recently. Lock-free.
 pub(in crate::write) struct RecentWriters {
     /// The bytes of a thread's last WRITE, and the second of it. Threads that share a place count
@@ -52,6 +50,12 @@ impl RecentWriters {
 fn second(now: Duration) -> u64 {
     now.as_secs() + 1
 }
+
+/// Threads whose last WRITE is remembered. The count includes only these.
+const WRITERS_SEEN: usize = 1024;
+
+/// Time without a WRITE after which a thread is expected to have none waiting.
+const WRITER_RECENT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use mountpoint_client::types::{CopySource, ETag, Key};
 use mountpoint_client::{ClientError, ErrorKind};
 
-use crate::config::limits::{COPY_CALL_MAX, COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
+use crate::config::limits::{COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
 use crate::operation::FsError;
 use crate::write::failure::failed;
 use crate::write::types::Stored;
@@ -97,6 +97,11 @@ pub(in crate::write) fn copy_failed(error: ClientError, source: &CopiedRange) ->
         _ => failed(error),
     }
 }
+
+/// Bytes that one `copy_file_range` copies at most, so that it takes seconds.
+///
+/// Between two calls the program receives signals and may show its progress.
+const COPY_CALL_MAX: u64 = 5 << 30;
 
 #[cfg(test)]
 mod tests {

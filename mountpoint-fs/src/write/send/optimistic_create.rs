@@ -18,7 +18,6 @@ use mountpoint_client::types::{
 use super::context::SendContext;
 use super::features::{Storing, Uses};
 use super::put::put;
-use crate::config::limits::CONDITION_PROBE_LEN_MAX;
 use crate::operation::FsError;
 use crate::write::types::Stored;
 
@@ -109,3 +108,7 @@ pub(in crate::write) async fn put_unasked(
         }
     }
 }
+
+/// Largest file that is sent once more to see whether the server refuses it then. One round trip,
+/// few bytes.
+const CONDITION_PROBE_LEN_MAX: usize = 128 << 10;

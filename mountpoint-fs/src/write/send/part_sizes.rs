@@ -6,9 +6,7 @@
 //! memory bounds the size of parts, and with it that of files. All parts of one step are equally
 //! large: some servers demand that.
 
-use crate::config::limits::{
-    UPLOAD_PART_MAX, UPLOAD_PARTS_FIRST, UPLOAD_PARTS_MAX, UPLOAD_PARTS_STEP, WRITE_PART_DEFAULT,
-};
+use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PARTS_MAX, WRITE_PART_DEFAULT};
 
 /// Sizes of the parts of every upload of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +62,13 @@ impl PartPlan {
             .sum()
     }
 }
+
+/// Parts of the first size. The first 7.8 GiB are sent in parts of 8 MiB, many of them in parallel.
+const UPLOAD_PARTS_FIRST: u16 = 1000;
+
+/// After those parts the size doubles every so many parts. Most of the 10,000 may then have the
+/// largest size.
+const UPLOAD_PARTS_STEP: u16 = 250;
 
 #[cfg(test)]
 mod tests {

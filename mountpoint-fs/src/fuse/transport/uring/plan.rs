@@ -30,8 +30,8 @@ pub(super) struct QueueThread {
 /// # Errors
 /// With a text for the log.
 pub(super) fn plan(cores: usize, usable: &[usize], threads_max: usize) -> Result<Plan, String> {
-    if cores > limits::RING_QUEUES_MAX {
-        let max = limits::RING_QUEUES_MAX;
+    if cores > RING_QUEUES_MAX {
+        let max = RING_QUEUES_MAX;
         return Err(format!(
             "the machine has {cores} cores, it is used up to {max}"
         ));
@@ -54,11 +54,11 @@ pub(super) fn plan(cores: usize, usable: &[usize], threads_max: usize) -> Result
         let queue = u16::try_from(core).map_err(|error| error.to_string())?;
         threads[index].queues.push(queue);
     }
-    let depth = limits::RING_ENTRIES_MAX / cores;
-    let resident_max = limits::RING_MEMORY_MAX / threads.len();
+    let depth = RING_ENTRIES_MAX / cores;
+    let resident_max = RING_MEMORY_MAX / threads.len();
     Ok(Plan {
-        depth: depth.min(limits::RING_DEPTH_MAX),
-        resident_max: resident_max.max(limits::RING_MEMORY_MIN),
+        depth: depth.min(RING_DEPTH_MAX),
+        resident_max: resident_max.max(RING_MEMORY_MIN),
         threads,
     })
 }
@@ -76,6 +76,25 @@ pub(super) fn cores_in(list: &str) -> Option<usize> {
     }
     Some(next)
 }
+
+/// Cores up to which FUSE over io_uring is used. Each costs 64 entries of 1 MiB of address space.
+const RING_QUEUES_MAX: usize = 64;
+
+/// Entries of all io_uring queues together, and so requests in progress.
+///
+/// With 2 cores they serve 1,000 waiting readers, with 64 cores each has 64. An unused entry costs
+/// about 1 KiB, in the kernel.
+const RING_ENTRIES_MAX: usize = 4096;
+
+/// Entries of one io_uring queue. While so many requests of one core wait for S3, its next one
+/// waits as well.
+const RING_DEPTH_MAX: usize = 512;
+
+/// Memory for replies in transit to the kernel over io_uring, shared by the queue threads.
+const RING_MEMORY_MAX: usize = 32 << 20;
+
+/// Least such memory of a queue thread. The largest reply in transit, and the next one.
+const RING_MEMORY_MIN: usize = 2 * limits::READ_SIZE_MAX as usize;
 
 #[cfg(test)]
 mod tests {
@@ -109,20 +128,20 @@ mod tests {
 
     #[test]
     fn what_it_takes_is_bounded() {
-        for cores in 1..=limits::RING_QUEUES_MAX {
+        for cores in 1..=RING_QUEUES_MAX {
             let usable: Vec<_> = (0..cores).collect();
             for threads_max in [1, 16, 1000] {
                 let plan = plan(cores, &usable, threads_max).unwrap();
-                assert!(plan.depth * cores <= limits::RING_ENTRIES_MAX);
+                assert!(plan.depth * cores <= RING_ENTRIES_MAX);
                 assert!(plan.depth >= 64, "{cores} cores: {}", plan.depth);
                 let memory = plan.resident_max * plan.threads.len();
-                let floor = limits::RING_MEMORY_MIN * plan.threads.len();
-                assert!(memory <= limits::RING_MEMORY_MAX.max(floor));
+                let floor = RING_MEMORY_MIN * plan.threads.len();
+                assert!(memory <= RING_MEMORY_MAX.max(floor));
                 let served: usize = plan.threads.iter().map(|thread| thread.queues.len()).sum();
                 assert_eq!(served, cores);
             }
         }
-        plan(limits::RING_QUEUES_MAX + 1, &[0], 16).unwrap_err();
+        plan(RING_QUEUES_MAX + 1, &[0], 16).unwrap_err();
         plan(2, &[], 16).unwrap_err();
         plan(2, &[2], 16).unwrap_err();
     }

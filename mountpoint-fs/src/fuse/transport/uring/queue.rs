@@ -3,11 +3,11 @@
 use std::io;
 use std::iter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mountpoint_crt_sys::fuse_ring::{Event, Ring, Slot};
 use nix::errno::Errno;
 
-use crate::config::limits;
 use crate::fuse::reply::{Body, Outbox, Outgoing, ReplyTo};
 use crate::fuse::request_loop::RequestLoop;
 use crate::fuse::wire::ReplyHeader;
@@ -52,7 +52,7 @@ impl Queue {
             if !self.outbox.may_sleep() {
                 continue;
             }
-            let patience = (self.ring.resident() > 0).then_some(limits::RING_IDLE);
+            let patience = (self.ring.resident() > 0).then_some(RING_IDLE);
             self.ring.wait(patience)?;
             self.uncommitted = 0;
             self.outbox.awake();
@@ -140,3 +140,6 @@ fn fill(slot: &mut Slot, unique: u64, errno: i32, body: &Body<'_>) {
 /// Bytes of replies that are handed over before the next one is copied: while one application
 /// copies them, the next reply is made.
 const UNCOMMITTED_MAX: usize = 256 << 10;
+
+/// Time without a request after which an io_uring queue frees its replies' memory.
+const RING_IDLE: Duration = Duration::from_secs(1);

@@ -4,6 +4,8 @@ use std::time::SystemTime;
 
 use mountpoint_client::types::ETag;
 
+use super::RECENT_NAMES_MAX;
+use super::RECENT_PAGES_MAX;
 use super::*;
 use crate::namespace::Version;
 use crate::namespace::listing::page::{ListingNo, Span};

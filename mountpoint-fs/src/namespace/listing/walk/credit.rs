@@ -6,10 +6,6 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{
-    WALK_CREDIT, WALK_CREDIT_PERIOD, WALK_UNUSED_MAX, WALK_USES_PER_WASTE, WALK_WINDOW,
-};
-
 /// The credit of one mount, in uses.
 #[derive(Debug)]
 pub(super) struct WalkCredit {
@@ -71,6 +67,22 @@ impl WalkCredit {
         }
     }
 }
+
+/// LISTs ahead of walks of which nothing was used yet, at most.
+const WALK_UNUSED_MAX: usize = 64;
+
+/// LISTs ahead of walks of which nothing was used yet, of a walk that begins.
+pub(super) const WALK_WINDOW: usize = 4;
+
+/// Directories that were listed ahead and used for each LIST that may be wasted: requests are at
+/// most a fifth more than directories.
+pub(super) const WALK_USES_PER_WASTE: i32 = 5;
+
+/// What may be wasted without any use, in uses: 8 requests.
+pub(super) const WALK_CREDIT: i32 = 8 * WALK_USES_PER_WASTE;
+
+/// How often one more LIST may be wasted.
+pub(super) const WALK_CREDIT_PERIOD: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -27,9 +27,10 @@ use seen::{SeenDirectories, Step};
 use subtrees::{NextList, Shown, SubtreeExtent, SubtreeYield};
 use upcoming::{Upcoming, UpcomingDirectories};
 
+use self::seen::WALK_NAMES_MAX;
 use super::first_answer::FirstAnswer;
 use super::page::Page;
-use crate::config::limits::{LIST_PAGE_KEYS, WALK_AGE_MAX, WALK_NAMES_MAX, WALK_REQUESTS_MAX};
+use crate::config::limits::{LIST_PAGE_KEYS, WALK_AGE_MAX};
 
 pub use request::WalkStats;
 pub(in crate::namespace) use request::{
@@ -488,3 +489,6 @@ const LOOK_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests;
+
+/// LISTs ahead of walks in flight: a quarter of the connections for control requests.
+const WALK_REQUESTS_MAX: usize = 32;

@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{WALK_DIRECTORIES_AHEAD_MAX, WALK_DIRECTORIES_AHEAD_MIN};
-
 /// The pace of the walks of a mount.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -43,6 +41,12 @@ impl Pace {
             .clamp(WALK_DIRECTORIES_AHEAD_MIN, WALK_DIRECTORIES_AHEAD_MAX)
     }
 }
+
+/// Directories to list ahead of a slow walk.
+const WALK_DIRECTORIES_AHEAD_MIN: usize = 2;
+
+/// Directories to list ahead of a fast walk: 16 answers of small directories.
+const WALK_DIRECTORIES_AHEAD_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {

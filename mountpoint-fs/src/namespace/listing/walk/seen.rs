@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::limits::{WALK_AGE_MAX, WALK_BEGIN_MAX, WALK_DIRECTORIES_MAX, WALK_NAMES_MAX};
+use crate::config::limits::{WALK_AGE_MAX, WALK_DIRECTORIES_MAX};
 use crate::namespace::listing::page::{Page, Place};
 use crate::namespace::version::Found;
 
@@ -198,6 +198,15 @@ fn parent_of(prefix: &str) -> Option<&str> {
 pub(super) fn prefix_of(parent: &str, name: &str) -> Arc<str> {
     Arc::from([parent, name, "/"].concat())
 }
+
+/// How soon after the end of a directory its first subdirectory is opened by a program that walks.
+///
+/// People who look around take longer.
+const WALK_BEGIN_MAX: Duration = Duration::from_secs(1);
+
+/// Names in directories that are listed before they are opened, and subdirectories that walks
+/// remember. About 6 MB.
+pub(super) const WALK_NAMES_MAX: usize = 32_000;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::request::WalkRequestId;
-use crate::config::limits::{WALK_SKIP_MAX, WALK_SUBTREE_LEAST};
 
 /// Yield of the recent LISTs without a delimiter.
 #[derive(Debug, Default)]
@@ -126,6 +125,14 @@ impl SubtreeYield {
         }
     }
 }
+
+/// Directories that a LIST without a delimiter has to show in full to be better than one LIST for
+/// each.
+const WALK_SUBTREE_LEAST: usize = 3;
+
+/// Poor LISTs without a delimiter after which they do not become rarer: one for each 1,024
+/// directories.
+const WALK_SKIP_MAX: u32 = 10;
 
 #[cfg(test)]
 mod tests {

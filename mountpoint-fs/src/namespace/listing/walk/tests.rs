@@ -1,7 +1,11 @@
 use mountpoint_client::types::{ETag, Key, ListOutput, ObjectInfo};
 
+use super::credit::WALK_CREDIT;
+use super::credit::WALK_CREDIT_PERIOD;
+use super::credit::WALK_USES_PER_WASTE;
+use super::credit::WALK_WINDOW;
+use super::seen::WALK_NAMES_MAX;
 use super::*;
-use crate::config::limits::{WALK_CREDIT, WALK_CREDIT_PERIOD, WALK_USES_PER_WASTE, WALK_WINDOW};
 use crate::namespace::listing::page::Listed;
 use crate::namespace::version::Found;
 

@@ -15,9 +15,7 @@ mod part_length;
 use std::time::Duration;
 
 use self::part_length::PartLength;
-use crate::config::limits::{
-    PART_MIN, PARTS_PER_WINDOW, PARTS_PER_WINDOW_OF_SEVERAL, WINDOW_INITIAL_MAX,
-};
+use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
 use crate::read::plan::access::{Access, Bounds};
 use crate::store_distance::StoreDistance;
 
@@ -488,3 +486,8 @@ const REST_MAX: u32 = 64;
 
 #[cfg(test)]
 mod tests;
+
+/// Parts of a window where several streams keep the store busy.
+///
+/// One is being read, one is in flight.
+const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;

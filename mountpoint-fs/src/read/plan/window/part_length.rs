@@ -9,10 +9,7 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{
-    PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX, PARTS_LONG_NEAR_MAX, PARTS_PER_WINDOW,
-    WINDOW_INITIAL_MAX,
-};
+use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
 use crate::store_distance::StoreDistance;
 
 /// The minimum length that one stream has learned.
@@ -62,6 +59,18 @@ const FIRST: u64 = WINDOW_INITIAL_MAX / PARTS_PER_WINDOW;
 /// GB/s with parts of 1 MiB and 0.72 with 4 MiB, where MinIO took 1.7 and 1.0 CPU seconds per GB
 /// (medians of three). With a server that takes 0.3 ms, parts above 2 MiB brought nothing.
 const FIRST_BYTES: f64 = 8.0;
+
+/// Longest part that only saves requests: mountpoint-s3's part size.
+const PART_LONG_MAX: u64 = 8 << 20;
+
+/// Bytes of such parts over all streams of a mount: eight have 4 MiB each.
+const PARTS_LONG_MAX: u64 = 32 << 20;
+
+/// Bytes of such parts over all streams near the store: four have 2 MiB each.
+///
+/// Parts of twice the length are as fast, take up to a fifth more CPU, because they leave its
+/// caches, and twice the memory.
+const PARTS_LONG_NEAR_MAX: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {

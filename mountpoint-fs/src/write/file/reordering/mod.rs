@@ -10,8 +10,6 @@
 //!
 //! Memory: the kernel's limit of background requests bounds the waiting WRITEs, and
 //! `REORDER_DISTANCE_MAX` those of one file.
-//!
-//! [`WRITE_SIZE_MAX`]: crate::config::limits::WRITE_SIZE_MAX
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +19,7 @@ use std::time::Duration;
 
 use futures::channel::oneshot::{self, Receiver, Sender};
 
+use crate::config::limits::{MAX_BACKGROUND_MAX, WRITE_SIZE_MAX};
 use crate::sync::Mutex;
 
 /// WRITEs of one file that wait for the bytes in front of them.
@@ -91,3 +90,14 @@ impl Reordering {
         }
     }
 }
+
+/// How long a WRITE beyond a file's end waits for each WRITE before it.
+///
+/// The earlier WRITE may be in flight: the kernel has sent it, and a session thread is handling it.
+/// That takes microseconds, and longer on a starved machine.
+pub(super) const REORDER_WAIT: Duration = Duration::from_secs(1);
+
+/// How far beyond the end of a file a WRITE may overtake others, in bytes.
+///
+/// That is the limit of the bytes that the kernel has in flight.
+pub(super) const REORDER_DISTANCE_MAX: u64 = MAX_BACKGROUND_MAX as u64 * WRITE_SIZE_MAX as u64;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 
-use crate::config::limits::{REORDER_DISTANCE_MAX, REORDER_WAIT};
+use super::REORDER_DISTANCE_MAX;
+use super::REORDER_WAIT;
 use crate::operation::FsError;
 use crate::write::tests::{Bench, MIB, now, pattern};
 use crate::write::{Beginning, Writer};

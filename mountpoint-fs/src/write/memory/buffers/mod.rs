@@ -19,7 +19,7 @@ use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use super::recent_writers::RecentWriters;
 use crate::clock::Clock;
-use crate::config::limits::{WRITE_PART_MAX_SHARE, WRITE_SIZE_MAX, WRITE_STAGES};
+use crate::config::limits::WRITE_SIZE_MAX;
 use crate::memory::{self, Budget, BufferKind, BufferRequest, Reservation, WaitState};
 use crate::metrics::names::MEMORY_WAIT;
 use crate::metrics::trace::{WaitCause, micros, waits};
@@ -299,3 +299,13 @@ pub(in crate::write) fn stage(len: usize, whole: usize) -> usize {
     let stage = WRITE_STAGES.into_iter().find(|stage| len <= *stage);
     stage.unwrap_or(whole).min(whole)
 }
+
+/// Buffer sizes of a written file, in bytes, before the one for a whole part.
+///
+/// A small file takes a page, and growing a buffer copies an eighth of the first part at most.
+const WRITE_STAGES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+
+/// Largest part, as a share of the mount's memory: one in so many bytes.
+///
+/// One part can be filled while another is sent.
+const WRITE_PART_MAX_SHARE: u64 = 4;

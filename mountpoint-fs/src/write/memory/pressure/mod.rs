@@ -21,9 +21,7 @@ use tokio::sync::Notify;
 
 use super::buffers::{Grant, WriteMemory};
 use crate::clock::Clock;
-use crate::config::limits::{
-    MEMORY_FAILURE_GAP, MEMORY_PROGRESS_MIN, MEMORY_WAIT_MAX, PRESSURE_TICK, READER_IDLE,
-};
+use crate::config::limits::READER_IDLE;
 use crate::memory::{BufferRequest, WaitState};
 use crate::operation::FsError;
 use crate::sync::{Counted, Mutex};
@@ -284,3 +282,19 @@ impl fmt::Debug for MemoryPressure {
 
 /// Number of files below which closed ones are not searched.
 const SWEEP_MIN: usize = 64;
+
+/// How often the mount checks whether it can serve writers that wait for memory.
+const PRESSURE_TICK: Duration = Duration::from_millis(20);
+
+/// Progress below so many bytes in [`MEMORY_WAIT_MAX`] counts as none. An occasional line of a log
+/// frees no memory.
+const MEMORY_PROGRESS_MIN: u64 = 64 << 10;
+
+/// How long writers wait for memory of a failed one before the next one fails.
+const MEMORY_FAILURE_GAP: Duration = Duration::from_secs(1);
+
+/// How long a writer waits for memory without any progress of writes and uploads.
+///
+/// By then the application that holds the memory has stopped: it wrote to many files in turn, and
+/// now waits for the next.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);

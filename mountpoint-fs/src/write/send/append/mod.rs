@@ -25,7 +25,6 @@ use super::ambiguous_outcome;
 use super::context::SendContext;
 use super::features::Uses;
 use super::put::put;
-use crate::config::limits::GROWTH_PARTS_MAX;
 use crate::operation::FsError;
 use crate::write::background::{self, SharedOutcome};
 use crate::write::checksum::{RunningChecksum, joined};
@@ -293,3 +292,9 @@ async fn renew(context: &SendContext, key: &Key, stored: &Stored) -> Result<Stor
         size: stored.size,
     })
 }
+
+/// Parts of one file that are being appended to its object or wait for that. One in flight, one
+/// behind it.
+///
+/// Appends are sequential, so more parts would only hold memory.
+const GROWTH_PARTS_MAX: usize = 2;
