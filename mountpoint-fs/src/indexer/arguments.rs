@@ -24,8 +24,8 @@ pub(super) struct IndexArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
 
-    /// Take the names from an inventory of S3 in CSV, and send no request: its manifest.json, whose
-    /// files are beside it, or CSV files
+    /// Take the names from an inventory of S3 in Parquet or CSV, and send no request: its
+    /// manifest.json, whose files are beside it, or the files themselves
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(super) inventory: Vec<PathBuf>,
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::Columns;
+use super::InventoryFormat;
 
 /// What a manifest says, with its files as they are on this machine.
 #[derive(Debug)]
 pub(super) struct Manifest {
     pub(super) bucket: String,
-    pub(super) columns: Columns,
+    pub(super) format: InventoryFormat,
     pub(super) files: Vec<PathBuf>,
 }
 
@@ -38,14 +38,18 @@ impl Manifest {
         let text = std::fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
         let document: Document = serde_json::from_slice(&text)
             .map_err(|error| format!("{shown} is no manifest of an inventory: {error}"))?;
-        if document.file_format != "CSV" {
-            return Err(format!(
-                "the inventory {shown} is in the format {}: have S3 write one in CSV",
-                document.file_format
-            ));
-        }
-        let columns = document.file_schema.parse();
-        let columns = columns.map_err(|error: String| format!("{shown}: {error}"))?;
+        let format = match &*document.file_format {
+            "CSV" => {
+                let columns = document.file_schema.parse();
+                InventoryFormat::Csv(columns.map_err(|error: String| format!("{shown}: {error}"))?)
+            }
+            "Parquet" => InventoryFormat::Parquet,
+            other => {
+                return Err(format!(
+                    "the inventory {shown} is in the format {other}: have S3 write one in Parquet or CSV"
+                ));
+            }
+        };
         let directory = path.parent().unwrap_or_else(|| Path::new(""));
         let places = [
             directory.to_owned(),
@@ -67,7 +71,7 @@ impl Manifest {
         });
         Ok(Self {
             bucket: document.source_bucket,
-            columns,
+            format,
             files: files.collect::<Result<_, String>>()?,
         })
     }

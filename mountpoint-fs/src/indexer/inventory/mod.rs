@@ -1,10 +1,12 @@
-//! An inventory of S3 in the place of a listing: CSV files, as they are or compressed by gzip.
+//! An inventory of S3 in the place of a listing: files in Parquet, or in CSV as they are or
+//! compressed by gzip.
 //!
-//! A manifest names the columns and the files; without one the columns are given. Rows of older
-//! versions and of deletions are left out. Nothing is guessed: a row that is not what its columns
-//! say is an error that names file and line.
+//! A manifest names the files, and the columns of CSV; without one these columns are given. Rows of
+//! older versions and of deletions are left out. Nothing is guessed: a row that is not what its
+//! columns say is an error that names its place.
 
 mod manifest;
+mod parquet;
 mod row;
 
 use std::fs::File;
@@ -21,13 +23,21 @@ pub(super) use row::Columns;
 #[derive(Debug)]
 pub(super) struct Inventory {
     files: Vec<PathBuf>,
-    columns: Columns,
+    format: InventoryFormat,
     /// Where the manifest says which bucket it is of.
     bucket: Option<String>,
 }
 
+/// How an inventory is written.
+#[derive(Clone, Debug)]
+enum InventoryFormat {
+    Csv(Columns),
+    Parquet,
+}
+
 impl Inventory {
-    /// The inventory that `given` files are: a manifest, or CSV files with `columns`.
+    /// The inventory that `given` files are: a manifest, files in Parquet, or CSV files with
+    /// `columns`.
     pub(super) fn of(given: &[PathBuf], columns: Option<&Columns>) -> Result<Self, String> {
         let is_manifest = |path: &&PathBuf| path.extension().is_some_and(|it| it == "json");
         match (given.iter().find(is_manifest), columns) {
@@ -35,7 +45,7 @@ impl Inventory {
                 let manifest = Manifest::read(path)?;
                 Ok(Self {
                     files: manifest.files,
-                    columns: manifest.columns,
+                    format: manifest.format,
                     bucket: Some(manifest.bucket),
                 })
             }
@@ -49,7 +59,12 @@ impl Inventory {
             )),
             (None, Some(columns)) => Ok(Self {
                 files: given.to_vec(),
-                columns: columns.clone(),
+                format: InventoryFormat::Csv(columns.clone()),
+                bucket: None,
+            }),
+            (None, None) if given.iter().all(|path| parquet::is_parquet(path)) => Ok(Self {
+                files: given.to_vec(),
+                format: InventoryFormat::Parquet,
                 bucket: None,
             }),
             (None, None) => Err(
@@ -72,51 +87,60 @@ impl Inventory {
     ) -> Result<(), String> {
         for path in &self.files {
             let shown = path.display();
-            let lines = open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-            self.read_file(lines, prefix, &mut take_in)
-                .map_err(|error| match error {
-                    RowError::At(line, what) => format!("{shown}, line {line}: {what}"),
-                    RowError::Outside(what) => what,
-                })?;
-        }
-        Ok(())
-    }
-
-    fn read_file(
-        &self,
-        mut lines: Box<dyn BufRead>,
-        prefix: &str,
-        take_in: &mut impl FnMut(IndexEntry) -> Result<(), String>,
-    ) -> Result<(), RowError> {
-        let mut line = Vec::new();
-        for number in 1.. {
-            let at = |what: &str| RowError::At(number, what.to_owned());
-            line.clear();
-            let mut bounded = lines.by_ref().take(LINE_MAX);
-            let read = bounded.read_until(b'\n', &mut line);
-            if read.map_err(|error| at(&error.to_string()))? == 0 {
-                return Ok(());
-            }
-            if line.len() as u64 == LINE_MAX {
-                return Err(at("the line is longer than any row of an inventory"));
-            }
-            let text = std::str::from_utf8(line.trim_ascii_end());
-            let text = text.map_err(|_| at("it is no text"))?;
-            if text.is_empty() {
-                continue;
-            }
-            let entry = self.columns.entry(text).map_err(at)?;
-            if let Some(entry) = entry.filter(|entry| entry.key.starts_with(prefix)) {
-                take_in(entry).map_err(RowError::Outside)?;
-            }
+            let read = match &self.format {
+                InventoryFormat::Csv(columns) => read_csv(path, columns, prefix, &mut take_in),
+                InventoryFormat::Parquet => parquet::read(path, prefix, &mut take_in),
+            };
+            read.map_err(|error| match error {
+                RowError::File(what) => format!("cannot read {shown}: {what}"),
+                RowError::Line(line, what) => format!("{shown}, line {line}: {what}"),
+                RowError::Row(row, what) => format!("{shown}, row {row}: {what}"),
+                RowError::Outside(what) => what,
+            })?;
         }
         Ok(())
     }
 }
 
+fn read_csv(
+    path: &Path,
+    columns: &Columns,
+    prefix: &str,
+    take_in: &mut impl FnMut(IndexEntry) -> Result<(), String>,
+) -> Result<(), RowError> {
+    let mut lines = open(path).map_err(|error| RowError::File(error.to_string()))?;
+    let mut line = Vec::new();
+    for number in 1.. {
+        let at = |what: &str| RowError::Line(number, what.to_owned());
+        line.clear();
+        let mut bounded = lines.by_ref().take(LINE_MAX);
+        let read = bounded.read_until(b'\n', &mut line);
+        if read.map_err(|error| at(&error.to_string()))? == 0 {
+            return Ok(());
+        }
+        if line.len() as u64 == LINE_MAX {
+            return Err(at("the line is longer than any row of an inventory"));
+        }
+        let text = std::str::from_utf8(line.trim_ascii_end());
+        let text = text.map_err(|_| at("it is no text"))?;
+        if text.is_empty() {
+            continue;
+        }
+        let entry = columns.entry(text).map_err(at)?;
+        if let Some(entry) = entry.filter(|entry| entry.key.starts_with(prefix)) {
+            take_in(entry).map_err(RowError::Outside)?;
+        }
+    }
+    Ok(())
+}
+
 enum RowError {
+    /// The error of the whole file.
+    File(String),
     /// The error, with its line.
-    At(u64, String),
+    Line(u64, String),
+    /// The error, with its row.
+    Row(u64, String),
     /// What the receiver of rows says.
     Outside(String),
 }

@@ -1,4 +1,4 @@
-//! Rows of an inventory.
+//! Rows of an inventory in CSV.
 //!
 //! Pure. Fields are separated by commas and may stand in quotes, with two quotes for one within;
 //! keys are URL-encoded, and ETags have no quotes.
@@ -81,7 +81,7 @@ impl Columns {
         let time = iso_time(&fields[self.last_modified]);
         let time = time.ok_or("its LastModifiedDate is no time")?;
         let class = self.storage_class.map(|place| &*fields[place]);
-        let is_archived = matches!(class, Some("GLACIER" | "DEEP_ARCHIVE"));
+        let is_archived = is_archived(class.unwrap_or_default().as_bytes());
         let etag = ETag::from_header(etag).quoted();
         Ok(Some(IndexEntry::new(
             key.into_owned(),
@@ -91,6 +91,11 @@ impl Columns {
             is_archived,
         )))
     }
+}
+
+/// Whether objects of this storage class are in an archive.
+pub(super) fn is_archived(class: &[u8]) -> bool {
+    matches!(class, b"GLACIER" | b"DEEP_ARCHIVE")
 }
 
 /// The fields of a row; `None` if a quote does not end, or ends within a field.

@@ -1,5 +1,7 @@
 //! Inventories as files: manifests, compression, and what is wrong with them.
 
+mod parquet_files;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -106,13 +108,18 @@ fn what_is_wrong_is_said_with_its_place() {
             [("cut.csv.gz", cut.len() as u64)],
             "cut.csv.gz, line",
         ),
+        (
+            "Parquet",
+            [("wrong.csv", wrong.len() as u64)],
+            "wrong.csv: it is damaged, or no file in Parquet",
+        ),
         ("CSV", [("long.csv", 70_000)], "line 1: the line is longer"),
         ("CSV", [("none.csv", 1)], "none.csv, which"),
         ("CSV", [("wrong.csv", 1)], "says 1"),
         (
-            "Parquet",
+            "ORC",
             [("wrong.csv", 1)],
-            "format Parquet: have S3 write one in CSV",
+            "format ORC: have S3 write one in Parquet or CSV",
         ),
     ] {
         let path = write(at("manifest.json"), manifest(format, &files));
