@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mountpoint_client::testing::server::{Server, synthetic_bytes};
 
-use crate::harness::{BUCKET, Mounted, mount_s3, server};
+use crate::harness::{BUCKET, CACHE_ROOM, Mounted, mount_s3, server};
 
 const MIB: u64 = 1 << 20;
 /// Memory of the process besides data: the program, its threads, the CRT, requests, connections.
@@ -221,6 +221,27 @@ fn many_streams_in_a_small_control_group() {
     let peak = resident_peak(&mounted);
     assert!(peak <= 128 * MIB + OVERHEAD, "{} MiB", peak >> 20);
     drop(mounted);
+}
+
+/// The cache on disk takes no memory of its own: what waits to be stored is a share of the budget.
+#[test]
+fn many_streams_in_a_small_control_group_with_a_cache() {
+    let server = server();
+    let expected = objects(&server, 64, 12 * MIB);
+    let cache = tempfile::tempdir().unwrap();
+    let mut args = vec!["--cache", cache.path().to_str().unwrap()];
+    args.extend(CACHE_ROOM);
+    args.extend(["--cache-passthrough", "off"]);
+    // What is on the disk is read as well: the second mount.
+    for _ in 0..2 {
+        let group = MemoryGroup::new(256 * MIB);
+        let mounted = group.mount(&server, &args);
+        read_all(&mounted, 64, &expected);
+        assert_eq!(group.kills(), 0);
+        let peak = resident_peak(&mounted);
+        assert!(peak <= 128 * MIB + OVERHEAD, "{} MiB", peak >> 20);
+        drop(mounted);
+    }
 }
 
 #[test]
