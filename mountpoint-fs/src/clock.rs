@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::time::{ClockId, clock_gettime};
+
 /// A monotonic clock.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The machine's.
-    Monotonic(Instant),
+    /// The machine's: where it began, and what it said then.
+    Monotonic(Instant, Duration),
     /// Stands still until a test moves it.
     Manual(Arc<AtomicU64>),
 }
@@ -21,7 +23,17 @@ impl Clock {
     )]
     #[must_use]
     pub fn monotonic() -> Self {
-        Self::Monotonic(Instant::now())
+        Self::Monotonic(Instant::now(), Duration::ZERO)
+    }
+
+    /// The machine's clock since its boot: times before this process can be told, too.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the machine's clock"
+    )]
+    #[must_use]
+    pub fn since_boot() -> Self {
+        Self::Monotonic(Instant::now(), uptime())
     }
 
     /// A clock at zero that only [`Clock::advance`] moves.
@@ -30,11 +42,11 @@ impl Clock {
         Self::Manual(Arc::new(AtomicU64::new(0)))
     }
 
-    /// Time since the clock was made.
+    /// Time since the clock was made, or since the machine's boot.
     #[must_use]
     pub fn now(&self) -> Duration {
         match self {
-            Self::Monotonic(start) => start.elapsed(),
+            Self::Monotonic(start, at) => *at + start.elapsed(),
             Self::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Acquire)),
         }
     }
@@ -47,15 +59,25 @@ impl Clock {
     #[must_use]
     pub fn wall(&self) -> SystemTime {
         match self {
-            Self::Monotonic(_) => SystemTime::now(),
+            Self::Monotonic(..) => SystemTime::now(),
             Self::Manual(_) => SystemTime::UNIX_EPOCH + self.now(),
+        }
+    }
+
+    /// Time since the machine's boot. All processes share it, it counts while the machine sleeps,
+    /// and nobody can set it.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        match self {
+            Self::Monotonic(..) => uptime(),
+            Self::Manual(_) => self.now(),
         }
     }
 
     /// Moves a manual clock forward. Panics on the machine's clock.
     pub fn advance(&self, by: Duration) {
         match self {
-            Self::Monotonic(_) => panic!("only a manual clock can be moved"),
+            Self::Monotonic(..) => panic!("only a manual clock can be moved"),
             Self::Manual(nanos) => {
                 let by = u64::try_from(by.as_nanos())
                     .expect("a test moves the clock by less than 500 years");
@@ -63,4 +85,9 @@ impl Clock {
             }
         }
     }
+}
+
+/// The machine's uptime; zero where the kernel does not tell.
+fn uptime() -> Duration {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }

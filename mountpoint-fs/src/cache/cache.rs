@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Notify;
@@ -18,6 +19,7 @@ use super::disk::Disk;
 use super::entry::{Entry, Place};
 use super::eviction::Room;
 use super::identity::{CachedVersion, StoreId};
+use super::listings::ListingStore;
 use super::open_entries::OpenEntries;
 use super::statistics::{CacheStats, add};
 use super::storage::Storage;
@@ -25,6 +27,7 @@ use super::work::Filler;
 use crate::clock::Clock;
 use crate::disk_threads::DiskThreads;
 use crate::operation::{LocalFiles, Slices};
+use crate::private_folder::Folder;
 use crate::sync::Mutex;
 
 /// Content on a local disk that outlives the mount.
@@ -36,6 +39,8 @@ pub struct Cache {
     filler: Filler,
     /// Compares whole entries with their checksums, one after the other.
     comparer: DiskThreads,
+    /// Listings of directories; `None` if there is no folder for them.
+    listings: Option<Arc<ListingStore>>,
     clear_at_exit: bool,
     /// Entries whose index is being read, the oldest first. A leaf.
     loading: Mutex<VecDeque<(Duration, Weak<Entry>)>>,
@@ -53,6 +58,8 @@ pub struct CacheParts {
     pub fill_bytes_max: u64,
     /// Whether it is emptied when the mount ends.
     pub clear_at_exit: bool,
+    /// The folder for listings of directories, if there is one.
+    pub(crate) listings: Option<Folder>,
 }
 
 /// One version of an object in a cache, while the object is open.
@@ -78,12 +85,19 @@ impl Cache {
             boot,
             fill_bytes_max,
             clear_at_exit,
+            listings,
         } = parts;
         let readers = DiskThreads::start("cache-read", READ_THREADS, &clock)?;
         let comparer = DiskThreads::start("cache-compare", 1, &clock)?;
+        let disk = Disk::new(storage, room, clock, boot.clone());
+        let listings = listings.map(|folder| {
+            let (store, disk) = (store.clone(), Arc::clone(&disk));
+            ListingStore::start(folder, store, &boot, disk)
+        });
         Ok(Arc::new(Self {
             store,
-            disk: Disk::new(storage, room, clock, boot),
+            listings: listings.transpose()?,
+            disk,
             entries: OpenEntries::default(),
             readers,
             filler: Filler::start(fill_bytes_max)?,
@@ -120,6 +134,11 @@ impl Cache {
         self.entries.open(name, new)
     }
 
+    /// Listings of directories that outlive the mount.
+    pub(crate) fn listings(&self) -> Option<&Arc<ListingStore>> {
+        self.listings.as_ref()
+    }
+
     /// Runs `job` soon, on a thread that may wait for the disk.
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.readers.run(job);
@@ -151,9 +170,17 @@ impl Cache {
         self.readers.run(move || entry.load());
     }
 
-    /// Gives up indexes that the disk does not tell in time, for as long as the cache lives. A task
-    /// of a tokio runtime.
+    /// Gives up what the disk does not answer in time, for as long as the cache lives. A task of a
+    /// tokio runtime.
     pub fn watch(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let listings = self.listings.as_ref().map(ListingStore::watch);
+        let indexes = self.watch_indexes();
+        async move {
+            futures::future::join(indexes, OptionFuture::from(listings)).await;
+        }
+    }
+
+    fn watch_indexes(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         let cache = Arc::downgrade(self);
         async move {
             while let Some(this) = cache.upgrade() {
@@ -216,12 +243,18 @@ impl Cache {
                 self.disk.counters.failed("be emptied", &error);
             }
         }
+        if let Some(Err(error)) = self.listings.as_ref().map(|listings| listings.clear()) {
+            self.disk.counters.failed("be emptied", &error);
+        }
     }
 
     /// Waits until what was fetched is stored, for `time_max` at most. Blocks.
     pub fn drain(&self, time_max: Duration) {
         if !self.filler.drain(time_max) {
             tracing::warn!("the cache's disk is slow: the last bytes that were read are not kept");
+        }
+        if let Some(listings) = &self.listings {
+            listings.drain(time_max);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The cache on disk keeps versions of objects, which outlive the mount.
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
-//! of the ranges that are there, with checksums. `storage` is the disk behind a trait, `eviction`
+//! of the ranges that are there, with checksums. `listings` are those of directories. `storage` is the disk behind a trait, `eviction`
 //! keeps to the room there is, `work` has the threads. `fill` is for whoever fills a cache on
 //! purpose. Nothing here is ever flushed or trusted: what does not have its checksum is a miss.
 //! doc/internals/cache.md has the format and the policies, doc/internals/shared-cache.md those of
@@ -20,6 +20,7 @@ mod eviction;
 mod fill;
 mod identity;
 mod index;
+mod listings;
 pub(crate) mod maintenance;
 mod open;
 mod open_entries;
@@ -33,6 +34,7 @@ pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};
 pub(crate) use fill::{CacheFill, FillError, ObjectFill};
 pub use identity::StoreId;
+pub(crate) use listings::{ListingStore, SavedListing, SavedName, SavedObject};
 pub(crate) use shared::{BlockSource, FillObserver, SharedObject};
 pub use shared::{CheckFailure, CheckedStep, SharedCache, SharedCacheParts, SharedCacheStats};
 pub(crate) use sources::CachedCopies;

@@ -28,6 +28,13 @@ impl Cache {
     ) -> Result<Arc<Self>, String> {
         let directory = CacheDirectory::open(&config.directory, config.key.as_deref(), is_inside)
             .map_err(|error| error.to_string())?;
+        let listings = match directory.listings() {
+            Ok(folder) => Some(folder),
+            Err(error) => {
+                tracing::warn!("the cache keeps no listings of directories: {error}");
+                None
+            }
+        };
         let storage = Arc::new(DiskStorage::new(directory));
         let limits = RoomLimits {
             bytes_max: config.bytes_max,
@@ -37,6 +44,7 @@ impl Cache {
             store,
             boot: boot_id(),
             clear_at_exit: config.clear_at_exit,
+            listings,
             fill_bytes_max: (memory_max / FILL_MEMORY_SHARE).min(FILL_BYTES_MAX),
         };
         let room = Room::start(Arc::clone(&storage) as _, limits, clock.clone());

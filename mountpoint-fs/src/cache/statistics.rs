@@ -19,6 +19,10 @@ pub struct CacheStats {
     pub damaged: u64,
     /// Operations of the disk that failed.
     pub errors: u64,
+    /// Listings of directories that were used.
+    pub listings_used: u64,
+    /// Listings of directories that were stored.
+    pub listings_stored: u64,
 }
 
 /// The counters behind [`CacheStats`].
@@ -31,6 +35,8 @@ pub(super) struct CacheCounters {
     pub(super) dropped: AtomicU64,
     damaged: AtomicU64,
     errors: AtomicU64,
+    pub(super) listings_used: AtomicU64,
+    pub(super) listings_stored: AtomicU64,
     has_logged: AtomicBool,
     has_logged_room: AtomicBool,
 }
@@ -47,6 +53,8 @@ impl CacheCounters {
             dropped: count(&self.dropped),
             damaged: count(&self.damaged),
             errors: count(&self.errors),
+            listings_used: count(&self.listings_used),
+            listings_stored: count(&self.listings_stored),
         }
     }
 

@@ -365,6 +365,7 @@ fn cache(storage: &SimulatedStorage, clock: &Clock) -> Arc<Cache> {
     let storage: Arc<dyn super::storage::Storage> = Arc::new(storage.clone());
     let room = Room::start(Arc::clone(&storage), RoomLimits::default(), clock.clone());
     let parts = CacheParts {
+        listings: None,
         store: StoreId::default(),
         boot: "boot".to_owned(),
         fill_bytes_max: 300 * KIB,

@@ -84,7 +84,14 @@ impl FileSystem {
         caches: Caches,
         clock: Clock,
     ) -> Self {
-        let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let saved = caches.disk.as_ref().and_then(|cache| cache.listings());
+        let namespace = Namespace::new(
+            Arc::clone(&client),
+            &config,
+            saved.cloned(),
+            clock.clone(),
+            wall_clock(),
+        );
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
         let reading = ReadContext::new(
             Arc::clone(&client),
@@ -175,6 +182,11 @@ impl FileSystem {
         purpose: &dyn Purpose,
     ) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name, purpose).await
+    }
+
+    /// Waits until no later mount shows names from before the changes so far.
+    pub async fn settled(&self) {
+        self.namespace.settled().await;
     }
 
     /// How long the kernel may keep the absence of `name` after a lookup.

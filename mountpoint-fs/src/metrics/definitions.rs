@@ -131,6 +131,8 @@ pub mod names {
     pub const CACHE_READS: &str = "cache.block_reads";
     /// Bytes to and from the disk cache.
     pub const CACHE_BYTES: &str = "cache.block_bytes";
+    /// Listings in the disk cache.
+    pub const CACHE_LISTINGS: &str = "cache.listings";
     /// Ranges that the disk cache did not store.
     pub const CACHE_DROPPED: &str = "cache.dropped";
     /// Failures of the disk cache.
@@ -230,6 +232,7 @@ pub const METRICS: &[MetricDefinition] = &[
     gauge(names::PROCESS_MEMORY, Bytes, &[], "resident memory of the process"),
     counter(names::CACHE_READS, Count, &["result"], "ranges that the disk cache was asked for, by `hit` and `miss`"),
     counter(names::CACHE_BYTES, Bytes, &["type"], "bytes read from (`get`) and stored in (`put`) the disk cache"),
+    counter(names::CACHE_LISTINGS, Count, &["type"], "listings of directories that were taken from (`get`) and stored in (`put`) the disk cache"),
     counter(names::CACHE_DROPPED, Count, &[], "fetched ranges that were not stored: the disk was slower than S3, or full"),
     counter(names::CACHE_ERRORS, Count, &["type"], "operations of the disk that failed (`disk`), entries that were damaged (`damage`)"),
     gauge(names::CACHE_SIZE, Bytes, &[], "bytes that the disk cache occupies, as far as is known"),

@@ -151,7 +151,11 @@ impl MountedBucket {
                 (mount, Some(directory))
             }
         };
-        let clock = Clock::monotonic();
+        // A cache has listings from before this process.
+        let clock = match &cache {
+            Some(_) => Clock::since_boot(),
+            None => Clock::monotonic(),
+        };
         let cache = match cache {
             None => None,
             Some(source) => match source.open(&mount, fs.read.memory_max, &clock) {

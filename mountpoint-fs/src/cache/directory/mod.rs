@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
+use super::listings::{self, LISTINGS};
 pub(super) use crate::private_folder::open_file;
 use crate::private_folder::{DirectoryError, DirectoryUse, Folder, FolderEntry};
 
@@ -120,6 +121,17 @@ impl CacheDirectory {
         self.folder.path()
     }
 
+    /// The folder of the listings, which is made where it is missing.
+    pub(super) fn listings(&self) -> Result<Folder, DirectoryError> {
+        self.folder.enter_or_make(LISTINGS)
+    }
+
+    /// Removes all listings; the marks of changes stay for the mounts that use the cache.
+    pub(crate) fn clear_listings(&self) -> io::Result<()> {
+        let folder = self.folder.enter(LISTINGS).map_err(io::Error::other)?;
+        folder.map_or(Ok(()), listings::clear)
+    }
+
     /// The folder of the entries, for calls that take names relative to it.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
@@ -138,6 +150,10 @@ impl CacheDirectory {
         }
         for shard in 0..=u8::MAX {
             self.folder.remove_folder(&shard_name(shard))?;
+        }
+        if let Some(listings) = self.folder.enter(LISTINGS).map_err(io::Error::other)? {
+            listings::remove_all(listings)?;
+            self.folder.remove_folder(LISTINGS)?;
         }
         for name in [EVICTION_LOCK, USAGE, TAG, LOCK] {
             self.folder.remove_file(name)?;

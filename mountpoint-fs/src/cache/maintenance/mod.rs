@@ -174,10 +174,13 @@ impl KeptCache {
         self.remove_if(|entry| last_use(entry) < time)
     }
 
-    /// Removes all that is ours: the entries and, unless a mount uses the cache, its folders.
+    /// Removes all that is ours: the entries, the listings and, unless a mount uses the cache, its
+    /// folders.
     pub(crate) fn clear(self) -> io::Result<RemovedEntries> {
         let removed = self.remove_if(|_| true)?;
-        self.storage.into_directory().remove_if_unused()?;
+        let directory = self.storage.into_directory();
+        directory.clear_listings()?;
+        directory.remove_if_unused()?;
         Ok(removed)
     }
 

@@ -254,6 +254,7 @@ impl Dispatcher {
                             "S3 has no pipes, sockets or devices",
                         ))
                     };
+                    this.fs.settled().await;
                     this.reply(FuseOperation::Create, (ino, &*name), result, |entry| {
                         Reply::Entry(entry)
                     })
@@ -262,10 +263,12 @@ impl Dispatcher {
             Operation::Flush { handle } => Box::pin(async move {
                 let closing = ClosingThread(pid);
                 let result = this.fs.flush(HandleNo(handle), &closing).await;
+                this.fs.settled().await;
                 this.done(FuseOperation::Flush, ino, result)
             }),
             Operation::Sync { handle } => Box::pin(async move {
                 let result = this.fs.sync(HandleNo(handle)).await;
+                this.fs.settled().await;
                 this.done(FuseOperation::Sync, ino, result)
             }),
             _ => return None,

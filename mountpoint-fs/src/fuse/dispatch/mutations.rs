@@ -70,7 +70,17 @@ impl Dispatcher {
             Mutation::CopyRange(request) => this.copy_range(ino, request),
         };
         // A change that was sent goes on: its name stays locked until the bucket has answered.
-        Answer::Later(pending, OnSignal::Ask(Stop::never()))
+        Answer::Later(self.when_settled(pending), OnSignal::Ask(Stop::never()))
+    }
+
+    /// The reply to a change: no later mount shows names from before it.
+    pub(super) fn when_settled(self: &Arc<Self>, pending: PendingReply) -> PendingReply {
+        let this = Arc::clone(self);
+        Box::pin(async move {
+            let reply = pending.await;
+            this.fs.settled().await;
+            reply
+        })
     }
 
     fn unlink(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
@@ -115,6 +125,7 @@ impl Dispatcher {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
             let renaming = self.fs.rename_for(from, to, mode, &stop, process);
             let result = renaming.await;
+            self.fs.settled().await;
             self.done(FuseOperation::Rename, from, result)
         };
         Answer::Later(Box::pin(pending), on_signal)

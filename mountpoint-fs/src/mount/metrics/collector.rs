@@ -119,6 +119,7 @@ struct Handles {
     journal: Gauge,
     cache_reads: [Counter; 2],
     cache_bytes: [Counter; 2],
+    cache_listings: [Counter; 2],
     cache_dropped: Counter,
     cache_errors: [Counter; 2],
     cache_size: Gauge,
@@ -151,6 +152,7 @@ impl Handles {
             journal: gauge!(JOURNAL),
             cache_reads: ["hit", "miss"].map(|result| counter!(CACHE_READS, "result" => result)),
             cache_bytes: ["get", "put"].map(|kind| counter!(CACHE_BYTES, "type" => kind)),
+            cache_listings: ["get", "put"].map(|kind| counter!(CACHE_LISTINGS, "type" => kind)),
             cache_dropped: counter!(CACHE_DROPPED),
             cache_errors: ["disk", "damage"].map(|kind| counter!(CACHE_ERRORS, "type" => kind)),
             cache_size: gauge!(CACHE_SIZE),
@@ -191,6 +193,10 @@ impl Handles {
         let stats = cache.stats();
         absolute(&self.cache_reads, [stats.hits, stats.misses]);
         absolute(&self.cache_bytes, [stats.hit_bytes, stats.stored_bytes]);
+        absolute(
+            &self.cache_listings,
+            [stats.listings_used, stats.listings_stored],
+        );
         self.cache_dropped.absolute(stats.dropped);
         absolute(&self.cache_errors, [stats.errors, stats.damaged]);
         let (bytes, evicted) = cache.room_bytes();

@@ -70,6 +70,7 @@ impl Namespace {
             }
             None => {
                 self.recent.distrust(&prefix, &view.name);
+                self.saved.note_known(&prefix);
                 Err(replaced(&view.name))
             }
         }

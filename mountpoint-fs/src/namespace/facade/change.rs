@@ -159,6 +159,13 @@ impl Namespace {
             }
             None => None,
         };
+        // The disk is told while S3 is asked: nobody waits for both.
+        self.saved.changed(place.key.as_str());
+        if let Some((_, Found::Directory)) = known
+            && let Some(below) = names::directory_prefix(&place.key)
+        {
+            self.saved.changed(&below);
+        }
         Ok(NameChange {
             namespace: self,
             place,
@@ -402,9 +409,7 @@ impl<'a> NameChange<'a> {
     fn settle(&mut self) {
         self.is_open = false;
         let namespace = self.namespace;
-        namespace
-            .local_changes
-            .record(self.place.key.as_str(), namespace.clock.now());
+        namespace.note_change(self.place.key.as_str());
         namespace
             .recent
             .changed(&self.place.prefix, &self.place.name);
@@ -415,9 +420,7 @@ impl<'a> NameChange<'a> {
     fn settle_below(&self) {
         let directory = format!("{}/", self.place.key);
         let namespace = self.namespace;
-        namespace
-            .local_changes
-            .record(&directory, namespace.clock.now());
+        namespace.note_change(&directory);
         namespace.recent.forget_below(&directory);
     }
 }

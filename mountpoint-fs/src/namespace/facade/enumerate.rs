@@ -73,6 +73,11 @@ impl Namespace {
             return;
         }
         let prefix = Arc::clone(listing.prefix());
+        if let Some(page) = self.recall(&prefix).await {
+            listing.begin_with(page);
+            return;
+        }
+        self.saved.note_known(&prefix);
         let ahead = self.walks.open(&prefix).await;
         let ahead = ahead.filter(|listed| {
             let asked = listed.asked();
@@ -96,10 +101,56 @@ impl Namespace {
         if is_all {
             self.walks.page_read(&prefix, page);
         }
-        if !self.is_posix && !self.is_old(page) {
-            let valid_until = (now + self.config.ttl).into();
+        if !self.is_posix && (page.is_saved || !self.is_old(page)) {
+            let from = if page.is_saved { page.asked } else { now };
+            let valid_until = (from + self.config.ttl).into();
             self.recent
                 .delivered(&prefix, page, now.into(), valid_until);
+        }
+        if is_all
+            && let Some(listing) = self.saved.page_read(page)
+            && !self
+                .local_changes
+                .invalidates_below(&prefix, listing.asked())
+        {
+            self.saved.keep(&prefix, listing, now);
+        }
+    }
+
+    /// The listing of the directory `prefix` that the disk has, if it may be shown.
+    async fn recall(&self, prefix: &Arc<str>) -> Option<Arc<Page>> {
+        if !self.saved.may_have(prefix) {
+            return None;
+        }
+        let (clock, ttl) = (self.clock.clone(), self.config.ttl);
+        let load = || self.saved.load(Arc::clone(prefix), clock, ttl);
+        let page = self.recalls.join(Arc::clone(prefix), load).await;
+        let page = page.filter(|page| {
+            let own = self.recent.newest_own(prefix);
+            let is_newest = own.is_none_or(|own| own <= page.asked);
+            is_newest
+                && self.saved.is_wanted(prefix)
+                && !self.local_changes.invalidates_below(prefix, page.asked)
+        });
+        if page.is_none() {
+            self.saved.note_known(prefix);
+        }
+        page
+    }
+
+    /// Has look-ups of `name` and of the names beside it answered by the listing of the directory
+    /// `prefix` that the disk has, if nothing else does.
+    pub(super) async fn recall_names(&self, prefix: &Arc<str>, name: &str) {
+        let now = self.now();
+        let is_told =
+            || self.recent.has_all(prefix, now) || self.recent.find(prefix, name, now).is_some();
+        if !self.saved.is_wanted(prefix) || is_told() {
+            return;
+        }
+        if let Some(page) = self.recall(prefix).await {
+            let valid_until = (page.asked + self.config.ttl).into();
+            self.recent
+                .delivered(prefix, &page, self.now(), valid_until);
         }
     }
 
@@ -145,7 +196,10 @@ impl Namespace {
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
-        if listed.is_certain && !self.is_old(page) {
+        if listed.is_certain && page.is_saved {
+            let age = self.clock.now().saturating_sub(page.asked);
+            self.config.ttl.saturating_sub(age)
+        } else if listed.is_certain && !self.is_old(page) {
             self.config.ttl
         } else {
             Duration::ZERO

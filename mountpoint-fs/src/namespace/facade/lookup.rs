@@ -27,6 +27,7 @@ impl Namespace {
             return Ok(self.entry(written.ino, &written.found, self.config.ttl));
         }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
+        self.recall_names(&prefix, name).await;
         if let Some(recent) = self.recently(parent, &prefix, name) {
             self.lookup_batching.hit(&prefix, self.clock.now());
             return self.admit_recent(parent, &recent);
@@ -163,8 +164,14 @@ impl Namespace {
         self.walks
             .looked_up((&prefix, name), found.is_some(), asked);
         let Some(found) = found else {
+            let newest = self.recent.absent(&prefix, name, self.now(), Duration::MAX);
+            if newest.is_none() {
+                self.saved.note_known(&prefix);
+            }
             return self.absent(parent, &prefix, name, Absence::asked(asked));
         };
+        // A saved listing that has the name would have answered, or is wrong about it.
+        self.saved.note_known(&prefix);
         let observed = Observed {
             fresh_until: fresh_until.map_or(Moment::START, Moment::from),
             ..self.observed(asked, heard)

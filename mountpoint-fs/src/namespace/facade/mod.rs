@@ -23,6 +23,7 @@ use mountpoint_client::types::{Key, ListOutput, ObjectDetails};
 use mountpoint_client::{ClientError, ObjectClient};
 
 use super::xattrs::RecentDetails;
+use crate::cache::ListingStore;
 use crate::clock::Clock;
 use crate::config::limits::LISTING_AGE_MAX;
 use crate::config::{FsConfig, NamesConfig};
@@ -31,7 +32,7 @@ use crate::namespace::inodes::table::InodeTable;
 use crate::namespace::inodes::{AttributeStyle, Moment, Observed};
 use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
-use crate::namespace::listing::{AheadBudget, HiddenKeys, WalkStats};
+use crate::namespace::listing::{AheadBudget, HiddenKeys, SavedListings, WalkStats};
 use crate::namespace::resolve::{
     Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, SingleFlight, Subtree,
 };
@@ -85,20 +86,28 @@ pub struct Namespace {
     /// Listings that lookups wait for, by the directory's prefix.
     pub(super) gatherings: SingleFlight<Arc<str>, Result<Gathering, FsError>>,
     pub(super) listing_ahead: AheadBudget,
+    pub(super) saved: SavedListings,
+    /// Listings that are being read from the disk, by the directory's prefix.
+    pub(super) recalls: SingleFlight<Arc<str>, Option<Arc<Page>>>,
     walks: Arc<WalkAhead>,
 }
 
 impl Namespace {
-    /// The names under `config.prefix`, of a mount made at `mounted`.
+    /// The names under `config.prefix`, of a mount made at `mounted`, with the listings in `saved`.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         client: Arc<dyn ObjectClient>,
         config: &FsConfig,
+        saved: Option<Arc<ListingStore>>,
         clock: Clock,
         mounted: SystemTime,
     ) -> Self {
         let (stale_names, taker) = sync_channel(STALE_NAMES_MAX);
+        let is_posix = config.write.posix_metadata;
         Self {
+            // No listing tells what objects say of themselves.
+            saved: SavedListings::new(saved, config.names.opens_unasked && !is_posix),
+            recalls: SingleFlight::new(),
             stale_names,
             stale_names_taker: Mutex::new(Some(taker)),
             walks: WalkAhead::new(Arc::clone(&client), clock.clone(), config.names.ttl),
@@ -106,7 +115,7 @@ impl Namespace {
             clock,
             config: config.names,
             style: AttributeStyle::new(config, mounted),
-            is_posix: config.write.posix_metadata,
+            is_posix,
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
             local_changes: LocalChanges::new(config.names.ttl),
@@ -201,6 +210,19 @@ impl Namespace {
         self.first_bytes.expire(self.now());
         self.walks.expire();
         self.key_locks.remind();
+    }
+
+    /// Waits until no listing from before the changes so far is shown by a later mount. A change is
+    /// acknowledged after that.
+    pub async fn settled(&self) {
+        self.saved.settled().await;
+    }
+
+    /// The key `key` has changed; with a slash at its end, all keys below it. Older answers are not
+    /// believed from now on.
+    fn note_change(&self, key: &str) {
+        self.local_changes.record(key, self.clock.now());
+        self.saved.changed(key);
     }
 
     pub(super) fn now(&self) -> Moment {

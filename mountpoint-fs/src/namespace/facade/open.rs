@@ -148,6 +148,7 @@ impl Namespace {
         if let Ok(view) = self.table.view(ino) {
             if let Ok(prefix) = self.table.directory_prefix(view.parent) {
                 self.recent.distrust(&prefix, &view.name);
+                self.saved.note_known(&prefix);
             }
             self.table.detach(ino);
         }

@@ -41,9 +41,8 @@ impl Namespace {
             .table
             .create_written(parent, name, (progress, readers), observed)?;
         drop(at_rest);
-        let now = self.clock.now();
-        self.local_changes.record(key.as_str(), now);
-        self.lookup_batching.made(&prefix, now);
+        self.note_change(key.as_str());
+        self.lookup_batching.made(&prefix, self.clock.now());
         Ok(Created {
             entry: self.entry(made.ino, &made.found, self.config.ttl),
             is_unasked: self.is_unasked(&key),
@@ -138,7 +137,7 @@ impl Namespace {
         {
             self.recent.changed(&prefix, &view.name);
             if let Ok(key) = names::file_key(&prefix, &view.name) {
-                self.local_changes.record(key.as_str(), self.clock.now());
+                self.note_change(key.as_str());
                 self.details.forget(&key);
             }
         }
@@ -149,6 +148,9 @@ impl Namespace {
         let observed = self.seen_now();
         self.table
             .grown(ino, progress, &written(progress, size, etag), observed);
+        if let Some((key, _)) = self.stored_version(ino) {
+            self.saved.changed(key.as_str());
+        }
     }
 
     /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says,

@@ -48,6 +48,8 @@ pub struct Listing {
     has_begun: bool,
     /// An earlier answer about the directory, until the first page is requested.
     ready: Option<Ready>,
+    /// Whether what is read now comes from the disk.
+    is_saved: bool,
     /// The pages that were read most recently.
     held: VecDeque<(usize, Arc<Page>)>,
     /// An old page that is being requested once more.
@@ -120,6 +122,7 @@ impl Listing {
             held_back: Vec::new(),
             has_begun: false,
             ready: None,
+            is_saved: false,
             held: VecDeque::new(),
             again: None,
             error: None,
@@ -136,6 +139,7 @@ impl Listing {
             self.in_flight.clear();
             self.starts.clear();
             self.held_back.clear();
+            self.is_saved = false;
             self.held.clear();
             self.again = None;
             self.error = None;
@@ -276,7 +280,9 @@ impl Listing {
             number,
             is_last,
         };
-        self.hold(number, Page::part(merged.shown, asked, place));
+        let mut page = Page::part(merged.shown, asked, place);
+        page.is_saved = self.is_saved;
+        self.hold(number, page);
         self.starts.push(Start { extent, held_back });
         if is_last {
             tracing::debug!(
@@ -371,6 +377,7 @@ impl Listing {
         let answer = match ready {
             Ready::Whole(page) => {
                 let Page { entries, asked, .. } = &*page;
+                self.is_saved = page.is_saved;
                 self.ranges = Ranges::whole(entries.clone(), *asked);
                 return;
             }

@@ -2,7 +2,8 @@
 //!
 //! [`Listing`] lists one directory. `key_ranges` and `interpolation` (both pure) choose where the
 //! next request begins. `cache` keeps pages that can answer later lookups. `walk` (pure) chooses
-//! directories to list before a program opens them. `unrepresentable` counts keys that no file name
+//! directories to list before a program opens them. `saved` has listings that the disk keeps.
+//! `unrepresentable` counts keys that no file name
 //! can represent. [`AllKeys`] lists all keys of a bucket.
 
 mod all_keys;
@@ -16,6 +17,7 @@ mod key_ranges;
 )]
 mod listing;
 pub(super) mod page;
+mod saved;
 mod siblings;
 mod unrepresentable;
 mod walk;
@@ -24,6 +26,7 @@ pub use all_keys::AllKeys;
 pub(super) use first_answer::FirstAnswer;
 pub use listing::{AheadBudget, Listing};
 pub use page::{Listed, Page};
+pub(super) use saved::SavedListings;
 pub(super) use siblings::Siblings;
 pub(super) use unrepresentable::{HiddenKeys, News, without_etag};
 pub use walk::WalkStats;

@@ -108,6 +108,20 @@ impl ListingCache {
         })
     }
 
+    /// Whether a valid page has all names of the directory.
+    pub(in crate::namespace) fn has_all(&self, directory: &str, now: Moment) -> bool {
+        let pages = self.0.lock();
+        let mut pages = pages.of(directory);
+        pages.any(|recent| recent.page.is_whole() && recent.valid_until > now)
+    }
+
+    /// When the youngest page was asked for that this mount has listed of the directory.
+    pub(in crate::namespace) fn newest_own(&self, directory: &str) -> Option<Duration> {
+        let pages = self.0.lock();
+        let own = pages.of(directory).filter(|recent| !recent.page.is_saved);
+        own.map(|recent| recent.page.asked).max()
+    }
+
     /// At most `count` files behind `name`, in order of name, as far as valid pages show them.
     pub(in crate::namespace) fn behind(
         &self,
@@ -324,7 +338,7 @@ mod tests;
 ///
 /// `du` and `find` read a whole directory before they look at its first entry; 32 full pages are
 /// the names that S3 lists in one validity at 30 ms a page, and about 6 MB.
-const RECENT_NAMES_MAX: usize = 32_000;
+pub(in crate::namespace) const RECENT_NAMES_MAX: usize = 32_000;
 
 /// Listing pages that answer lookups. The entries below a name take a page for each directory.
 const RECENT_PAGES_MAX: usize = 4_096;

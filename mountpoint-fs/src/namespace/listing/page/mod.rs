@@ -41,7 +41,7 @@ impl Listed {
     }
 
     /// Whether S3 has not listed this directory; a listed one is certain.
-    fn is_kept(&self) -> bool {
+    pub(in crate::namespace) fn is_kept(&self) -> bool {
         self.found == Found::Directory && !self.is_certain
     }
 }
@@ -53,6 +53,8 @@ pub struct Page {
     pub entries: Vec<Listed>,
     /// Time of the request, on the mount's clock.
     pub asked: Duration,
+    /// Whether the page comes from the disk: an earlier mount may have listed it.
+    pub(in crate::namespace) is_saved: bool,
     /// The page's place in a listing; `None` for a page of some names only.
     place: Option<Place>,
     /// The keys of which the page has all names; `None` if it has all of the directory or just
@@ -104,8 +106,7 @@ impl Page {
         Self {
             entries,
             asked,
-            place: None,
-            span: None,
+            ..Self::default()
         }
     }
 
@@ -127,13 +128,19 @@ impl Page {
         Self::part(entries, asked, place)
     }
 
+    /// A page of all names of a directory, from the disk.
+    pub(in crate::namespace) fn saved(entries: Vec<Listed>, asked: Duration) -> Self {
+        Self {
+            is_saved: true,
+            ..Self::whole(entries, asked)
+        }
+    }
+
     /// A page at `place` of a listing.
     pub(in crate::namespace) fn part(entries: Vec<Listed>, asked: Duration, place: Place) -> Self {
         Self {
-            entries,
-            asked,
             place: Some(place),
-            span: None,
+            ..Self::some(entries, asked)
         }
     }
 

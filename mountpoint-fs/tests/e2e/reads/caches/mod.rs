@@ -2,4 +2,5 @@
 
 mod disk;
 mod disk_room;
+mod listings;
 mod shared;
