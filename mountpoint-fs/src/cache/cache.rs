@@ -232,6 +232,11 @@ impl CachedObject {
         self.entry.place(range) != Place::Elsewhere && !self.cache.readers.is_stuck()
     }
 
+    /// Whether all bytes of `range` are on the disk.
+    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
+        self.entry.place(range) == Place::Disk
+    }
+
     /// Divides `range` where bytes that are on the disk meet bytes that are not, if that gives few
     /// ranges.
     pub(crate) fn divide(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
