@@ -1,5 +1,5 @@
-//! Brings a cache on disk into the state that a workload begins with, and measures the disk itself
-//! beside it.
+//! Brings a system's own cache into the state that a workload begins with, and measures the disk
+//! itself beside one on disk.
 
 use std::fs;
 use std::thread;
@@ -21,7 +21,8 @@ use crate::workload::{Action, CacheState, Link, Workload};
 /// How often the files are read to fill a cache. A cache whose disk is slower than the server need
 /// not keep all of them the first time.
 const FILL_READS_MAX: u32 = 8;
-/// A system that has used no disk for so long has stored and compared what it was to.
+/// A system that has used its disk or sent nothing for so long has stored and compared what it was
+/// to.
 const REST: Duration = Duration::from_secs(1);
 const REST_TIME_MAX: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -43,7 +44,11 @@ impl Bench<'_> {
             self.watched(&mounted, before, PREPARE_TIME_MAX)?;
             return Ok(mounted);
         }
-        self.fill(&mounted, workload.link, before)?;
+        if workload.is_cache_shared {
+            self.fill_shared(&mounted, workload.link, before)?;
+        } else {
+            self.fill(&mounted, workload.link, before)?;
+        }
         if workload.cache == Some(CacheState::Warm) {
             return Ok(mounted);
         }
@@ -67,6 +72,43 @@ impl Bench<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reads until the server is sent nothing to keep.
+    fn fill_shared(&mut self, mounted: &Mounted, link: Option<Link>, action: Action) -> Result<()> {
+        for _ in 0..FILL_READS_MAX {
+            let before = self.stores_at_rest(link)?;
+            self.watched(mounted, action, PREPARE_TIME_MAX)?;
+            let after = self.stores_at_rest(link)?;
+            self.drop_page_cache()?;
+            if before == after {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests that were neither for bytes nor for names, when no other has come for a while.
+    fn stores_at_rest(&mut self, link: Option<Link>) -> Result<Option<u64>> {
+        let begun = Stopwatch::start();
+        let (mut stores, mut since) = (self.stores(link)?, Stopwatch::start());
+        while since.elapsed() < REST {
+            ensure!(
+                begun.elapsed() < REST_TIME_MAX,
+                "it still sent what is to be kept {REST_TIME_MAX:?} after the last read"
+            );
+            thread::sleep(POLL_INTERVAL);
+            let now = self.stores(link)?;
+            if now != stores {
+                (stores, since) = (now, Stopwatch::start());
+            }
+        }
+        Ok(stores)
+    }
+
+    fn stores(&mut self, link: Option<Link>) -> Result<Option<u64>> {
+        let requests = self.servers.behind(link)?.requests_when_idle()?;
+        Ok(requests.map(|count| count.all - count.gets - count.heads - count.lists))
     }
 
     /// The workload on the same files in a folder of the local disk.

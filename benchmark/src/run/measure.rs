@@ -58,7 +58,8 @@ impl Bench<'_> {
             Role::ClientLimit => self.measure_client(system, workload),
             Role::Product | Role::Peer | Role::FuseLimit => self.measure_mount(system, workload),
         };
-        if workload.action.writes() || workload.action.reads_made_file() {
+        let action = workload.action;
+        if action.writes() || action.reads_made_file() || workload.is_cache_shared {
             self.servers.behind(workload.link)?.remove_written()?;
         }
         measured
@@ -75,8 +76,10 @@ impl Bench<'_> {
             let status = System::put_command(&address, &key, &file)?.status()?;
             ensure!(status.success(), "{key} could not be put: {status}");
         }
+        let system = &system.prepared_for(workload, &address);
         // Dropped behind the mount that uses it.
-        let has_folder = workload.cache.is_some() || workload.is_staged;
+        let is_cached_on_disk = workload.cache.is_some() && !workload.is_cache_shared;
+        let has_folder = is_cached_on_disk || workload.is_staged;
         let folder = has_folder.then(|| disk_folder(self.scratch)).transpose()?;
         let path = folder.as_ref().map(TempDir::path);
         let folder = path.map(|path| match workload.is_staged {

@@ -82,6 +82,9 @@ pub(crate) struct System {
     version: &'static [&'static str],
 }
 
+/// Prefix of the objects of a shared cache: they are removed with all else that a run has written.
+const SHARED_CACHE: &str = "written/cache/";
+
 const MOUNT_S3: &[&str] = &[
     "{bucket}",
     "{directory}",
@@ -204,8 +207,13 @@ impl System {
     /// failed.
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         match self.role {
-            Role::Product | Role::Peer => workload.cache.is_none() || self.has_cache(),
-            Role::Native => workload.is_staged || workload.cache.is_some_and(CacheState::is_filled),
+            Role::Product | Role::Peer if workload.is_cache_shared => self.has_lasting_cache(),
+            Role::Product | Role::Peer => match workload.cache {
+                None => true,
+                Some(CacheState::Cold | CacheState::Warm) => self.has_cache(),
+                Some(CacheState::Remounted) => self.has_lasting_cache(),
+            },
+            Role::Native => workload.is_staged || is_filled_on_disk(workload),
             Role::FuseLimit | Role::ClientLimit if !workload.group.has_limit() => false,
             Role::FuseLimit => !workload.action.writes() && !workload.action.reads_made_file(),
             Role::ClientLimit => limit::client_takes(workload.action),
@@ -220,6 +228,21 @@ impl System {
     /// Whether it knows `--cache`.
     fn has_cache(&self) -> bool {
         self.arguments == MOUNT_S3
+    }
+
+    /// Whether its caches outlive the mount: mountpoint-s3 empties its own at the end.
+    fn has_lasting_cache(&self) -> bool {
+        self.kind() == PRODUCT
+    }
+
+    /// This system, with what else `workload` needs on its command line.
+    pub(crate) fn prepared_for(&self, workload: &Workload, address: &Address<'_>) -> Self {
+        let mut prepared = self.clone();
+        if workload.is_cache_shared {
+            let bucket = format!("s3://{}/{SHARED_CACHE}", address.bucket);
+            prepared.extra.extend(["--cache-bucket".to_owned(), bucket]);
+        }
+        prepared
     }
 
     /// This system once for each value of a variable.
@@ -325,6 +348,10 @@ impl System {
     }
 }
 
+fn is_filled_on_disk(workload: &Workload) -> bool {
+    !workload.is_cache_shared && workload.cache.is_some_and(CacheState::is_filled)
+}
+
 fn kind_of(name: &str) -> &str {
     name.split(':').next().unwrap_or(name)
 }
@@ -385,7 +412,7 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::dataset::Dataset;
+    use crate::dataset::{Dataset, WRITTEN};
     use crate::workload;
 
     fn command(system: &System, interfaces: &[String]) -> Command {
@@ -492,19 +519,26 @@ mod tests {
         let all = workload::all(&Dataset::new(true));
         let row = |name: &str| all.iter().find(|row| row.name == name).unwrap();
         let takes = |system: &System| {
-            ["off", "cold", "remounted"]
+            ["off", "cold", "warm", "remounted"]
                 .map(|state| system.takes(row(&format!("cache-1x256k-{state}"))))
         };
         let [fuse, client, native] = System::limits(true).unwrap();
-        assert_eq!(takes(&System::product(Path::new("m"))), [true; 3]);
-        assert_eq!(takes(&System::peer("mountpoint-s3").unwrap()), [true; 3]);
+        assert_eq!(takes(&System::product(Path::new("m"))), [true; 4]);
+        assert_eq!(
+            takes(&System::peer("mountpoint-s3").unwrap()),
+            [true, true, true, false]
+        );
         assert_eq!(
             takes(&System::peer("goofys").unwrap()),
-            [true, false, false]
+            [true, false, false, false]
         );
-        assert_eq!(takes(&native), [false, false, true]);
-        assert_eq!((takes(&fuse), takes(&client)), ([false; 3], [false; 3]));
+        assert_eq!(takes(&native), [false, false, true, true]);
+        assert_eq!((takes(&fuse), takes(&client)), ([false; 4], [false; 4]));
         assert!(!native.takes(row("seq-1x256k")));
+        let shared = row("cache-shared-1x256k-remounted");
+        assert!(System::peer("mount-s3:x=m").unwrap().takes(shared));
+        assert!(!System::peer("mountpoint-s3").unwrap().takes(shared));
+        assert!(!native.takes(shared));
     }
 
     #[test]
@@ -522,6 +556,32 @@ mod tests {
         let arguments: Vec<_> = command.get_args().collect();
         let expected = ["--cache", "/cache", "--cache-passthrough", "off"];
         assert_eq!(arguments[arguments.len() - 4..], expected);
+    }
+
+    #[test]
+    fn a_shared_cache_is_a_prefix_of_what_a_run_writes() {
+        let all = workload::all(&Dataset::new(true));
+        let row = |name: &str| all.iter().find(|row| row.name == name).unwrap();
+        let address = Address {
+            url: "http://127.0.0.1:9".to_owned(),
+            bucket: "benchmark",
+            access: &Access::embedded(),
+            interfaces: &[],
+            authority: None,
+        };
+        let last = |name: &str| {
+            let system = System::product(Path::new("m")).prepared_for(row(name), &address);
+            let command = system.mount_command(Path::new("/mnt/x"), &address, None);
+            let arguments = command.get_args().map(OsStr::to_string_lossy);
+            arguments.last().unwrap().into_owned()
+        };
+        assert_eq!(last("cache-1x256k-off"), "--foreground");
+        let bucket = last("cache-shared-1x256k-cold");
+        assert!(
+            bucket.starts_with(&format!("s3://benchmark/{WRITTEN}/")),
+            "{bucket}"
+        );
+        assert!(bucket.ends_with('/'));
     }
 
     #[test]

@@ -22,8 +22,10 @@ pub(crate) struct Workload {
     pub(crate) unit: Unit,
     /// How the server behaves; `None`: as the command line says.
     pub(crate) conditions: Option<Conditions>,
-    /// What the system's cache on disk holds; `None`: it has no such cache.
+    /// What the system's own cache holds; `None`: it has no such cache.
     pub(crate) cache: Option<CacheState>,
+    /// Whether that cache is a bucket that mounts share, in place of a folder of the disk.
+    pub(crate) is_cache_shared: bool,
     /// Whether files are written in place on a local disk, from where they go to the bucket.
     pub(crate) is_staged: bool,
     /// The network between client and server; `None` for the loopback interface.
@@ -51,6 +53,7 @@ impl Workload {
             unit,
             conditions: None,
             cache: None,
+            is_cache_shared: false,
             is_staged: false,
             link: None,
             is_over_tls: false,
@@ -77,7 +80,7 @@ impl Workload {
     }
 }
 
-/// What a system's cache on disk holds when a workload begins. The page cache holds nothing.
+/// What a system's own cache holds when a workload begins. The page cache holds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheState {
     /// Nothing.

@@ -100,6 +100,20 @@ fn what_a_filled_cache_holds_is_read_before() {
 }
 
 #[test]
+fn shared_caches_are_measured_as_those_on_disk() {
+    let all = all(&Dataset::new(true));
+    let row = |name: &str| all.iter().find(|row| row.name == name).unwrap();
+    for state in ["cold", "remounted"] {
+        let on_disk = row(&format!("cache-4x256k-{state}"));
+        let shared = row(&format!("cache-shared-4x256k-{state}"));
+        assert!(shared.is_cache_shared && !on_disk.is_cache_shared);
+        assert_eq!(shared.cache, on_disk.cache);
+        assert_eq!(shared.action.files(), on_disk.action.files());
+        assert!(!shared.description.contains("on disk"), "{state}");
+    }
+}
+
+#[test]
 fn the_second_epoch_is_larger_than_the_memory_of_readers() {
     for quick in [false, true] {
         let all = all(&Dataset::new(quick));

@@ -164,14 +164,30 @@ impl Extents {
 
     /// The first bytes of `range` that are not there.
     fn first_gap(&self, range: &Range<u64>) -> Option<Range<u64>> {
-        let mut at = range.start;
+        if self.is_whole() && range.end <= self.size {
+            return None;
+        }
+        let mut at = self.end_of_whole_chunks(range);
         while at < range.end {
             let Some(extent) = self.longest_at(at) else {
                 return Some(at..self.next_start(at, range.end));
             };
-            at = extent.range().end;
+            at = self.end_of_whole_chunks(&(extent.range().end..range.end));
         }
         None
+    }
+
+    /// Where the chunks end that are one extent each, without a gap from the start of `range` on;
+    /// its start if there are none. May lie behind `range`.
+    fn end_of_whole_chunks(&self, range: &Range<u64>) -> u64 {
+        let mut at = range.start;
+        for (number, chunk) in self.chunks.range(at / CHUNK..) {
+            if at >= range.end || !matches!(chunk, Chunk::Whole(_)) || *number != at / CHUNK {
+                break;
+            }
+            at = self.chunk(*number).end;
+        }
+        at
     }
 
     /// Where the first extent behind `at` begins, at most `end`.

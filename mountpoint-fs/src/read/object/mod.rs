@@ -13,3 +13,6 @@ mod state;
 
 pub(super) use open_object::{Open, OpenObject};
 pub(super) use registry::ObjectRegistry;
+
+#[cfg(test)]
+mod tests;

@@ -298,7 +298,8 @@ impl OpenObject {
         let (range, now) = (access.range.clone(), access.now);
         let is_ready = state.is_ready(&range);
         let waits = !is_ready;
-        let plan = state.plan(asker, &Access { waits, ..access }, &self.bounds());
+        let bounds = self.bounds(range.end);
+        let plan = state.plan(asker, &Access { waits, ..access }, &bounds);
         if !self
             .gets
             .prepare_demand(&mut state.blocks, &plan.demand, gets)
@@ -323,18 +324,32 @@ impl OpenObject {
         (start, plan.is_time_to_retire)
     }
 
-    /// What a plan must keep to.
-    fn bounds(&self) -> Bounds<'_> {
+    /// What a plan must keep to that follows a read which ends at `end`.
+    pub(super) fn bounds(&self, end: u64) -> Bounds<'_> {
         let resources = self.resources();
         let version = self.version();
+        let mut window_max = resources.window_max();
+        if self.is_on_disk_behind(end) {
+            window_max = window_max.min(DISK_WINDOW_MAX);
+        }
         Bounds {
             size: version.size,
             part_max: resources.config.part_size,
-            window_max: resources.window_max(),
+            window_max,
             streams: resources.stream_count(),
             min_latencies: &resources.fetcher.metrics().min_latencies,
             proven_window: &resources.proven_window,
         }
+    }
+
+    /// Whether the disk has all that a stream which has come to `at` may ask for with a window of
+    /// [`DISK_WINDOW_MAX`].
+    fn is_on_disk_behind(&self, at: u64) -> bool {
+        let Some(cached) = self.cached() else {
+            return false;
+        };
+        let window = at..at.saturating_add(DISK_WINDOW_MAX).min(self.version().size);
+        !window.is_empty() && cached.has(&window)
     }
 
     /// Prepares what is to be read ahead, as far as memory goes.
@@ -530,3 +545,8 @@ impl Drop for OpenObject {
 fn bytes_of(fetches: &[Arc<Fetch>]) -> u64 {
     fetches.iter().map(|fetch| fetch.len() as u64).sum()
 }
+
+/// Largest window of a stream that the disk serves.
+///
+/// What readers wait for there is the disk's bandwidth or this machine, which no window mends.
+pub(super) const DISK_WINDOW_MAX: u64 = 8 << 20;

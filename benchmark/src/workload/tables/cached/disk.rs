@@ -1,5 +1,5 @@
-//! Workloads of a cache on disk: filling it, and reading out of it in the same mount and in a later
-//! one.
+//! Workloads of a system's own cache: filling it, and reading out of it in the same mount and in a
+//! later one. On disk, but for a few with the cache in a bucket.
 
 use crate::dataset::{Dataset, FileSet, KIB, MIB};
 use crate::workload::{Action, CacheState, Descriptors, Group, Mode, Unit, Workload, short};
@@ -13,8 +13,13 @@ const STATES: [Option<CacheState>; 4] = [
     Some(CacheState::Warm),
     Some(CacheState::Remounted),
 ];
+/// The same through a cache in a bucket that mounts share.
+const SHARED_STREAMS: [u64; 2] = [1, 4];
+const SHARED_STATES: [CacheState; 2] = [CacheState::Cold, CacheState::Remounted];
 /// Random reads: the block and the threads.
 const RANDOM: [(u64, u64); 2] = [(4 * KIB, 16), (128 * KIB, 4)];
+/// A cache that its mount empties at the end is only ever warm.
+const FILLED: [CacheState; 2] = [CacheState::Warm, CacheState::Remounted];
 const BLOCK: u64 = 256 * KIB;
 
 pub(in crate::workload::tables) fn table(data: &Dataset) -> Vec<Workload> {
@@ -22,8 +27,27 @@ pub(in crate::workload::tables) fn table(data: &Dataset) -> Vec<Workload> {
         let row = |state: &Option<CacheState>| sequential(data, *streams, *state);
         STATES.iter().map(row).collect::<Vec<_>>()
     });
-    let random = RANDOM.map(|(block, threads)| random(data.large, block, threads));
-    streams.chain(random).chain(epochs(data)).collect()
+    let random = RANDOM.iter().flat_map(|(block, threads)| {
+        FILLED.map(|state| random(data.large, *block, *threads, state))
+    });
+    let shared = SHARED_STREAMS.iter().flat_map(|streams| {
+        let row = |state: &CacheState| shared(sequential(data, *streams, Some(*state)));
+        SHARED_STATES.iter().map(row).collect::<Vec<_>>()
+    });
+    let on_disk = streams.chain(random).chain(epochs(data));
+    on_disk.chain(shared).collect()
+}
+
+/// `row` with its cache in a bucket.
+fn shared(row: Workload) -> Workload {
+    Workload {
+        name: row.name.replacen("cache-", "cache-shared-", 1),
+        description: row
+            .description
+            .replace("cache on disk", "cache in a bucket"),
+        is_cache_shared: true,
+        ..row
+    }
 }
 
 fn sequential(data: &Dataset, streams: u64, state: Option<CacheState>) -> Workload {
@@ -45,7 +69,7 @@ fn sequential(data: &Dataset, streams: u64, state: Option<CacheState>) -> Worklo
     )
 }
 
-fn random(files: FileSet, block: u64, threads: u64) -> Workload {
+fn random(files: FileSet, block: u64, threads: u64, state: CacheState) -> Workload {
     let action = Action::Random {
         files,
         block,
@@ -56,7 +80,7 @@ fn random(files: FileSet, block: u64, threads: u64) -> Workload {
     row(
         &format!("cache-rand-{}-{threads}t", short(block)),
         action,
-        (whole(files, MIB), Some(CacheState::Remounted)),
+        (whole(files, MIB), Some(state)),
         Unit::ReadsPerSecond,
         &format!(
             "{} KiB anywhere, {threads} threads on one descriptor",
@@ -65,21 +89,25 @@ fn random(files: FileSet, block: u64, threads: u64) -> Workload {
     )
 }
 
-fn epochs(data: &Dataset) -> [Workload; 2] {
+fn epochs(data: &Dataset) -> [Workload; 3] {
     let images = Action::Whole {
         files: data.images,
         threads: 8,
     };
     // More than the readers' memory cgroup holds.
     let shards = data.tables.first(8);
-    [
+    let [warm, remounted] = FILLED.map(|state| {
         row(
             "cache-images",
             images,
-            (images, Some(CacheState::Remounted)),
+            (images, Some(state)),
             Unit::FilesPerSecond,
             "110 KiB files, 8 threads",
-        ),
+        )
+    });
+    [
+        warm,
+        remounted,
         row(
             "cache-epoch2",
             whole(shards, MIB),
