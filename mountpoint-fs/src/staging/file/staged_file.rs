@@ -126,7 +126,8 @@ impl StagedFile {
     }
 
     /// Bytes `offset..offset + size`, cut at the end of the file. `fills_cache` tells that the
-    /// kernel asks for pages. Waits for the stores, if an upload has to be recognised.
+    /// kernel asks for pages. Waits for the stores, if an upload has to be recognised, or if the
+    /// object was replaced.
     ///
     /// [`FsError::Stale`] if bytes of the base are needed that another client has replaced.
     pub async fn read(
@@ -135,15 +136,37 @@ impl StagedFile {
         size: u32,
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
-        let data = self.read_base(offset, size, fills_cache).await;
-        match data {
-            Err(FsError::Stale(_) | FsError::NotFound) if self.may_be_replaced_by_itself() => {
+        let range = offset..offset.saturating_add(u64::from(size));
+        let mut tries = READS_MAX;
+        loop {
+            let places = self.places(&range);
+            let gone = match self.read_base(offset, size, fills_cache).await {
+                Err(error @ (FsError::Stale(_) | FsError::NotFound)) => error,
+                data => return data,
+            };
+            tries -= 1;
+            if self.may_be_replaced_by_itself() {
                 // The store recognises what is there, and the file is based on that.
                 store(&self.parts).await?;
-                self.read_base(offset, size, fills_cache).await
+            } else {
+                // A store, a rename or a removal of this mount may have replaced the object.
+                drop(self.parts.storing.lock().await);
+                if self.places(&range) == places {
+                    return Err(gone);
+                }
             }
-            data => data,
+            if tries == 0 {
+                return Err(gone);
+            }
         }
+    }
+
+    /// Where the bytes of `range` are: the object, and what of them is not in it.
+    fn places(&self, range: &Range<u64>) -> (Key, Option<Stored>, Vec<Piece>) {
+        let state = self.parts.state.lock();
+        let base = state.base.as_ref().map(|base| base.version.clone());
+        let pieces = state.contents.pieces(range.clone());
+        (state.key.clone(), base, pieces)
     }
 
     /// As [`Self::read`], of the base as it is known.
@@ -552,7 +575,8 @@ impl fmt::Debug for StagedFile {
     }
 }
 
-/// How often a read is tried whose local bytes were given back meanwhile.
+/// How often a read is tried whose local bytes were given back, or whose object was replaced,
+/// meanwhile.
 const READS_MAX: usize = 8;
 
 /// Most changed ranges of one file: 50 MB of memory.

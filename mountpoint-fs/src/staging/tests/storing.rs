@@ -1,12 +1,15 @@
 //! What a store sends.
 
+use futures::future::join;
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{
     Fault, FaultRule, Operation, RequestLog, When, pattern_bytes,
 };
+use mountpoint_client::types::Key;
 
 use super::{Bench, MIB, name, read, wait, write};
 use crate::operation::FsError;
+use crate::write::Stored;
 
 const GIB: u64 = 1 << 30;
 
@@ -190,4 +193,34 @@ fn a_renamed_file_is_stored_under_its_new_name() {
     }
     wait(file.release()).unwrap();
     assert_eq!(bench.client.keys(), ["new"]);
+}
+
+/// A read that finds the object gone waits for the rename or store that has replaced it.
+#[test]
+fn a_read_goes_on_when_this_mount_replaces_the_object() {
+    let bench = Bench::new();
+    let object = bench.client.put_pattern("key", GIB, 7);
+    let file = bench.over(&object);
+    let data = wait(async {
+        let held = file.hold_stores().await;
+        let moved = bench.client.put_pattern("new", GIB, 7);
+        assert!(bench.client.remove("key"));
+        let rename = async {
+            let version = Stored {
+                etag: moved.etag.clone(),
+                size: GIB,
+            };
+            file.renamed(Key::parse("new").unwrap(), version)
+                .await
+                .unwrap();
+            drop(held);
+        };
+        join(file.read(GIB / 2, 10, false), rename).await.0
+    });
+    let expected = pattern_bytes(7, GIB / 2..GIB / 2 + 10);
+    assert_eq!(data.unwrap().to_vec(), expected);
+    // Another client's removal is none of ours.
+    assert!(bench.client.remove("new"));
+    let gone = read(&file, 0, 10);
+    assert!(matches!(gone, Err(FsError::Stale(_))), "{gone:?}");
 }
