@@ -1,5 +1,6 @@
-//! The bounds of the kernel, of S3 and of users, and those that several folders share, each with the
-//! reason for its value. All others stand beside their policy.
+//! The bounds of the kernel, of S3 and of users, and those that several folders share.
+//!
+//! Each has the reason for its value. All others stand beside their policy.
 
 use std::time::Duration;
 
