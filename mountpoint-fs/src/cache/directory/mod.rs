@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::listings::{self, LISTINGS};
 pub(super) use crate::private_folder::open_file;
 use crate::private_folder::{DirectoryError, DirectoryUse, Folder, FolderEntry};
 
@@ -126,10 +125,9 @@ impl CacheDirectory {
         self.folder.enter_or_make(LISTINGS)
     }
 
-    /// Removes all listings; the marks of changes stay for the mounts that use the cache.
-    pub(crate) fn clear_listings(&self) -> io::Result<()> {
-        let folder = self.folder.enter(LISTINGS).map_err(io::Error::other)?;
-        folder.map_or(Ok(()), listings::clear)
+    /// The folder of the listings, if there is one.
+    pub(super) fn find_listings(&self) -> io::Result<Option<Folder>> {
+        self.folder.enter(LISTINGS).map_err(io::Error::other)
     }
 
     /// The folder of the entries, for calls that take names relative to it.
@@ -139,7 +137,11 @@ impl CacheDirectory {
 
     /// Removes the folders and the files beside the entries, if no other process uses the cache.
     /// Files of others stay, and so do the folders that hold them.
-    pub(crate) fn remove_if_unused(self) -> io::Result<()> {
+    /// `clear` removes what is ours in the folder of the listings.
+    pub(super) fn remove_if_unused(
+        self,
+        clear: impl FnOnce(Folder) -> io::Result<()>,
+    ) -> io::Result<()> {
         // The conversion of a lock is not atomic, and who opens the cache meanwhile makes anew what
         // is removed here.
         self.lock.unlock()?;
@@ -151,8 +153,8 @@ impl CacheDirectory {
         for shard in 0..=u8::MAX {
             self.folder.remove_folder(&shard_name(shard))?;
         }
-        if let Some(listings) = self.folder.enter(LISTINGS).map_err(io::Error::other)? {
-            listings::remove_all(listings)?;
+        if let Some(listings) = self.find_listings()? {
+            clear(listings)?;
             self.folder.remove_folder(LISTINGS)?;
         }
         for name in [EVICTION_LOCK, USAGE, TAG, LOCK] {
@@ -250,6 +252,9 @@ pub(crate) const EVICTION_LOCK: &str = "eviction.lock";
 
 /// The file with the estimate of what the cache occupies.
 pub(crate) const USAGE: &str = "usage";
+
+/// The folder of listings and of the marks of changes.
+const LISTINGS: &str = "listings";
 
 const TAG: &str = "CACHEDIR.TAG";
 

@@ -184,21 +184,24 @@ fn only_what_is_ours_is_removed_and_only_when_nobody_uses_it() {
     let folder = first.path().to_owned();
     let second = open(outer.path()).unwrap();
     fs::create_dir(folder.join("00")).unwrap();
-    first.remove_if_unused().unwrap();
+    first.remove_if_unused(|_| Ok(())).unwrap();
     assert!(folder.join("00").exists(), "another process uses it");
     // Files of others stay, with the folders above them.
     fs::write(folder.join("notes"), "x").unwrap();
-    second.remove_if_unused().unwrap();
+    second.remove_if_unused(|_| Ok(())).unwrap();
     let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
     assert_eq!(left.len(), 1);
     let later = folder.with_file_name("v2");
     fs::create_dir(&later).unwrap();
     fs::remove_file(folder.join("notes")).unwrap();
-    open(outer.path()).unwrap().remove_if_unused().unwrap();
+    open(outer.path())
+        .unwrap()
+        .remove_if_unused(|_| Ok(()))
+        .unwrap();
     assert!(later.exists() && !folder.exists());
     fs::remove_dir(&later).unwrap();
     let keyed = CacheDirectory::open(outer.path(), Some("k"), &|_| false).unwrap();
-    keyed.remove_if_unused().unwrap();
+    keyed.remove_if_unused(|_| Ok(())).unwrap();
     let left: Vec<_> = fs::read_dir(outer.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }

@@ -186,9 +186,6 @@ const LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
 const SUFFIX: &str = ".names";
 
-/// The folder of listings and marks, in that of the cache.
-pub(in crate::cache) const LISTINGS: &str = "listings";
-
 /// Directories whose listings are kept; a power of two.
 pub(super) const LISTING_SLOTS: u16 = 1 << 13;
 

@@ -1,11 +1,11 @@
 //! Keeps listings on the disk, and tells how old they are.
 //!
 //! Two threads read listings, one stores them, and one writes marks, so that no mark waits behind
-//! a listing. A listing counts if it is whole, of this store and directory, younger than the names of
-//! the mount may be, and asked for after the last mark of its directory and of those above.
+//! a listing. A listing counts if it is whole, of this store and directory, younger than the names
+//! of the mount may be, and asked for after the last mark of its directory and of those above.
 //!
-//! The marks of a change are queued when it begins and when it ends; [`ListingStore::settled`] waits
-//! for them before the change is acknowledged.
+//! The marks of a change are queued when it begins and when it ends; [`ListingStore::settled`]
+//! waits for them before the change is acknowledged.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -317,8 +317,8 @@ impl ListingStore {
         self.pending.has_changed.notify_waiters();
     }
 
-    /// Gives up what the disk does not do in time, for as long as the store lives. A task of a tokio
-    /// runtime.
+    /// Gives up what the disk does not do in time, for as long as the store lives. A task of a
+    /// tokio runtime.
     pub(in crate::cache) fn watch(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         let store = Arc::downgrade(self);
         async move {

@@ -1,7 +1,7 @@
 //! Marks of changes: until when listings of a directory do not count.
 //!
-//! One file of fixed size that all mounts of a cache share, so that none needs to know the others. A
-//! directory's mark is in the slot that its hash gives; two directories that share a slot cost a
+//! One file of fixed size that all mounts of a cache share, so that none needs to know the others.
+//! A directory's mark is in the slot that its hash gives; two directories that share a slot cost a
 //! listing, never a wrong one. Each slot has its own checksum, and the file's generation is written
 //! in every listing: without the marks that were there when it was kept, a listing does not count.
 //!
@@ -89,8 +89,8 @@ impl ChangeMarks {
         Err(io::Error::other("the marks of changes are being removed"))
     }
 
-    /// The latest moment until which one of `slots` is marked, or when the marks were made; a damaged
-    /// slot is marked for ever. `None` if the marks are of another generation.
+    /// The latest moment until which one of `slots` is marked, or when the marks were made; a
+    /// damaged slot is marked for ever. `None` if the marks are of another generation.
     pub(super) fn latest(
         &self,
         generation: Generation,

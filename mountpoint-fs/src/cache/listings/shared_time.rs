@@ -1,8 +1,8 @@
 //! Times that processes share, one after the other and side by side.
 //!
-//! Pure. The machine's uptime cannot be set, but stands still in a machine that was suspended by its
-//! host; the time of day goes on there, but can be set. So both are kept, and what does not fit both
-//! counts as too old.
+//! Pure. The machine's uptime cannot be set, but stands still in a machine that was suspended by
+//! its host; the time of day goes on there, but can be set. So both are kept, and what does not fit
+//! both counts as too old.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -14,7 +14,7 @@ use super::super::eviction::{Room, RoomLimits};
 use super::super::identity::StoreId;
 use super::super::storage::simulated::SimulatedStorage;
 use super::marks::MARK_TIME;
-use super::{LISTINGS, ListingStore, SavedName, SavedObject};
+use super::{ListingStore, SavedName, SavedObject};
 use crate::clock::Clock;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -58,11 +58,7 @@ impl Place {
     }
 
     fn file(&self, suffix: &str) -> PathBuf {
-        let folder = self
-            .directory
-            .path()
-            .join("mount-s3-cache/v1")
-            .join(LISTINGS);
+        let folder = self.directory.path().join("mount-s3-cache/v1/listings");
         let mut files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
         let is_it = |path: &PathBuf| path.to_str().unwrap().ends_with(suffix);
         files.find(is_it).expect("a file")

@@ -12,6 +12,7 @@ use super::directory::CacheDirectory;
 use super::entry::{Inspected, Inspection, inspect};
 use super::eviction::{Demand, Evictor};
 use super::identity::CachedVersion;
+use super::listings;
 use super::storage::{DiskSpace, DiskStorage, ListedEntry, Storage as _};
 use crate::clock::Clock;
 
@@ -179,8 +180,10 @@ impl KeptCache {
     pub(crate) fn clear(self) -> io::Result<RemovedEntries> {
         let removed = self.remove_if(|_| true)?;
         let directory = self.storage.into_directory();
-        directory.clear_listings()?;
-        directory.remove_if_unused()?;
+        if let Some(folder) = directory.find_listings()? {
+            listings::clear(folder)?;
+        }
+        directory.remove_if_unused(listings::remove_all)?;
         Ok(removed)
     }
 

@@ -4,7 +4,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::InventoryFormat;
+use super::row::Columns;
+
+/// How an inventory is written.
+#[derive(Clone, Debug)]
+pub(super) enum InventoryFormat {
+    Csv(Columns),
+    Parquet,
+}
 
 /// What a manifest says, with its files as they are on this machine.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use crate::index::IndexEntry;
-use manifest::Manifest;
+use manifest::{InventoryFormat, Manifest};
 pub(super) use row::Columns;
 
 /// Files of one inventory.
@@ -26,13 +26,6 @@ pub(super) struct Inventory {
     format: InventoryFormat,
     /// Where the manifest says which bucket it is of.
     bucket: Option<String>,
-}
-
-/// How an inventory is written.
-#[derive(Clone, Debug)]
-enum InventoryFormat {
-    Csv(Columns),
-    Parquet,
 }
 
 impl Inventory {

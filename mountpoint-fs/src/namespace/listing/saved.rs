@@ -1,8 +1,8 @@
 //! Listings that the disk keeps beyond the mount: which may be shown, and which are to be kept.
 //!
-//! A mount shows what an earlier one listed until it knows a directory by itself. It never goes back
-//! to what is older. Marks of changes are written by every mount with a cache, because the next one
-//! may use listings.
+//! A mount shows what an earlier one listed until it knows a directory by itself. It never goes
+//! back to what is older. Marks of changes are written by every mount with a cache, because the
+//! next one may use listings.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -116,7 +116,7 @@ impl SavedListings {
         store.store(Arc::from(prefix), names, age);
     }
 
-    /// The key `key` is about to change, or has changed; with a slash at its end, all keys below it.
+    /// The key `key` is about to change, or has changed: with a slash at its end, all below it.
     pub(in crate::namespace) fn changed(&self, key: &str) {
         if let Some(store) = &self.store {
             store.changed(key);
@@ -251,7 +251,8 @@ fn listed(saved: SavedName) -> Listed {
     }
 }
 
-/// Directories that a mount is known to know: half a megabyte. With more, no saved listing is shown.
+/// Directories that a mount is known to know: half a megabyte. With more, no saved listing is
+/// shown.
 const KNOWN_DIRECTORIES_MAX: usize = 1 << 16;
 
 /// Listings that programs read at once.

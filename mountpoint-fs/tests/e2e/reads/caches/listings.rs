@@ -43,7 +43,8 @@ fn tree(server: &Server) {
 fn all_of(mounted: &Mounted) -> String {
     shell(
         mounted.path(),
-        "ls -lR --time-style=full-iso && find . -type f | sort | xargs cat && stat -c '%n %s %Y' a/b/file1",
+        // The time of a directory is that of its mount.
+        "ls -R && find . -type f -printf '%p %s %T@\\n' | sort && find . -type f | sort | xargs cat && stat -c '%n %s %Y' a/b/file1",
     )
 }
 
