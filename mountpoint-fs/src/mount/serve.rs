@@ -151,11 +151,7 @@ impl MountedBucket {
                 (mount, Some(directory))
             }
         };
-        // A cache has listings from before this process.
-        let clock = match &cache {
-            Some(_) => Clock::since_boot(),
-            None => Clock::monotonic(),
-        };
+        let clock = clock_for(cache.is_some());
         let cache = match cache {
             None => None,
             Some(source) => match source.open(&mount, fs.read.memory_max, &clock) {
@@ -348,6 +344,14 @@ impl MountedBucket {
             cache.close();
         }
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+    }
+}
+
+/// The clock of a mount. A cache has listings from before this process.
+fn clock_for(has_cache: bool) -> Clock {
+    match has_cache {
+        true => Clock::since_boot(),
+        false => Clock::monotonic(),
     }
 }
 

@@ -41,7 +41,11 @@ impl Place {
     fn mount_of(&self, bucket: &str, boot: &str) -> Arc<ListingStore> {
         let directory = CacheDirectory::open(self.directory.path(), None, &|_| false).unwrap();
         let storage = Arc::new(SimulatedStorage::new(1 << 40, &self.clock));
-        let room = Room::start(storage.clone(), RoomLimits::default(), self.clock.clone());
+        let room = Room::start(
+            Arc::clone(&storage) as _,
+            RoomLimits::default(),
+            self.clock.clone(),
+        );
         let disk = Disk::new(storage, room, self.clock.clone(), boot.to_owned());
         let store = StoreId {
             bucket: bucket.to_owned(),

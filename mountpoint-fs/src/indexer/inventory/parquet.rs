@@ -273,7 +273,7 @@ impl InventoryRow {
         let size = size.ok_or("its size is no number")?;
         let time = self.time.and_then(|time| time_of(time, tick));
         let time = time.ok_or("its last_modified_date is no time")?;
-        let class = self.class.as_ref().map(|class| class.data());
+        let class = self.class.as_ref().map(ByteArray::data);
         let etag = ETag::from_header(etag).quoted();
         let is_archived = is_archived(class.unwrap_or_default());
         Ok(Some(IndexEntry::new(key, size, time, &etag, is_archived)))
