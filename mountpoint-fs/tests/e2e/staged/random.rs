@@ -122,6 +122,10 @@ fn write_back_of_several_parts() {
 }
 
 /// The seeds that the variable names, or `seeds`.
+#[expect(
+    clippy::print_stdout,
+    reason = "a failed test shows the seed that repeats it"
+)]
 fn check_seeds(test: &str, kind: &Kind, seeds: std::ops::Range<u64>) {
     let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text}"));
     let seeds = match std::env::var("MOUNTPOINT_TEST_SEEDS") {
