@@ -311,13 +311,9 @@ impl CachedObject {
 }
 
 impl LocalFiles for Cache {
-    /// The file of an entry that is open, if it is large enough, all bytes are there and were
-    /// compared since the machine's boot. If they are there and were not, that is done in the
-    /// background now.
+    /// The file of an entry that is open, if all bytes are there and were compared since the
+    /// machine's boot. If they are there and were not, that is done in the background now.
     fn whole(&self, key: &Key, etag: &ETag, size: u64) -> Option<Arc<File>> {
-        if size < WHOLE_FILE_MIN {
-            return None;
-        }
         let entry = self.entries.find(self.version(key, etag, size).name())?;
         let file = entry.whole_file();
         if file.is_none() && entry.needs_comparing() && entry.begin_comparing() {
@@ -346,12 +342,6 @@ const LOAD_MAX: Duration = Duration::from_millis(500);
 
 /// How often the watch sees whether the cache still lives.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
-
-/// Smallest file that the kernel reads by itself.
-///
-/// To tell the kernel of a smaller one costs more than to answer its one or two reads: of 110 KiB,
-/// 4,700 files a second are read in that way and 5,100 in the other.
-pub(super) const WHOLE_FILE_MIN: u64 = 256 << 10;
 
 /// Most ranges that one planned GET is divided into: with more, its bytes are fetched again.
 const PARTS_MAX: usize = 4;

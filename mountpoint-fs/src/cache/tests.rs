@@ -9,7 +9,7 @@ use std::time::Duration;
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockPool;
 
-use super::cache::{Cache, CacheParts, WHOLE_FILE_MIN};
+use super::cache::{Cache, CacheParts};
 use super::disk::Disk;
 use super::entry::{Entry, Place};
 use super::eviction::{Room, RoomLimits};
@@ -18,8 +18,7 @@ use super::index::RECORD_LEN;
 use super::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
 use super::storage::{EntryName, FileKind};
 use crate::clock::Clock;
-use crate::config::CacheConfig;
-use crate::operation::{LocalFiles as _, Slices};
+use crate::operation::Slices;
 
 const KIB: u64 = 1 << 10;
 
@@ -392,31 +391,6 @@ fn fills_are_dropped_while_the_disk_is_slow() {
         (cache.stats().stored_bytes, cache.stats().dropped),
         (SIZE, 1)
     );
-}
-
-#[test]
-fn the_kernel_reads_files_that_are_large_enough() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = CacheConfig {
-        directory: folder.path().to_owned(),
-        bytes_max: None,
-        key: None,
-        clear_at_exit: false,
-    };
-    let clock = Clock::monotonic();
-    let cache = Cache::open(&config, StoreId::default(), 1 << 30, &|_| false, clock).unwrap();
-    let (key, etag) = (version().key, version().etag);
-    for (size, is_large) in [(WHOLE_FILE_MIN - 1, false), (WHOLE_FILE_MIN, true)] {
-        let object = cache.object(&key, &etag, size);
-        // The first look at the disk may take longer than a store waits for it.
-        let is_stored = (0..1000).any(|_| {
-            object.store(&(0..size), slices(0..size));
-            cache.drain(Duration::from_secs(60));
-            object.has(&(0..size))
-        });
-        assert!(is_stored, "{size}");
-        assert_eq!(cache.whole(&key, &etag, size).is_some(), is_large, "{size}");
-    }
 }
 
 #[test]
