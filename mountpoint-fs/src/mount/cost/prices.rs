@@ -216,7 +216,8 @@ impl PriceList {
             None => {
                 let prices = prices.get(REGION_DEFAULT).copied().unwrap_or_default();
                 let name = format!(
-                    "{class} in {REGION_DEFAULT}, {date}: the prices of {region} are not known"
+                    "{class} in {REGION_DEFAULT}, {date}: the prices of {region} are not known, \
+                     --price-file gives them"
                 );
                 (prices, name)
             }
@@ -267,11 +268,14 @@ mod tests {
         assert!(
             frankfurt.source.ends_with(
                 "; cache: S3 Express One Zone in us-east-1, 2026-11-24: the prices of \
-                 eu-central-1 are not known"
+                 eu-central-1 are not known, --price-file gives them"
             ),
             "{}",
             frankfurt.source
         );
+        let london = StorePrices::of_amazon("eu-west-2", false, CacheBucket::None);
+        assert_eq!(london.source, "S3 Standard in eu-west-2, 2026-11-24");
+        check(&london.bucket, 5.3, 0.42, 0.0);
         let unknown = StorePrices::of_amazon("xx-nowhere-9", false, CacheBucket::Elsewhere);
         assert_eq!(unknown.bucket, standard.bucket);
         assert!(unknown.source.contains("xx-nowhere-9 are not known"));
