@@ -208,6 +208,13 @@ impl FileSystem {
         self.namespace.is_open(ino)
     }
 
+    /// Size of the file `ino` as it was stored last, as far as is known.
+    #[must_use]
+    pub fn stored_size(&self, ino: InodeNo) -> Option<u64> {
+        let stored = self.namespace.stored_version(ino);
+        stored.map(|(_, version)| version.size)
+    }
+
     /// Opens a file for reading, at the version that S3 has now.
     ///
     /// [`FsError::Stale`] if that is another version than the inode's: the caller must look the

@@ -15,7 +15,7 @@ use super::process::pid_file::PidFile;
 use super::start_log::log_start;
 use super::target::MountingFlags;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
-use crate::cli::{CliArgs, Helper, Invocation, VERSION, completions, man_page};
+use crate::cli::{CliArgs, Helper, Invocation, VERSION, completions, man_page, page_of};
 use crate::config::limits;
 use crate::journal;
 
@@ -43,7 +43,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>, helpers: &[Helper]) -> Exi
     match result {
         Ok(code) => code,
         Err(reason) => {
-            tell(&reason);
+            match page_of(&reason) {
+                Some(page) => tell(&format!("{reason} ({page})")),
+                None => tell(&reason),
+            }
             ExitCode::FAILURE
         }
     }

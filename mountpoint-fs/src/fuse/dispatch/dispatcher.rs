@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::failure_log::{FailureLog, Subject};
 use super::open_flags::{new_file, open_options, write_options};
 use super::refusal::{Refusal, unsupported};
+use super::subject::subject;
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
@@ -22,6 +23,7 @@ use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
+use crate::metrics::capture::CallSubject;
 use crate::operation::{
     Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions,
 };
@@ -75,6 +77,11 @@ impl Dispatcher {
             failures,
             passthrough,
         })
+    }
+
+    /// What `request` is about, for a recording.
+    pub(in crate::fuse) fn subject(&self, request: &Request<'_>) -> CallSubject {
+        subject(&self.fs, request)
     }
 
     /// The answer to `request`. Requests without an answer are carried out at once.

@@ -8,5 +8,6 @@ mod failure_log;
 mod mutations;
 mod open_flags;
 mod refusal;
+mod subject;
 
 pub(super) use dispatcher::{Answer, Dispatcher, Rules};

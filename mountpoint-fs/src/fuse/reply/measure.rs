@@ -14,6 +14,7 @@ use super::reply::Reply;
 use crate::clock::Clock;
 use crate::fuse::log::LogLimit;
 use crate::fuse::wire::{Mutation, Operation};
+use crate::metrics::capture::{CallOutcome, CallSubject, CapturedCall, call_begins};
 use crate::metrics::names::{FUSE_BYTES, FUSE_ERRORS, FUSE_IO_SIZE, FUSE_LATENCY, FUSE_WAIT_TIME};
 use crate::metrics::trace::{OperationTrace, WaitCause, WaitTimes, micros, now};
 
@@ -41,21 +42,29 @@ pub(in crate::fuse) struct Measure {
     trace: Option<Arc<OperationTrace>>,
     /// How long requests to S3 had paused when this one was parked, if it may wait for such.
     paused_before: Option<PausedTime>,
+    /// Set if the request is recorded.
+    captured: Option<Arc<CapturedCall>>,
 }
 
 impl Measure {
-    /// A request that has just arrived; `None` if nothing is measured.
-    pub(in crate::fuse) fn begin(operation: &Operation<'_>) -> Option<Self> {
+    /// A request that has just arrived; `None` if nothing is measured. Its subject is asked for if
+    /// the request is to be recorded.
+    pub(in crate::fuse) fn begin(
+        operation: &Operation<'_>,
+        subject: impl FnOnce() -> CallSubject,
+    ) -> Option<Self> {
         if !crate::metrics::is_measured() {
             return None;
         }
         static HANDLES: LazyLock<[RequestHandles; FuseRequest::ALL.len()]> =
             LazyLock::new(|| FuseRequest::ALL.map(RequestHandles::new));
+        let (request, began) = (&HANDLES[FuseRequest::of(operation) as usize], now());
         Some(Self {
-            request: &HANDLES[FuseRequest::of(operation) as usize],
-            began: now(),
+            request,
+            began,
             trace: None,
             paused_before: None,
+            captured: call_begins(request.name, began, subject),
         })
     }
 
@@ -64,6 +73,11 @@ impl Measure {
         trace.parks();
         self.trace = Some(Arc::clone(trace));
         self.paused_before = self.request.rest.is_of_requests().then(paused_time);
+    }
+
+    /// The record of the request, if it is recorded.
+    pub(super) fn captured(&self) -> Option<&Arc<CapturedCall>> {
+        self.captured.as_ref()
     }
 
     /// The reply begins to be sent.
@@ -78,10 +92,16 @@ impl Measure {
             Reply::Absence(_) => Some(Errno::ENOENT),
             _ => None,
         };
+        let outcome = self.captured.is_some().then(|| CallOutcome {
+            done: data,
+            errno: errno.map(|errno| format!("{errno:?}")),
+            ..outcome_of(reply)
+        });
         Replying {
             measure: self,
             data,
             errno,
+            outcome,
             began: now(),
         }
     }
@@ -92,7 +112,25 @@ pub(super) struct Replying {
     measure: Measure,
     data: Option<u64>,
     errno: Option<Errno>,
+    /// Set if the request is recorded.
+    outcome: Option<CallOutcome>,
     began: Duration,
+}
+
+/// What a reply opens and finds.
+fn outcome_of(reply: &Reply) -> CallOutcome {
+    let (handle, found) = match reply {
+        Reply::Opened(opened) => (Some(opened.handle), None),
+        Reply::Created(entry, opened) => (Some(opened.handle), Some(entry.attributes.ino)),
+        Reply::Entry(entry) => (None, Some(entry.attributes.ino)),
+        Reply::PassedThrough(handle, _) | Reply::OpenedDirectory(handle) => (Some(*handle), None),
+        _ => (None, None),
+    };
+    CallOutcome {
+        handle: handle.map(|handle| handle.0),
+        found: found.map(|ino| ino.0),
+        ..CallOutcome::default()
+    }
 }
 
 impl Replying {
@@ -103,10 +141,12 @@ impl Replying {
             began,
             trace,
             paused_before,
+            captured,
         } = self.measure;
         let end = now();
+        let reply = end.saturating_sub(self.began);
         request.latency.record(micros(end.saturating_sub(began)));
-        request.waited(WaitCause::Reply, end.saturating_sub(self.began));
+        request.waited(WaitCause::Reply, reply);
         if let Some(len) = self.data {
             request.io_size.record(len as f64);
             request.bytes.increment(len);
@@ -129,6 +169,12 @@ impl Replying {
                     request.waited(cause, *time);
                 }
             }
+        }
+        if let Some(captured) = captured {
+            let mut times = times.unwrap_or_default();
+            times[WaitCause::Reply as usize] += reply;
+            captured.waited(WaitCause::Reply, self.began, reply);
+            captured.ended(self.outcome.unwrap_or_default(), &times, end);
         }
         if let Some(slow) = SLOW.get() {
             let took = end.saturating_sub(began);

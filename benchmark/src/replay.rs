@@ -1,0 +1,38 @@
+//! The helper command `replay`: recorded reads, below a directory that a person names.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::clock::Stopwatch;
+use crate::recorded::{Pace, Recorded};
+use crate::{engine, say};
+
+/// The command line of `benchmark replay`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReplayOptions {
+    /// A file of `mount-s3 record`
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// A directory that has the files of the record, such as the mount that was recorded
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+    /// When the reads are issued
+    #[arg(long, value_name = "PACE", value_enum, default_value_t)]
+    pace: Pace,
+}
+
+/// Carries the reads out, and says how long they took.
+pub(crate) fn run(options: &ReplayOptions) -> Result<()> {
+    let recorded = Recorded::read(&options.file)?;
+    let clock = Stopwatch::start();
+    let tally = engine::replay::run(&recorded, options.pace, &options.directory)?;
+    let outcome = tally.outcome(clock.elapsed());
+    say(&format!(
+        "{} reads, {} bytes in {:.3} s",
+        outcome.operations,
+        outcome.bytes,
+        outcome.elapsed.as_secs_f64()
+    ));
+    Ok(())
+}
