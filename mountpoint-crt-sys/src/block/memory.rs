@@ -14,6 +14,9 @@ const PAGE: usize = 4 << 10;
 /// From this size on, memory is aligned for huge pages and asks for them.
 const HUGE: usize = 2 << 20;
 
+/// Smallest piece of a huge page that is memory of its own: the others are idle at first.
+const PIECE_MIN: usize = 512 << 10;
+
 /// Owned memory. Its bytes start uninitialised or with the content of an earlier block.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -36,6 +39,23 @@ impl Memory {
         }
     }
 
+    /// Pieces of `size` bytes that are one huge page together; none if it has no such pieces, or
+    /// more than a few. Each is unmapped by itself.
+    pub(super) fn of_huge_page(size: usize) -> Vec<Self> {
+        if !(PIECE_MIN..HUGE).contains(&size) || !HUGE.is_multiple_of(size) {
+            return Vec::new();
+        }
+        let start = aligned(HUGE, HUGE);
+        advise_huge(start, HUGE);
+        let pieces = (0..HUGE).step_by(size);
+        pieces
+            .map(|at| Self {
+                start: NonNull::new(start.wrapping_add(at)).expect("inside a mapping"),
+                size,
+            })
+            .collect()
+    }
+
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -52,7 +72,9 @@ impl Memory {
         assert!(size.is_multiple_of(PAGE));
         let start = self.start.as_ptr();
         let is_huge = size >= HUGE;
-        let grown = if is_huge && start.align_offset(HUGE) > 0 {
+        // A piece of a huge page cannot grow where it lies.
+        let is_elsewhere = self.size < HUGE || start.align_offset(HUGE) > 0;
+        let grown = if is_huge && is_elsewhere {
             // If this fails, the room may be another thread's by now: it is left, and nothing of it
             // was touched.
             let room = aligned(size, HUGE);

@@ -52,7 +52,7 @@ impl Recycler {
     /// Memory for `len` bytes: idle memory of that class, or new.
     pub(super) fn memory(self: &Arc<Self>, len: usize) -> Pooled {
         let class = Class::of(len);
-        let memory = self.take(class).unwrap_or_else(|| Memory::new(class.size));
+        let memory = self.take(class).unwrap_or_else(|| self.new_memory(class));
         self.count(&memory);
         Pooled {
             memory: Some(memory),
@@ -84,6 +84,21 @@ impl Recycler {
         Some(memory)
     }
 
+    /// Memory that no block had before, as a piece of a huge page where that is possible: the rest
+    /// of the page is idle. A disk takes one long range of memory where small pages are hundreds.
+    fn new_memory(&self, class: Class) -> Memory {
+        let index = class.index.filter(|_| self.idle_max >= IDLE_OF_PIECES_MIN);
+        let Some(index) = index else {
+            return Memory::new(class.size);
+        };
+        let mut pieces = Memory::of_huge_page(class.size).into_iter();
+        let Some(memory) = pieces.next() else {
+            return Memory::new(class.size);
+        };
+        self.keep(index, pieces);
+        memory
+    }
+
     fn count(&self, memory: &Memory) {
         let size = memory.size();
         self.in_use.fetch_add(size, Ordering::Relaxed);
@@ -105,10 +120,15 @@ impl Recycler {
         if memory.size() > self.idle_max {
             return;
         }
+        self.keep(index, std::iter::once(memory));
+    }
+
+    /// Keeps memory of a class for the next blocks, at the cost of what is idle longest.
+    fn keep(&self, index: usize, memory: impl Iterator<Item = Memory>) {
         let mut surplus = Vec::new();
         {
             let mut idle = self.idle.lock();
-            idle.push(index, memory);
+            memory.for_each(|memory| idle.push(index, memory));
             while idle.bytes > self.idle_max {
                 surplus.extend(idle.pop_oldest());
             }
@@ -252,6 +272,9 @@ impl Class {
         }
     }
 }
+
+/// A pool that keeps less has no room for the rest of a huge page.
+const IDLE_OF_PIECES_MIN: usize = 32 << 20;
 
 /// Up to here a copy into memory that was touched before is cheaper than new pages.
 const COPY_MAX: usize = 1 << 20;

@@ -228,6 +228,55 @@ fn large_memory_is_aligned_for_huge_pages() {
 }
 
 #[test]
+fn medium_memory_is_cut_out_of_huge_pages() {
+    let pool = BlockPool::new(32 * MIB);
+    for (len, pieces) in [(512 * KIB, 4), (MIB, 2)] {
+        pool.trim();
+        let blocks: Vec<_> = (0..pieces)
+            .map(|taken| {
+                let fill = pool.allocate(len);
+                assert_eq!(pool.idle_bytes(), 2 * MIB - (taken + 1) * len);
+                fill
+            })
+            .collect();
+        let mut starts: Vec<_> = blocks.iter().map(|fill| fill.block().at_start()).collect();
+        starts.sort_unstable();
+        assert_eq!(starts[0] % (2 * MIB), 0);
+        let expected: Vec<_> = (0..pieces).map(|number| starts[0] + number * len).collect();
+        assert_eq!(starts, expected);
+    }
+    pool.trim();
+    for len in [256 * KIB, 640 * KIB] {
+        drop(pool.allocate(len));
+        assert_eq!(pool.idle_bytes(), len, "nothing is left of a huge page");
+        pool.trim();
+    }
+    let small = BlockPool::new(31 * MIB);
+    let _fill = small.allocate(MIB);
+    assert_eq!(small.idle_bytes(), 0, "it has no room for the rest");
+}
+
+#[test]
+fn pieces_of_a_huge_page_outlive_each_other() {
+    let pool = BlockPool::new(32 * MIB);
+    let mut fills: Vec<_> = (0..4).map(|_| pool.allocate(512 * KIB)).collect();
+    for (number, fill) in fills.iter_mut().enumerate() {
+        fill.append(&vec![u8::try_from(number).unwrap(); 500 * KIB]);
+    }
+    // One grows away from its place, one shrinks, one is unmapped.
+    let mut last = fills.pop().unwrap();
+    assert!(last.grow(3 * MIB));
+    assert!(fills[1].shrink(500 * KIB));
+    drop(fills.remove(0));
+    pool.trim();
+    for (number, fill) in [(1, &fills[0]), (2, &fills[1]), (3, &last)] {
+        let block = fill.block();
+        let bytes = block.bytes(0..500 * KIB);
+        assert!(bytes.iter().all(|byte| usize::from(*byte) == number));
+    }
+}
+
+#[test]
 fn a_reader_sees_only_written_bytes_while_another_thread_appends() {
     let pool = BlockPool::new(0);
     let mut fill = pool.allocate(MIB);

@@ -373,7 +373,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 const DIRECT_BLOCK: usize = 4096;
 
 /// Fewer bytes are written through the page cache: each direct write waits for the disk.
-const DIRECT_MIN: usize = 1 << 20;
+const DIRECT_MIN: usize = 512 << 10;
 
 /// The name of an entry's file in its shard's folder: the entry's name but for the shard.
 fn file_name(name: EntryName, kind: FileKind) -> String {
