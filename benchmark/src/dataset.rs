@@ -126,6 +126,9 @@ pub(crate) struct Dataset {
 /// Where everything goes that is written.
 pub(crate) const WRITTEN: &str = "written";
 
+/// Where a repository is cloned: a folder that is not there before, as [`WRITTEN`] is not empty.
+const CLONED: &str = "written/clone";
+
 /// Seeds of two sets are this far apart, which is more than any set has files.
 const SEEDS_PER_SET: u64 = 1_000_000;
 
@@ -170,8 +173,8 @@ impl Dataset {
             model: set("model", Shape::Flat, 1, 8 * GIB / part),
             staged_tree: set(WRITTEN, Shape::Tree, 10_000 / part, 8 * KIB),
             staged_tree_far: set(WRITTEN, Shape::Tree, 1000 / part, 8 * KIB),
-            staged_repository: set(WRITTEN, Shape::Tree, 2000 / part, 8 * KIB),
-            staged_repository_far: set(WRITTEN, Shape::Tree, 500 / part, 8 * KIB),
+            staged_repository: set(CLONED, Shape::Tree, 2000 / part, 8 * KIB),
+            staged_repository_far: set(CLONED, Shape::Tree, 500 / part, 8 * KIB),
         }
     }
 

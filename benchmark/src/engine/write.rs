@@ -120,7 +120,7 @@ pub(super) fn shuffled(root: &Path, files: FileSet, block: u64) -> Result<Tally>
 
 /// A repository of `git` with the files, made once in `scratch`.
 pub(super) fn repository(scratch: &Path, files: FileSet) -> Result<PathBuf> {
-    let path = scratch.join(format!("{}-{}.git", files.prefix, files.seed(0)));
+    let path = scratch.join(format!("repository-{}.git", files.seed(0)));
     if path.exists() {
         return Ok(path);
     }
@@ -234,7 +234,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::dataset::Dataset;
+    use crate::dataset::{Dataset, WRITTEN};
 
     fn small() -> FileSet {
         FileSet {
@@ -301,6 +301,9 @@ mod tests {
             count: 60,
             ..Dataset::new(true).staged_repository
         };
+        // The bucket has an object there before anything is written.
+        fs::create_dir(root.path().join(WRITTEN)).unwrap();
+        fs::write(root.path().join(WRITTEN).join("keep"), "").unwrap();
         let path = repository(scratch.path(), files).unwrap();
         assert_eq!(clone(root.path(), &path, files).unwrap().operations, 60);
         check(root.path(), files);

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::disk_folder::disk_folder;
 use super::measure::{Bench, PREPARE_TIME_MAX, Used, measurement};
 use crate::clock::Stopwatch;
+use crate::dataset::WRITTEN;
 use crate::engine;
 use crate::process;
 use crate::reader_memory::ReaderMemory;
@@ -76,7 +77,7 @@ impl Bench<'_> {
         match workload.action.writes() {
             true => {
                 engine::prepare(workload.action, self.scratch)?;
-                fs::create_dir(folder.path().join(files.prefix))?;
+                fs::create_dir(folder.path().join(WRITTEN))?;
             }
             false => engine::lay_out(folder.path(), files)?,
         }
