@@ -4,6 +4,7 @@ mod cold_path;
 mod large_directories;
 mod listing;
 mod lookup;
+mod own_directories;
 mod walk_times;
 mod walking;
 
