@@ -5,6 +5,7 @@ mod data;
 mod ends;
 mod hosts;
 mod programs;
+mod resuming;
 mod write_back;
 mod write_back_kills;
 
