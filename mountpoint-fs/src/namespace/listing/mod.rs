@@ -27,4 +27,6 @@ pub use page::{Listed, Page};
 pub(super) use siblings::Siblings;
 pub(super) use unrepresentable::{HiddenKeys, News, without_etag};
 pub use walk::WalkStats;
-pub(super) use walk::{ListedAhead, WalkAnswer, WalkRequest, WalkRequestId, WalkScope, Walks};
+pub(super) use walk::{
+    ListedAhead, SubtreeAnswer, WalkAnswer, WalkRequest, WalkRequestId, WalkScope, Walks,
+};

@@ -14,6 +14,6 @@ pub(super) mod strategy;
 pub(super) use first_bytes::FirstBytesCache;
 pub(super) use lookup_batching::{Gathering, LookupBatching};
 pub(super) use negative::{Absence, NegativeCache};
-pub(super) use prefix_listing::Subtree;
+pub(super) use prefix_listing::{Below, Subtree};
 pub(super) use probe::Answer;
 pub(super) use single_flight::SingleFlight;
