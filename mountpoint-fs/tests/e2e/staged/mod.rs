@@ -1,10 +1,12 @@
 //! Files that are written in place, with real programs on real mounts.
 
 mod calls;
-mod data;
 mod ends;
+mod errors;
 mod hosts;
 mod programs;
+mod random;
+mod thorough;
 mod write_back;
 mod write_back_kills;
 

@@ -18,6 +18,12 @@ for _ in range(3):
         d = f['x']; d.resize(len(d) + 5000, axis=0); d[-5000:] = -1; f['g/y'][10:20] = 3
 with h5py.File('h.h5') as f:
     assert len(f['x']) == 25000 and f['x'][9999] == 9999 and f['x'][-1] == -1 and f['g/y'][15] == 3
+np.savez('z.npz', a=np.eye(9), b=np.arange(100000)); assert np.load('z.npz')['b'][-1] == 99999
+import pandas, shelve
+pandas.DataFrame({'a': range(1000)}).to_csv('x.zip'); assert len(pandas.read_csv('x.zip')) == 1000
+for round in range(3):
+    with shelve.open('shelf') as shelf: shelf[f'key{round}'] = list(range(5000)); shelf['key0'] = round
+with shelve.open('shelf') as shelf: assert shelf['key0'] == 2 and shelf['key2'][-1] == 4999
 ";
 
 #[test]
