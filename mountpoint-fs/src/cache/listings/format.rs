@@ -95,7 +95,7 @@ pub(super) struct ListingFile {
 pub(super) enum NoListing {
     /// Its bytes are not those that were written.
     Damaged,
-    /// It is of another format, or no listing at all.
+    /// The bytes have another format, or are no listing at all.
     Foreign,
 }
 

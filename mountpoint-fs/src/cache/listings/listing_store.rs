@@ -52,7 +52,7 @@ pub(crate) struct ListingStore {
     /// Listings are read that come too late.
     are_late: Notify,
     pub(super) pending: PendingMarks,
-    /// Whether a mark could not be written: nothing is kept or used any more.
+    /// Whether a mark could not be written: from then on nothing is kept or used.
     is_given_up: AtomicBool,
 }
 
@@ -353,7 +353,7 @@ impl ListingStore {
     pub(in crate::cache) fn drain(&self, time_max: Duration) {
         let (sender, stored) = std::sync::mpsc::sync_channel(1);
         self.writer.run(move || {
-            // Nobody may wait any more.
+            // No waiter may be left.
             sender.send(()).ok();
         });
         if stored.recv_timeout(time_max).is_err() {

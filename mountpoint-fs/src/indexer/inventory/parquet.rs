@@ -100,7 +100,7 @@ fn check_places(group: &RowGroupMetaData, file_len: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a file, for the user.
+/// The defect of a file, for the user.
 fn broken(error: &ParquetError) -> String {
     match error {
         ParquetError::NYI(what) | ParquetError::General(what)

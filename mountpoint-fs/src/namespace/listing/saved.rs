@@ -123,7 +123,7 @@ impl SavedListings {
         }
     }
 
-    /// Waits until no listing from before the changes so far counts any more.
+    /// Waits until no listing from before the changes so far counts.
     pub(in crate::namespace) async fn settled(&self) {
         if let Some(store) = &self.store {
             store.settled().await;

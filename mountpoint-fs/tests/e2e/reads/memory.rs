@@ -232,7 +232,7 @@ fn many_streams_in_a_small_control_group_with_a_cache() {
     let mut args = vec!["--cache", cache.path().to_str().unwrap()];
     args.extend(CACHE_ROOM);
     args.extend(["--cache-passthrough", "off"]);
-    // What is on the disk is read as well: the second mount.
+    // The second mount reads the bytes on the disk as well.
     for _ in 0..2 {
         let group = MemoryGroup::new(256 * MIB);
         let mounted = group.mount(&server, &args);

@@ -13,7 +13,7 @@ const STATES: [Option<CacheState>; 4] = [
     Some(CacheState::Warm),
     Some(CacheState::Remounted),
 ];
-/// The same through a cache in a bucket that mounts share.
+/// Rows of reads through a cache in a bucket that mounts share.
 const SHARED_STREAMS: [u64; 2] = [1, 4];
 const SHARED_STATES: [CacheState; 2] = [CacheState::Cold, CacheState::Remounted];
 /// Random reads: the block and the threads.
