@@ -120,7 +120,7 @@ pub(super) async fn connect_at(
         pacing: Mutex::default(),
         suspicion: Mutex::default(),
         outage: Arc::default(),
-        checksum_mode: ChecksumMode::default(),
+        checksum_mode: ChecksumMode::new(options.checks_reads),
         corrupt: CorruptVersions::default(),
     })
 }

@@ -53,6 +53,8 @@ pub struct CrtClientOptions {
     pub part_size_max: usize,
     /// PEM certificates that replace the trust store of the operating system.
     pub ca_bundle: Option<Vec<u8>>,
+    /// Whether a small object that is read as a whole is compared with the checksum that S3 keeps.
+    pub checks_reads: bool,
     /// Interfaces to spread the requests over; empty lets the kernel choose.
     pub network_interfaces: Vec<String>,
     /// Whether the metadata service of an EC2 instance is asked for region and type. For
@@ -98,6 +100,7 @@ impl CrtClientOptions {
             throughput_target_gbps: None,
             part_size_max: PART_SIZE_MAX,
             ca_bundle: None,
+            checks_reads: true,
             network_interfaces: Vec::new(),
             instance_metadata: MetadataUse::Auto,
             proxy: ProxySettings::default(),

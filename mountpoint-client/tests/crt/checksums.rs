@@ -21,10 +21,15 @@ fn pattern() -> Bytes {
 
 /// A server with the object `k`, of which it keeps a checksum, and a client.
 fn server_and_client() -> (Embedded, Fixture) {
+    server_and_client_that(true)
+}
+
+fn server_and_client_that(checks_reads: bool) -> (Embedded, Fixture) {
     let server = Embedded::start(ServerOptions::default()).expect("the server starts");
     server.store().create_bucket(BUCKET);
     let mut options = Fixture::options(server.address());
     options.bucket = BUCKET.to_owned();
+    options.checks_reads = checks_reads;
     let fixture = Fixture::with(options);
     let request = PutRequest {
         key: key("k"),
@@ -83,6 +88,17 @@ fn flipped_bytes_of_a_whole_object_are_shown_to_nobody() {
     server.log().clear();
     let error = block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap_err();
     check_refusal(&server, &error);
+}
+
+#[test]
+fn a_client_that_checks_no_reads_takes_what_comes() {
+    let (server, fixture) = server_and_client_that(false);
+    server
+        .faults()
+        .add(Rule::always(Fault::UnknownHeader(CHECKSUM_MODE)));
+    fixture.get(0..LEN as u64, None).1.unwrap();
+    block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap();
+    assert_eq!(server.log().count(Operation::GetObject), 2, "neither asked");
 }
 
 /// The kernel asks for pieces of a range that it could not have as a whole.

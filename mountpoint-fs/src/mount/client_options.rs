@@ -45,6 +45,7 @@ pub fn client_options(
         let gbps = gbps as f64;
         options.throughput_target_gbps = Some(gbps);
     }
+    options.checks_reads = !environment.unchecked_reads.unwrap_or(false);
     options.part_size_max =
         usize::try_from(read_part_size(client)).map_err(|error| error.to_string())?;
     options.network_interfaces.clone_from(&client.bind);

@@ -31,6 +31,8 @@ pub struct Environment {
     pub prefetch_window_max: Option<u64>,
     /// `MOUNTPOINT_HEDGING`: whether a late GET is sent a second time.
     pub hedging: Option<bool>,
+    /// `MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION`: small files are read without their checksums.
+    pub unchecked_reads: Option<bool>,
     /// `MOUNTPOINT_CACHE_KEY`: the part of the cache directory to use.
     pub cache_key: Option<String>,
     /// `MOUNTPOINT_DISABLE_CACHE_CLEANUP`: wins over `--cache-cleanup`.
@@ -118,6 +120,11 @@ const KEEP_CACHE: [&str; 2] = [
     "UNSTABLE_MOUNTPOINT_DISABLE_CACHE_CLEANUP",
 ];
 const HEDGING: [&str; 1] = ["MOUNTPOINT_HEDGING"];
+/// Names of the switch against checksums of what is read.
+const UNCHECKED_READS: [&str; 2] = [
+    "MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION",
+    "EXPERIMENTAL_MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION",
+];
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
 const REGION: [&str; 1] = ["AWS_REGION"];
@@ -145,12 +152,7 @@ const OTLP_TEMPORALITY: [&str; 2] = [
 ];
 
 /// Variables of mountpoint-s3 without effect here, yet or for ever, and the reason.
-const WITHOUT_EFFECT: [(&str, &str); 6] = [
-    ("MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION", NO_CHECKSUM),
-    (
-        "EXPERIMENTAL_MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION",
-        NO_CHECKSUM,
-    ),
+const WITHOUT_EFFECT: [(&str, &str); 4] = [
     (
         "AWS_CRT_S3_MEMORY_LIMIT_IN_GIB",
         "--memory-target sets how much memory reads may take",
@@ -166,8 +168,6 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("_RJEM_MALLOC_CONF", "this program does not use jemalloc"),
 ];
 
-const NO_CHECKSUM: &str = "files of up to 1 MiB are always compared with their checksums";
-
 impl Environment {
     /// Named in messages about a start that took too long.
     pub(super) const START_TIMEOUT: &str = "MOUNTPOINT_START_TIMEOUT";
@@ -178,13 +178,14 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 25] = [
+        let effective: [&Names; 26] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
             &FUSE_TRANSPORT,
             &MAX_PREFETCH_WINDOW_SIZE,
             &HEDGING,
+            &UNCHECKED_READS,
             &CACHE_KEY,
             &KEEP_CACHE,
             &PID_FILE,
@@ -253,6 +254,7 @@ impl Environment {
             clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?.unwrap_or(false),
             fuse_transport: variables.choice(&FUSE_TRANSPORT)?,
             hedging: variables.flag(&HEDGING)?,
+            unchecked_reads: variables.flag(&UNCHECKED_READS)?,
             cache_key: variables.text(&CACHE_KEY),
             keeps_cache: variables.flag(&KEEP_CACHE)?,
             prefetch_window_max: variables.number(&MAX_PREFETCH_WINDOW_SIZE, 1 << 20, 1 << 40)?,

@@ -9,12 +9,21 @@ use crate::{ClientError, ErrorKind};
 /// Some servers refuse every request with a header that they do not know. One refusal proves
 /// nothing: the header is left out as soon as a request that was refused with it has succeeded
 /// without.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::crt_client) struct ChecksumMode {
     is_unknown: AtomicBool,
+    /// Whether reads ask; other requests ask in any case.
+    pub(in crate::crt_client) checks_reads: bool,
 }
 
 impl ChecksumMode {
+    pub(in crate::crt_client) fn new(checks_reads: bool) -> Self {
+        Self {
+            is_unknown: AtomicBool::new(false),
+            checks_reads,
+        }
+    }
+
     /// The outcome of `send` with the header, or without it where the server does not know it.
     pub(in crate::crt_client) async fn ask<T, A>(
         &self,

@@ -207,7 +207,7 @@ impl GetOperation {
         if let Some(version) = &state.version {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
-        if self.is_checked(asked) {
+        if self.core.checksum_mode.checks_reads && self.is_checked(asked) {
             headers.extend(state.checksum_mode.header(&self.core.checksum_mode));
         }
         RangedGet {
