@@ -15,7 +15,7 @@ APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas 
 WHEELS := pyarrow==25.0.1 safetensors==0.8.0
 # More of them, for `make test-more-programs` alone.
 APT_MORE_PROGRAMS := imagemagick python3-venv rsync $(if $(shell command -v npm),,npm)
-MORE_WHEELS := datasets==5.2.0 duckdb==2.0.0 imageio-ffmpeg==0.8.1 polars==2.1.0 pyarrow==26.0.1 tensorboard==2.21.0 \
+MORE_WHEELS := datasets==5.2.0 duckdb==2.0.0 imageio-ffmpeg==0.8.1 polars==2.1.0 pyarrow==26.0.1 tables==3.11.1 tensorboard==2.21.0 \
   webdataset==1.0.2 zarr==3.1.6
 # PyTorch needs 2.5 GB of CUDA's libraries; with stubs of them its own wheel of 540 MB suffices. What it needs beside:
 TORCH_WHEELS := litdata==0.2.76 torch==2.15.0 torchvision==0.29.2
@@ -149,9 +149,25 @@ $(TOOLS)/torch/installed: Makefile mountpoint-fs/tests/torch_without_cuda.py | p
 	touch $@
 
 .PHONY: test-more-programs
-test-more-programs: test-packages $(TOOLS)/more-programs/installed $(TOOLS)/torch/installed ## More programs in a mount: polars, ffmpeg, nginx, npm and others, no part of make test
+test-more-programs: test-packages test-programs $(TOOLS)/more-programs/installed $(TOOLS)/torch/installed ## More programs in a mount: polars, ffmpeg, nginx, npm and others, no part of make test
 	@command -v go >/dev/null || { echo "go build is one of the programs: install Go" >&2; exit 1; }
-	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e more_programs -- --ignored --nocapture
+	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e -- \
+	  --ignored --nocapture more_programs staged_programs
+
+# Test programs for file systems, pinned like the servers.
+FSX_VERSION := 0.3.2
+PJDFSTEST_VERSION := 0.2.2
+
+$(TOOLS)/bin/fsx:
+	$(CARGO) install --quiet --locked --root $(TOOLS) fsx@$(FSX_VERSION)
+
+$(TOOLS)/bin/pjdfstest:
+	$(call apt_install,libacl1-dev)
+	$(CARGO) install --quiet --locked --root $(TOOLS) pjdfstest@$(PJDFSTEST_VERSION)
+
+.PHONY: test-staged
+test-staged: test-packages $(TOOLS)/bin/fsx $(TOOLS)/bin/pjdfstest ## A million operations of fsx, pjdfstest and a million compared with a model, on staged files, no part of make test
+	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e -- --ignored --nocapture staged::thorough
 
 .PHONY: test-servers
 test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to

@@ -3,4 +3,5 @@
 mod data_programs;
 mod more_programs;
 mod programs;
+mod staged_programs;
 mod tools;

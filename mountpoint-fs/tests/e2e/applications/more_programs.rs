@@ -5,19 +5,19 @@
 
 use std::process::Command;
 
-use crate::harness::{Mounted, server};
+use crate::harness::{Mounted, is_staged, server};
 use crate::servers;
 
 /// A program, the flags of its mount, and what becomes of it.
-struct Case {
-    name: &'static str,
-    flags: &'static [&'static str],
-    outcome: Outcome,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) flags: &'static [&'static str],
+    pub(super) outcome: Outcome,
     /// Run by bash in the mount. `$S` is a directory elsewhere, `$TOOLS` the installed programs.
-    script: &'static str,
+    pub(super) script: &'static str,
 }
 
-enum Outcome {
+pub(super) enum Outcome {
     Works,
     /// The script fails, and prints this.
     Says(&'static str),
@@ -253,10 +253,18 @@ PYTHONPATH=site $PYTHON -c 'import six; assert six.__file__.endswith("site/six.p
 
 /// Runs the case on a mount of its own. The reason if it does otherwise than it should.
 fn check(case: &Case) -> Result<(), String> {
-    let python = servers::binary("more-programs/bin/python3");
-    let tools = python.ancestors().nth(3).expect("it is three levels below");
+    if is_staged() && matches!(case.outcome, Says(_)) {
+        return Ok(());
+    }
     let server = server();
     let mounted = Mounted::new(&server, case.flags);
+    run(&mounted, case)
+}
+
+/// Runs the script of the case in a mount.
+pub(super) fn run(mounted: &Mounted, case: &Case) -> Result<(), String> {
+    let python = servers::binary("more-programs/bin/python3");
+    let tools = python.ancestors().nth(3).expect("it is three levels below");
     let elsewhere = tempfile::tempdir().unwrap();
     let script = format!("exec 2>&1; {PRELUDE}\n{}", case.script);
     let output = Command::new("bash")
@@ -264,6 +272,7 @@ fn check(case: &Case) -> Result<(), String> {
         .current_dir(mounted.path())
         .env("S", elsewhere.path())
         .env("TOOLS", tools)
+        .env("PROJECT", concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -281,7 +290,16 @@ fn check(case: &Case) -> Result<(), String> {
 #[test]
 #[ignore = "its programs are installed by `make test-more-programs`"]
 fn programs_work_with_the_flags_of_the_table() {
-    let failed: Vec<String> = CASES
+    check_all(CASES, check);
+}
+
+/// Checks every case, and fails with the reasons of all that do otherwise than they should.
+#[expect(
+    clippy::print_stdout,
+    reason = "a run takes minutes, and tells how far it is"
+)]
+pub(super) fn check_all(cases: &[Case], check: impl Fn(&Case) -> Result<(), String>) {
+    let failed: Vec<String> = cases
         .iter()
         .filter_map(|case| {
             let outcome = check(case);

@@ -39,6 +39,7 @@ def calls():
                        ('long path', lambda: os.open('./' * 2100 + 'f', W))]:
         yield f'too long: {name}', call
     yield '255 bytes', lambda: os.close(os.open('n' * 255, W | os.O_CREAT))
+    yield 'path of 1,200 bytes', lambda: os.makedirs('/'.join(['p' * 200] * 6))
     yield 'truncate of a directory', lambda: os.truncate('empty', 0)
     yield 'truncate of nothing', lambda: os.truncate('none', 0)
     yield 'truncate below 0', lambda: os.truncate('f', -1)
@@ -125,7 +126,7 @@ def outcomes(root):
 
 /// Outcomes that are not those of a local disk.
 const DIFFERENT: &str = "
-{'link': 'EPERM',
+{'link': 'EPERM', 'path of 1,200 bytes': 'ENAMETOOLONG',
  'fifo': 'EINVAL', 'socket': 'EINVAL', 'device': 'EINVAL',
  'O_TMPFILE': 'ENOTSUP', 'collapsed range': 'ENOTSUP', 'EXCHANGE': 'EINVAL'}
 ";

@@ -7,6 +7,7 @@ mod hosts;
 mod programs;
 mod random;
 mod resuming;
+mod thorough;
 mod write_back;
 mod write_back_kills;
 

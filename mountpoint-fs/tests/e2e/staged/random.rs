@@ -91,6 +91,17 @@ const LARGE_WRITE_BACK: Kind = Kind {
     ..LARGE
 };
 
+/// The kinds with their names, and for the long run the operations of a mount and the seeds: a
+/// million operations in all.
+const KINDS: [(&str, Kind, u64, u64); 6] = [
+    ("small_files", SMALL, 50_000, 2),
+    ("files_of_several_parts", LARGE, 10_000, 3),
+    ("a_full_disk", FULL, 25_000, 2),
+    ("write_back", WRITE_BACK, 50_000, 3),
+    ("write_back_without_uploads", PENDING, 50_000, 1),
+    ("write_back_of_several_parts", LARGE_WRITE_BACK, 10_000, 3),
+];
+
 #[test]
 fn small_files() {
     check_seeds("small_files", &SMALL, 1..3);
@@ -119,6 +130,14 @@ fn write_back_without_uploads() {
 #[test]
 fn write_back_of_several_parts() {
     check_seeds("write_back_of_several_parts", &LARGE_WRITE_BACK, 1..2);
+}
+
+/// All kinds, for a million operations.
+pub(super) fn at_length() {
+    for (name, kind, operations, seeds) in KINDS {
+        let kind = Kind { operations, ..kind };
+        check_seeds(name, &kind, FIRST_LONG_SEED..FIRST_LONG_SEED + seeds);
+    }
 }
 
 /// The seeds that the variable names, or `seeds`.
@@ -274,3 +293,6 @@ fn compare(server: &Server, model: &Path, context: &str) {
         );
     }
 }
+
+/// Other seeds than those of the short runs.
+const FIRST_LONG_SEED: u64 = 100;

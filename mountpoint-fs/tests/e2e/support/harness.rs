@@ -52,6 +52,15 @@ pub(crate) fn server() -> Server {
 /// The kernel's current offer has no influence. See `transport`.
 pub(crate) const TRANSPORT: &str = "MOUNTPOINT_FUSE_TRANSPORT";
 
+/// Variable that has every mount stage the files that it writes, with more flags in it: for tests of
+/// programs, which are run with it once more.
+pub(crate) const STAGED: &str = "MOUNTPOINT_TEST_STAGED";
+
+/// Whether every mount stages the files that it writes.
+pub(crate) fn is_staged() -> bool {
+    std::env::var_os(STAGED).is_some()
+}
+
 /// `mount-s3` with credentials and without this machine's other AWS settings.
 pub(crate) fn mount_s3() -> Command {
     with_keys(env!("CARGO_BIN_EXE_mount-s3"))
@@ -99,6 +108,8 @@ pub(crate) struct Mounted {
     ended: bool,
     command: String,
     log: File,
+    #[expect(dead_code, reason = "dropped")]
+    staging: Option<TempDir>,
 }
 
 impl Mounted {
@@ -145,7 +156,13 @@ impl Mounted {
         ]);
         command.args(args);
         change(&mut command);
-        Self::start(command)
+        let staging = std::env::var(STAGED).ok().map(|flags| {
+            let staging = tempfile::tempdir().unwrap();
+            command.args(["--allow-changes", "--staging"]);
+            command.arg(staging.path()).args(flags.split_whitespace());
+            staging
+        });
+        Self::start_with(command, staging)
     }
 
     /// Mounts the bucket of a server in another process.
@@ -161,7 +178,12 @@ impl Mounted {
     }
 
     /// Runs a whole command; the directory and `--foreground` are added.
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_with(command, None)
+    }
+
+    /// As [`Self::start`]; the directory of staged files lives as long as the mount.
+    fn start_with(mut command: Command, staging: Option<TempDir>) -> Self {
         let log = tempfile::tempfile().unwrap();
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(directory.path(), None, None).unwrap();
@@ -178,6 +200,7 @@ impl Mounted {
             ended: false,
             command: words.collect::<Vec<_>>().join(" "),
             log,
+            staging,
         };
         let mut ended = None;
         while !mounted.log().contains("is mounted at") {

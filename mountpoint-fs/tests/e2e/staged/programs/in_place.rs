@@ -15,7 +15,7 @@ fn git_makes_commits_clones_and_pushes() {
          git clone -q $L/origin work && cd work && git status --porcelain | wc -l | grep -qx 0
          seq 1 50000 > d/new && git add d/new && git commit -qm second && git mv d/1 d/one && git commit -qm third
          git branch b && git checkout -q b && echo x >> d/2 && git commit -qam fourth && git checkout -q main && git merge -q b
-         git rebase -q HEAD~2 || true
+         git checkout -q -b c HEAD~1 && echo z > d/z && git add d/z && git commit -qm c && git rebase -q main && git checkout -q main && git merge -q c
          cd .. && git clone -q --bare work bare.git && cd work && git remote add up file://$PWD/../bare.git
          echo y >> d/3 && git commit -qam fifth && git push -q up main && git gc -q && git fsck --strict
          cd .. && git clone -q bare.git again && diff -r work/d again/d",
