@@ -1,7 +1,7 @@
 //! The directory of staged files: finds or makes it, and checks that no other process uses it.
 //!
-//! `DIR/mount-s3-staging` is ours; whatever else is in DIR is never touched. `files` has the bytes
-//! of open files, `journal` what is to be uploaded, `kept` the versions that could not be stored.
+//! `DIR/mount-s3-staging` is ours; nothing else in DIR is ever touched. `files` has the bytes of
+//! open files, `journal` the files to upload, `kept` the versions that could not be stored.
 //! Every folder is opened relative to the one above and through no symbolic link.
 //!
 //! Invariant: while a [`StagingDirectory`] lives, its process holds the exclusive lock of `lock`.
@@ -264,7 +264,7 @@ impl StagingDirectory {
         };
         let found = self.disk.list();
         for file in found.map_err(|error| failed("", NOT_LISTED, error))? {
-            // What has another name is not ours.
+            // A file of another name is not ours.
             let Some(name) = DataFileName::parse(&file) else {
                 continue;
             };

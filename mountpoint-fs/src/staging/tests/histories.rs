@@ -22,7 +22,7 @@ use crate::staging::directory::{Holder, StagingDirectory};
 use crate::staging::disk::simulated::{SimulatedDisk, SimulatedFault};
 use crate::staging::{StagedBase, StagedFile, Staging};
 
-/// What is known of one file.
+/// The bytes that one file may have.
 #[derive(Debug, Default)]
 struct Oracle {
     bytes: Vec<u8>,
