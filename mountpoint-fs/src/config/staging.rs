@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::limits;
+use super::shutdown;
 
 /// Files that are written in place (`--staging`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Default for WriteBackConfig {
     fn default() -> Self {
         Self {
             delay: WRITE_BACK_DELAY,
-            drain_timeout: limits::WRITE_BACK_DRAIN,
+            drain_timeout: shutdown::WRITE_BACK_DRAIN,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Start: check the bucket with one request, mount, answer the kernel. End: by `umount` from
 //! outside, or by a signal; a signal ends the process in bounded time even with open files
-//! ([`limits::SHUTDOWN_DRAIN`]).
+//! ([`shutdown::SHUTDOWN_DRAIN`]).
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -26,7 +26,7 @@ use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget, index};
 use crate::cache::{Cache, Caches, SharedCache, StoreId};
 use crate::clock::Clock;
-use crate::config::{CacheConfig, FsConfig, StagingConfig, limits, scale};
+use crate::config::{CacheConfig, FsConfig, StagingConfig, limits, scale, shutdown};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
@@ -255,7 +255,7 @@ impl MountedBucket {
             }
             End::Unmounted => {
                 tracing::info!("unmounted");
-                self.close(limits::UPLOAD_DRAIN, Clock::monotonic());
+                self.close(shutdown::UPLOAD_DRAIN, Clock::monotonic());
             }
         }
     }
@@ -263,7 +263,7 @@ impl MountedBucket {
     /// Unmounts and ends.
     ///
     /// With open files the name disappears at once and the files work for
-    /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
+    /// [`shutdown::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
         let clock = Clock::monotonic();
         if let Some(staging) = self.fs.staging() {
@@ -280,8 +280,8 @@ impl MountedBucket {
                 tracing::error!("cannot unmount: {error}; unmount by hand with `umount -l`");
             }
         }
-        let mut drain = limits::SIGNAL_DRAIN;
-        let ended = self.ends.recv_timeout(limits::SHUTDOWN_DRAIN);
+        let mut drain = shutdown::SIGNAL_DRAIN;
+        let ended = self.ends.recv_timeout(shutdown::SHUTDOWN_DRAIN);
         if ended != Ok(End::Unmounted) {
             if matches!(ended, Ok(End::Signal(_))) {
                 drain = Duration::ZERO;
@@ -289,7 +289,7 @@ impl MountedBucket {
             tracing::warn!("files were still open at the end; their users get errors from now on");
             self.session.abort_pending();
             let aborted = self.connection.as_ref().map(Connection::abort);
-            let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
+            let ended = self.ends.recv_timeout(shutdown::SHUTDOWN_ABORT);
             tracing::debug!(?aborted, ?ended, "connection aborted");
         }
         self.close(drain, clock);
@@ -298,7 +298,7 @@ impl MountedBucket {
     /// Ends without unmounting, which is up to the process that mounted.
     ///
     /// Operations in progress finish, and programs may close the files that they write, for
-    /// [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when this process has
+    /// [`shutdown::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when this process has
     /// ended.
     fn abandon(self, clock: Clock) {
         tracing::warn!(
@@ -307,7 +307,7 @@ impl MountedBucket {
         let is_idle = || self.session.operations_in_progress() == 0 && !self.fs.is_writing();
         let ends = || self.ends.recv_timeout(DRAIN_POLL).is_ok();
         while !is_idle() && !ends() {
-            if clock.now() >= limits::SHUTDOWN_DRAIN {
+            if clock.now() >= shutdown::SHUTDOWN_DRAIN {
                 tracing::warn!(
                     "files were still open at the end; their users get errors from now on"
                 );
@@ -315,7 +315,7 @@ impl MountedBucket {
             }
         }
         self.session.abort_pending();
-        self.close(limits::SIGNAL_DRAIN, clock);
+        self.close(shutdown::SIGNAL_DRAIN, clock);
     }
 
     /// Ends, after closed files had `drain` to be stored since `clock` began, or the time of
@@ -335,15 +335,15 @@ impl MountedBucket {
         drop(ends);
         drop((session, fs));
         if let Some(shared) = caches.shared {
-            runtime.block_on(shared.drained(limits::CACHE_DRAIN));
+            runtime.block_on(shared.drained(shutdown::CACHE_DRAIN));
             tracing::debug!("{shared:?}");
         }
         if let Some(cache) = caches.disk {
-            cache.drain(limits::CACHE_DRAIN);
+            cache.drain(shutdown::CACHE_DRAIN);
             tracing::debug!("{cache:?}");
             cache.close();
         }
-        runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+        runtime.shutdown_timeout(shutdown::SHUTDOWN_RUNTIME);
     }
 }
 

@@ -17,7 +17,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::limits::READ_KEPT_MIN;
+use crate::config::limits::READ_SIZE_MAX;
 
 /// The use of a writer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +264,9 @@ const WRITE_MEMORY_SHARE: u64 = 2;
 /// Incomplete first parts may exceed the write share, because an application with hundreds of open
 /// files cannot be made to wait.
 const READ_KEPT_SHARE: u64 = 8;
+
+/// Least memory that is left to reads, in bytes: several reads of the largest size.
+const READ_KEPT_MIN: u64 = 8 * READ_SIZE_MAX as u64;
 
 /// Memory that incomplete first parts leave to whole parts. One in so many bytes, and one part at
 /// least.

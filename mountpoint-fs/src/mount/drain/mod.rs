@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::config::limits;
+use crate::config::shutdown;
 use crate::fs::FileSystem;
 use crate::staging::{PendingUploads, Staging};
 
@@ -63,10 +63,10 @@ pub(super) fn finish_writes(
             );
         }
         let given_up = async { tokio::join!(fs.keep_staged(), fs.abandon_writers()) };
-        if timeout(limits::UPLOAD_ABORT, given_up).await.is_err() {
+        if timeout(shutdown::UPLOAD_ABORT, given_up).await.is_err() {
             tracing::error!(
                 "unfinished uploads were not aborted within {:?}: the next mount does that",
-                limits::UPLOAD_ABORT
+                shutdown::UPLOAD_ABORT
             );
         }
     });
@@ -82,7 +82,7 @@ fn finish_staged(
 ) -> Option<Duration> {
     let write_back = staging.config().write_back;
     let commit_max = match write_back {
-        Some(_) => limits::SIGNAL_DRAIN,
+        Some(_) => shutdown::SIGNAL_DRAIN,
         None => time.left(time.most),
     };
     let committed = runtime.block_on(async { timeout(commit_max, fs.commit_staged()).await });
@@ -95,7 +95,7 @@ fn finish_staged(
     };
     let is_drained = drain_staged(staging, runtime, ends, time.left(drain_max));
     staging.stop_uploads();
-    is_drained.then(|| time.left(time.most).max(limits::UPLOAD_ABORT))
+    is_drained.then(|| time.left(time.most).max(shutdown::UPLOAD_ABORT))
 }
 
 /// Uploads what waits, for at most `time`, or until another signal comes. Returns whether the

@@ -7,12 +7,12 @@
 use std::ffi::OsStr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::select;
 use mountpoint_client::types::Key;
 
 use super::Namespace;
-use crate::config::limits::RENAME_WAIT_MAX;
 use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::News;
@@ -441,3 +441,10 @@ impl Drop for NameChange<'_> {
         }
     }
 }
+
+/// How long a rename waits for operations below its names before it fails with `EBUSY`.
+///
+/// Normal requests take less. Meanwhile the kernel locks both parent directories, which blocks
+/// lookups in them. The rename checks the time whenever an operation ends, and every
+/// [`READER_IDLE`](crate::config::limits::READER_IDLE).
+pub(crate) const RENAME_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -4,11 +4,12 @@
 //! Knows nothing of lookup counts. Holds no lock across an await. Runs on whatever thread polls it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mountpoint_client::types::ListRequest;
 
 use super::Namespace;
-use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS, OPEN_FRESH_MAX};
+use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS};
 use crate::namespace::listing::Siblings;
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::listing::page::Page;
@@ -310,3 +311,8 @@ impl Namespace {
         (!is_outdated).then_some(recent)
     }
 }
+
+/// How long a `lookup`'s answer may serve the `open` in the same system call.
+///
+/// The bound in force is shorter: the duration of that lookup. See `namespace::Namespace::open`.
+pub(crate) const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);

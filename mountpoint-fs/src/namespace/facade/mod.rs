@@ -25,7 +25,6 @@ use mountpoint_client::{ClientError, ObjectClient};
 use super::xattrs::RecentDetails;
 use crate::cache::ListingStore;
 use crate::clock::Clock;
-use crate::config::limits::LISTING_AGE_MAX;
 use crate::config::{FsConfig, NamesConfig};
 use crate::namespace::change::{KeyLocks, LocalChanges};
 use crate::namespace::inodes::table::InodeTable;
@@ -53,7 +52,11 @@ mod written;
 mod xattrs;
 
 pub use change::NameChange;
+#[cfg(test)]
+pub(crate) use change::RENAME_WAIT_MAX;
 pub use enumerate::Standing;
+#[cfg(test)]
+pub(crate) use find::OPEN_FRESH_MAX;
 pub use siblings::NextSibling;
 use walk_ahead::WalkAhead;
 pub use written::Created;
@@ -271,3 +274,9 @@ impl Namespace {
 ///
 /// Further names expire in the kernel when their validity ends.
 const STALE_NAMES_MAX: usize = 1_024;
+
+/// Largest age of a listing page whose attributes are returned as valid.
+///
+/// A reader that pauses longer between two pages still gets the names, and the kernel looks up the
+/// attributes that it needs.
+pub(crate) const LISTING_AGE_MAX: Duration = Duration::from_secs(10);

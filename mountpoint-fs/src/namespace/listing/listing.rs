@@ -24,11 +24,11 @@ use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::first_answer::FirstAnswer;
-use super::key_ranges::{Extent, From, Part, RangeId, Ranges};
+use super::key_ranges::{Extent, From, LIST_AHEAD_PAGES_MAX, Part, RangeId, Ranges};
 use super::page::{Batch, Listed, ListingNo, Page, Place, merge};
 use super::unrepresentable::HiddenKeys;
 use crate::clock::Clock;
-use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
+use crate::config::limits::{LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
 use crate::operation::FsError;
 
 /// Enumerates a directory.

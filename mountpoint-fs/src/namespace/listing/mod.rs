@@ -24,10 +24,14 @@ mod walk;
 
 pub use all_keys::AllKeys;
 pub(super) use first_answer::FirstAnswer;
+#[cfg(test)]
+pub(crate) use key_ranges::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 pub use listing::{AheadBudget, Listing};
 pub use page::{Listed, Page};
 pub(super) use saved::SavedListings;
 pub(super) use siblings::Siblings;
 pub(super) use unrepresentable::{HiddenKeys, News, without_etag};
+#[cfg(test)]
+pub(crate) use walk::WALK_AGE_MAX;
 pub use walk::WalkStats;
 pub(super) use walk::{ListedAhead, WalkAnswer, WalkRequest, WalkRequestId, WalkScope, Walks};

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::strategy::{Extent, Lookups, PageProbe, Probe};
-use crate::config::limits::{BATCH_LOOKUPS, CREATE_RUN, FILE_TTL};
+use super::strategy::{BATCH_LOOKUPS, CREATE_RUN, Extent, Lookups, PageProbe, Probe};
+use crate::config::limits::FILE_TTL;
 use crate::namespace::listing::page::Page;
 use crate::sync::Mutex;
 

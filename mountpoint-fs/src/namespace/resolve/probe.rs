@@ -20,7 +20,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 use super::prefix_listing::{Below, Subtree, Verdict};
 use super::strategy::NameProbe;
 use crate::clock::Clock;
-use crate::config::limits::{FIRST_BYTES_LEN, LOOKUP_KEYS};
+use crate::config::limits::LOOKUP_KEYS;
 use crate::namespace::listing::without_etag;
 use crate::namespace::names;
 use crate::namespace::version::{Found, Version};
@@ -354,3 +354,6 @@ impl Seen {
         Self { heard, ..self }
     }
 }
+
+/// First bytes of a file that come with the lookup: the kernel's first read.
+pub(crate) const FIRST_BYTES_LEN: u32 = 128 << 10;

@@ -19,3 +19,6 @@ mod waiters;
 
 pub(super) use fetch::Fetch;
 pub(super) use fetcher::{Fetcher, Sources};
+pub use hedge_policy::HEDGE_BURST;
+#[cfg(test)]
+pub(super) use hedge_policy::HEDGE_SHARE;

@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::history::{FileId, FilePast, ProgramId, Recent};
-use super::policy::{Known, ReadSize, choose, is_reread};
+use super::policy::{DIRECT_FILE_MIN, Known, ReadSize, choose, is_reread};
 use super::program::program_of;
 use super::watch::ReadWatch;
 use crate::config::ReadMode;
-use crate::config::limits::{DIRECT_FILE_MIN, READAHEAD_DEFAULT};
+use crate::config::limits::READAHEAD_DEFAULT;
 use crate::operation::OpenOptions;
 use crate::sync::Mutex;
 

@@ -12,6 +12,8 @@ mod registry;
 mod state;
 
 pub(super) use open_object::{Open, OpenObject};
+#[cfg(test)]
+pub(super) use readers::SHARERS_MAX;
 pub(super) use registry::ObjectRegistry;
 
 #[cfg(test)]

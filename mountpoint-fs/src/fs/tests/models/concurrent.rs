@@ -14,7 +14,8 @@ use mountpoint_client::ErrorKind;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::limits::{FILE_TTL, LISTING_AGE_MAX, OPEN_FRESH_MAX};
+use crate::config::limits::FILE_TTL;
+use crate::namespace::bounds::{LISTING_AGE_MAX, OPEN_FRESH_MAX};
 use crate::operation::{Attributes, Opened};
 
 #[derive(Clone, Debug)]

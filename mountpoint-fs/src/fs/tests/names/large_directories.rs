@@ -8,8 +8,8 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, RequestId, Time, When};
 
 use super::*;
-use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 use crate::namespace::AllKeys;
+use crate::namespace::bounds::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 
 const DELAY: Duration = Duration::from_millis(50);
 
