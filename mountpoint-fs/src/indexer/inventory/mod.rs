@@ -6,6 +6,7 @@
 //! columns say is an error that names its place.
 
 mod manifest;
+mod object;
 mod parquet;
 mod row;
 
