@@ -10,15 +10,19 @@
 //!
 //! Invariant: ranges have no gap and no overlap, so each key is in one of them.
 
+mod key_range;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mountpoint_client::PageCycle;
 
+pub(in crate::namespace) use self::key_range::{Extent, From, Part, RangeId};
+use self::key_range::{KeyRange, Next, Reach};
 use crate::config::limits::LIST_PAGE_KEYS;
 use crate::namespace::listing::interpolation::KeyScale;
-use crate::namespace::listing::page::{Batch, Listed, Reached};
+use crate::namespace::listing::page::{Batch, Listed};
 
 /// The ranges of one listing that the reader has not finished, in order.
 #[derive(Debug)]
@@ -39,78 +43,6 @@ pub(in crate::namespace) struct Ranges {
     /// Detects a repeated page while there is one range. Compares first key, last key and number of
     /// keys.
     cycle: PageCycle<(Arc<str>, Arc<str>, usize)>,
-}
-
-/// Identifies a range as long as it exists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) struct RangeId(u64);
-
-/// Start of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum From {
-    /// The beginning of the directory.
-    Start,
-    /// Behind a key, relative to the directory.
-    Behind(Arc<str>),
-    /// The end of the answer that returned this token.
-    Token(Arc<str>),
-}
-
-/// A page that the reader has not taken yet.
-#[derive(Debug)]
-pub(in crate::namespace) struct Part {
-    pub(in crate::namespace) entries: Vec<Listed>,
-    pub(in crate::namespace) extent: Extent,
-    pub(in crate::namespace) asked: Duration,
-}
-
-/// The keys that a page covers: what to list if the page is needed again.
-#[derive(Clone, Debug)]
-pub(in crate::namespace) enum Extent {
-    /// All keys behind `low`, up to `high`.
-    Keys {
-        low: Option<Arc<str>>,
-        high: Option<Arc<str>>,
-    },
-    /// One answer of a listing without order, by its start.
-    Answer(From),
-}
-
-impl Extent {
-    /// How far a reader has come that has read this page and all in front of it.
-    pub(in crate::namespace) fn reached(&self) -> Reached<'_> {
-        match self {
-            Self::Keys {
-                high: Some(high), ..
-            } => Reached::Key(high),
-            Self::Keys { high: None, .. } | Self::Answer(_) => Reached::End,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct KeyRange {
-    id: RangeId,
-    /// Keys up to here have been listed, or belong to the range in front.
-    seen: Option<Arc<str>>,
-    /// Last key of the answer that the next request continues, even beyond the range.
-    continued: Option<Arc<str>>,
-    /// The last key of the range; `None` for the end of the directory.
-    high: Option<Arc<str>>,
-    /// Whether an answer has arrived for the range.
-    is_touched: bool,
-    next: Next,
-    /// Whether the last request failed. The next one is then sent only when the reader needs it.
-    is_failed: bool,
-    parts: VecDeque<Part>,
-    scale: Option<Arc<KeyScale>>,
-}
-
-#[derive(Debug)]
-enum Next {
-    Ask(From),
-    InFlight,
-    Done,
 }
 
 impl Ranges {
@@ -486,27 +418,6 @@ impl Ranges {
             return Some(index + 1);
         }
         None
-    }
-}
-
-/// How far an answer reaches: it has all keys up to there.
-#[derive(Debug)]
-enum Reach {
-    Key(Arc<str>),
-    End,
-    /// An empty answer that is not the last.
-    Nowhere,
-}
-
-impl KeyRange {
-    fn ask(&mut self) -> Option<From> {
-        if !matches!(self.next, Next::Ask(_)) {
-            return None;
-        }
-        match std::mem::replace(&mut self.next, Next::InFlight) {
-            Next::Ask(from) => Some(from),
-            Next::InFlight | Next::Done => None,
-        }
     }
 }
 
