@@ -1,10 +1,10 @@
 //! Listings of directories: pages of names, in the order of keys, several key ranges at a time.
 //!
-//! [`Listing`] lists one directory: `source` has its requests, `ahead` bounds its pages. `key_ranges`
-//! and `interpolation` (both pure) choose where the next request begins. `cache` keeps pages that
-//! can answer later lookups. `walk` (pure) chooses directories to list before a program opens them.
-//! `saved` has listings that the disk keeps. `unrepresentable` counts keys that no file name can
-//! represent. [`AllKeys`] lists all keys of a bucket.
+//! [`Listing`] lists one directory: `source` has its requests, `ahead` bounds its pages.
+//! `key_ranges` and `interpolation` (both pure) choose where the next request begins. `cache` keeps
+//! pages that can answer later lookups. `walk` (pure) chooses directories to list before a program
+//! opens them. `saved` has listings that the disk keeps. `unrepresentable` counts keys that no file
+//! name can represent. [`AllKeys`] lists all keys of a bucket.
 
 mod ahead;
 mod all_keys;
