@@ -32,6 +32,7 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/cache/eviction/count.rs",
     "mountpoint-fs/src/cache/eviction/ghosts.rs",
     "mountpoint-fs/src/cache/eviction/policy.rs",
+    "mountpoint-fs/src/cache/eviction/room_limits.rs",
     "mountpoint-fs/src/cache/storage/usage.rs",
     "mountpoint-fs/src/cache/index/extents.rs",
     "mountpoint-fs/src/cache/index/record.rs",

@@ -14,7 +14,7 @@ use mountpoint_crt_sys::process::give_way;
 
 use super::count::Count;
 use super::evict::{Evictor, Removed, list_whole};
-use super::policy::{Demand, Reclaimed, RoomLimits};
+use super::room_limits::{Demand, Reclaimed, RoomLimits};
 use crate::cache::storage::{Storage, Usage};
 use crate::clock::Clock;
 use crate::sync::{Condvar, Mutex, MutexGuard};
