@@ -55,6 +55,7 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/staging/journal/policy.rs",
     "mountpoint-fs/src/staging/uploads/schedule.rs",
     "mountpoint-fs/src/memory/admission/mod.rs",
+    "mountpoint-fs/src/memory/budget/ledger.rs",
     "mountpoint-fs/src/memory/writer_queue.rs",
     "mountpoint-fs/src/write/send/part_sizes.rs",
 ];
