@@ -3,6 +3,8 @@
 //!
 //! Runs on the thread that ends the mount.
 
+mod ends;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -12,19 +14,11 @@ use indicatif::HumanBytes;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+pub(super) use self::ends::{End, watch};
 use crate::clock::Clock;
 use crate::config::shutdown;
 use crate::fs::FileSystem;
 use crate::staging::{PendingUploads, Staging};
-
-/// The event that ends a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The directory was unmounted from outside.
-    Unmounted,
-    /// A signal asked this process to end.
-    Signal(i32),
-}
 
 /// The time that closed files have to be stored.
 #[derive(Debug)]
