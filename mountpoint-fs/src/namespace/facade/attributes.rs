@@ -51,7 +51,7 @@ impl Namespace {
             found,
             posix,
             asked,
-            heard,
+            received_at,
             ..
         } = answer;
         let Some(found) = found else {
@@ -61,7 +61,7 @@ impl Namespace {
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
-        let observed = self.observed(asked, heard);
+        let observed = self.observed(asked, received_at);
         match self.table.observe(ino, &found, observed) {
             Some(view) => {
                 self.table.set_posix(ino, posix);

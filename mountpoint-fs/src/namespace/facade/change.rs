@@ -133,7 +133,7 @@ impl Namespace {
         })
     }
 
-    /// The name `name` in `directory`, to be changed by who holds it in motion.
+    /// The name `name` in `directory`, to be changed by the holder of its key lock.
     pub fn change_locked(
         &self,
         directory: InodeNo,

@@ -59,8 +59,8 @@ impl Namespace {
                 let answered = clock.now();
                 let took = answered.saturating_sub(asked);
                 // For as long as it took, but never on a version that was heard of long before.
-                let fresh_until = (answered + took).min(seen.version_heard + OPEN_FRESH_MAX);
-                let (now, valid_until) = (answered.into(), (seen.heard + ttl).into());
+                let fresh_until = (answered + took).min(seen.version_received_at + OPEN_FRESH_MAX);
+                let (now, valid_until) = (answered.into(), (seen.received_at + ttl).into());
                 for below in seen.below {
                     // A page that has nothing but the name itself helps no other lookup, and none
                     // says what objects carry.
@@ -74,7 +74,7 @@ impl Namespace {
                     found,
                     posix,
                     asked,
-                    heard: seen.heard,
+                    received_at: seen.received_at,
                     fresh_until: Some(fresh_until),
                     first_bytes: seen.first_bytes,
                 })
@@ -88,7 +88,7 @@ impl Namespace {
         let began = self.clock.now();
         let mut answer = self.lookups.join(key.clone(), begin_own).await?;
         answer.fresh_until.take_if(|_| !is_own);
-        let is_valid = answer.found.is_some() && answer.heard + self.config.ttl > began;
+        let is_valid = answer.found.is_some() && answer.received_at + self.config.ttl > began;
         if is_own || is_valid {
             return Ok(answer);
         }

@@ -157,7 +157,7 @@ impl Namespace {
             found,
             posix,
             asked,
-            heard,
+            received_at,
             fresh_until,
             first_bytes,
         } = answer;
@@ -174,7 +174,7 @@ impl Namespace {
         self.saved.note_known(&prefix);
         let observed = Observed {
             fresh_until: fresh_until.map_or(Moment::START, Moment::from),
-            ..self.observed(asked, heard)
+            ..self.observed(asked, received_at)
         };
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);

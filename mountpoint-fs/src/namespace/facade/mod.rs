@@ -232,11 +232,11 @@ impl Namespace {
         self.clock.now().into()
     }
 
-    /// An answer that was asked for at `asked`, and came at `heard`. No open relies on it.
-    pub(super) fn observed(&self, asked: Duration, heard: Duration) -> Observed {
+    /// An answer that was asked for at `asked`, and came at `received_at`. No open relies on it.
+    pub(super) fn observed(&self, asked: Duration, received_at: Duration) -> Observed {
         Observed {
             asked: asked.into(),
-            valid_until: (heard + self.config.ttl).into(),
+            valid_until: (received_at + self.config.ttl).into(),
             fresh_until: Moment::START,
         }
     }

@@ -124,12 +124,12 @@ impl ReadModes {
     fn open_known(&self, file: FileId, program: ProgramId, consumed: u64) -> Known {
         let mut past = self.past.lock();
         let since = |then: Option<u64>| then.map(|then| consumed.saturating_sub(then));
-        let habit = past.programs.get(program).copied().flatten();
+        let of_program = past.programs.get(program).copied().flatten();
         let rereads = past.rereads.are_many();
         let entry = past.files.touch(file);
         let known = Known {
             file: entry.read_size,
-            program: habit,
+            program: of_program,
             opens: entry.opens,
             since_read: since(entry.read_at),
             rereads,
