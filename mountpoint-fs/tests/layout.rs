@@ -191,7 +191,7 @@ struct Crate {
     sources: Vec<Source>,
 }
 
-/// Imports between the members of each folder: who imports, and what.
+/// Imports between the members of each folder: the importer, and the imported member.
 type Imports = BTreeMap<String, BTreeSet<(String, String)>>;
 
 impl Crate {

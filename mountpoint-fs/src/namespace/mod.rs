@@ -1,4 +1,4 @@
-//! Names: which key a file is, which inode a name is, and what S3 was last heard to say of it.
+//! Names: the key of a file, the inode of a name, and S3's last answer about it.
 //!
 //! [`Namespace`] turns names into requests and answers into inodes; [`Listing`] enumerates one
 //! directory. Neither knows open files, bytes or the kernel's messages.

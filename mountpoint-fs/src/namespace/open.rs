@@ -1,4 +1,4 @@
-//! Which version an `open` opens, and who says that it is the newest.
+//! The version that an `open` opens, and the proof that it is the newest.
 //!
 //! The lookup of the same system call, if it has just asked; attributes that are valid, if the
 //! mount was told to trust them (`--metadata-ttl`); a HEAD; or, for a small file that was not

@@ -71,7 +71,7 @@ impl<'a> ExtendedAttribute<'a> {
     }
 }
 
-/// What the last HEADs for extended attributes said: who asks for one, asks for the others next.
+/// The answers to the last HEADs for extended attributes: a program that reads one reads others.
 /// The lock guards the list alone.
 #[derive(Debug, Default)]
 pub(super) struct RecentDetails(Mutex<VecDeque<Recent>>);

@@ -87,7 +87,7 @@ impl ReadContext {
         })
     }
 
-    /// The mount's memory, for those who write.
+    /// The mount's memory, for writers.
     #[must_use]
     pub fn memory(&self) -> (Arc<Budget>, BlockPool, Arc<dyn Fn() + Send + Sync>) {
         let memory = &self.resources.memory;

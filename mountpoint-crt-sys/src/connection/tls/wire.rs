@@ -308,7 +308,7 @@ impl TlsWire {
         }
     }
 
-    /// Says goodbye, and tells everybody who waits that nothing more is written. The last call.
+    /// Says goodbye, and tells all waiting writers that nothing more is written. The last call.
     ///
     /// # Safety
     ///

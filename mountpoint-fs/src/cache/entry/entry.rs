@@ -2,8 +2,8 @@
 //!
 //! Nothing on the disk is trusted: bytes count when they have the checksum that the index has for
 //! them, and the index counts record by record. A damaged entry is removed, and the caller asks S3.
-//! Several processes may use one entry at once: bytes of a version never change, so whoever writes
-//! them writes the same.
+//! Several processes may use one entry at once: bytes of a version never change, so all that write
+//! them write the same.
 //!
 //! `state` is a leaf, held for look-ups only; `storing` is held while bytes are written.
 

@@ -1,6 +1,6 @@
 //! Bytes of an entry from its data file, each extent compared with its checksum.
 //!
-//! Knows neither the index nor who removes a damaged entry. Blocks, but for [`read_cached`].
+//! Does not know the index, and removes no damaged entry. Blocks, but for [`read_cached`].
 
 use std::io;
 use std::ops::Range;

@@ -233,7 +233,7 @@ mod tests {
         // A count may find more than was believed.
         check_room(Some(10 * GIB), 20 * GIB, large, 0, 10 * GIB + 320 * MIB);
         check_room(Some(0), 5 * MIB, large, 0, 5 * MIB);
-        // Without a limit a twentieth stays free, whoever uses the disk.
+        // Without a limit a twentieth stays free, whichever program uses the disk.
         check_room(None, 800 * GIB, (1000 * GIB, 100 * GIB), 50 * GIB, 0);
         let (all, slack) = (1000 * GIB, 1000 * GIB / 256);
         check_room(None, 800 * GIB, (all, 51 * GIB), GIB, slack - GIB);

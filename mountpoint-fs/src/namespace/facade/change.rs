@@ -258,9 +258,9 @@ impl<'a> NameChange<'a> {
         is_still && !self.has_kept_children()
     }
 
-    /// `key` is in the directory of this name, which was to be removed. Tells the log if who
-    /// removes a whole tree cannot have seen it: it was hidden by a directory of its name, which
-    /// this mount has removed.
+    /// `key` is in the directory of this name, which was to be removed. Tells the log if a program
+    /// that removes a whole tree cannot have seen it: it was hidden by a directory of its name,
+    /// which this mount has removed.
     pub fn tell_of_unseen(&self, key: &str) {
         let namespace = self.namespace;
         let Ok(prefix) = self.prefix() else {
@@ -370,8 +370,8 @@ impl<'a> NameChange<'a> {
     }
 
     /// The file has another version now: its bytes are the same as far as both have any. A rename
-    /// waits for what this gives back: who tells its caller what the file is now asks S3, under the
-    /// name that it has.
+    /// waits for the returned lock: a caller that tells the file's attributes asks S3, under the
+    /// name that the file has.
     pub fn replaced_in_place(
         mut self,
         version: Version,
@@ -394,8 +394,7 @@ impl<'a> NameChange<'a> {
         self.lock.take()
     }
 
-    /// When the server says that a new version was written is not known yet: the next who asks is
-    /// told.
+    /// The time that the server gives to a new version is not known yet: the next question tells.
     fn unseen(&self) -> Observed {
         let now = self.namespace.clock.now().into();
         Observed {
@@ -426,7 +425,7 @@ impl<'a> NameChange<'a> {
 }
 
 impl Drop for NameChange<'_> {
-    /// Nobody knows what became of the change: the next who asks about the name asks S3.
+    /// The outcome of the change is unknown: the next look-up of the name asks S3.
     fn drop(&mut self) {
         if self.is_open {
             self.settle();

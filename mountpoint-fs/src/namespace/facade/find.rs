@@ -23,8 +23,8 @@ use crate::namespace::version::Found;
 use crate::operation::{FileKind, FsError, InodeNo};
 
 impl Namespace {
-    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older
-    /// than the question. What else the answer tells is kept for other lookups.
+    /// Asks S3 about `name`, or waits with other lookups for the answer; an absence is never older
+    /// than the question. All other names of the answer are kept for other lookups.
     async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
         let is_in_flight = self.lookups.is_in_flight(&key);

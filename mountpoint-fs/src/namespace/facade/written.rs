@@ -3,7 +3,7 @@
 //! From `create` or `begin_writing` until it is stored, an inode is what its writer says
 //! ([`Progress`]), whatever S3 says of its name: answers about it change nothing. Then it is the
 //! version that was stored. Readers and a writer exclude each other, so the kernel's pages of an
-//! inode are never of two versions; who follows a writer has no pages.
+//! inode are never of two versions; a follower of a writer has no pages.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;

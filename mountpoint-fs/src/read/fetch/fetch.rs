@@ -1,6 +1,6 @@
 //! One range in flight: its bytes as they come, and how it ends.
 //!
-//! A fetch asks for one range of one version; it does not know who reads, or why. One GET fills one
+//! A fetch asks for one range of one version; it knows no reader and no reason. One GET fills one
 //! block with the range. If that GET is late, a second one, over another connection, fills a block
 //! of its own with what is missing; readers get bytes of whichever block has them. What the other
 //! GET still brings is dropped: to cancel it would cost its connection.

@@ -359,7 +359,7 @@ pub(crate) fn occupied(file: &File) -> u64 {
     file.metadata().map_or(0, |found| found.blocks() * 512)
 }
 
-/// Takes the lock, and tells in it who has it.
+/// Takes the lock, and names its holder in it.
 fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
     let path = folder.path().join(LOCK);
     let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);

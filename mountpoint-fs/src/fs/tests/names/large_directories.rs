@@ -153,7 +153,7 @@ fn all_keys_of_a_bucket_are_listed_several_ranges_at_once() {
         assert!(found == *keys, "every key once, in order");
         let (_, lists, _) = general.mount.requests();
         println!("{took:?}, {lists} requests");
-        // What comes behind the end of a directory is hard to guess.
+        // The names behind the end of a directory are hard to predict.
         assert!(took <= DELAY * pages, "{took:?} for {pages} pages");
         assert!(lists <= 200, "{lists} requests");
 

@@ -16,7 +16,7 @@ const ALONE: &(dyn Fn() -> bool + Send + Sync) = &|| false;
 
 type Written = Pin<Box<dyn Future<Output = Result<(), FsError>> + Send>>;
 
-/// A piece of `content` that is written by who goes on meanwhile.
+/// A piece of `content` that a writer writes meanwhile.
 fn send(writer: &Arc<Writer>, content: &[u8], piece: usize) -> Written {
     let (writer, at) = (Arc::clone(writer), piece * MIB);
     let bytes = content[at..content.len().min(at + MIB)].to_vec();

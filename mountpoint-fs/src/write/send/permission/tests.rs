@@ -11,7 +11,7 @@ use crate::operation::FsError;
 use crate::write::tests::{Bench, MIB, now, pattern};
 use crate::write::{Beginning, Writer};
 
-/// What a program does to a file of this key, and who hears of a refusal.
+/// The change of a program to a file of this key, and the call that reports a refusal.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A small file is stored.
