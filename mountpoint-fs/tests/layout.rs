@@ -60,7 +60,7 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/write/send/part_sizes.rs",
 ];
 
-/// What a policy must not import.
+/// Modules that a policy must not import.
 const IMPURE: [&str; 3] = ["crate::sync", "crate::clock", "mountpoint_client::"];
 
 const CRATES: [&str; 4] = [
@@ -307,7 +307,7 @@ struct Use {
     is_public: bool,
 }
 
-/// What a source imports, one path for each name.
+/// The imports of a source, one path for each name.
 fn uses(code: &str) -> Vec<Use> {
     let mut uses = Vec::new();
     let mut rest = code;
@@ -351,7 +351,7 @@ fn expand(tree: &str, prefix: &[String], is_public: bool, uses: &mut Vec<Use>) {
     }
 }
 
-/// What commas separate, groups in braces left whole.
+/// The parts between commas, groups in braces left whole.
 fn parts(group: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
     for (place, letter) in group.char_indices() {

@@ -10,7 +10,7 @@ use super::shutdown;
 pub struct StagingConfig {
     /// The user's directory, absolute.
     pub directory: PathBuf,
-    /// What becomes of a file that another client changed meanwhile (`--on-conflict`).
+    /// The handling of a file that another client changed meanwhile (`--on-conflict`).
     pub on_conflict: ConflictPolicy,
     /// The bucket's name or ARN, for people and for exports.
     pub bucket: String,

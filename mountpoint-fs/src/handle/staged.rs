@@ -93,7 +93,7 @@ impl StagedFiles {
         }
     }
 
-    /// What makes staged files.
+    /// The maker of staged files.
     #[must_use]
     pub fn staging(&self) -> &Staging {
         &self.staging

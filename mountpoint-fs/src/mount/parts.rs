@@ -23,7 +23,7 @@ pub(super) fn clock_for(has_cache: bool) -> Clock {
     }
 }
 
-/// What a mount is made of, besides its client.
+/// The parts of a mount, besides its client.
 pub(super) struct MountParts<'a> {
     pub(super) cache: Option<CacheSource<'a>>,
     pub(super) shared: Option<Arc<SharedCache>>,

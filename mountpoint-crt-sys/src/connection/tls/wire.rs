@@ -386,7 +386,7 @@ struct Piece {
     len: usize,
     written: Option<Written>,
     user_data: *mut libc::c_void,
-    /// What the writer has asked to be written, in bytes.
+    /// Bytes that the writer has asked to be written.
     told_len: usize,
 }
 

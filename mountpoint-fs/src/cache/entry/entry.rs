@@ -45,7 +45,7 @@ pub(in crate::cache) struct Entry {
     is_compared: AtomicBool,
 }
 
-/// What became of bytes that were to be stored.
+/// The outcome for bytes that were to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum StoreOutcome {
     /// Bytes are on the disk.

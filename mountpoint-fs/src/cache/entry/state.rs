@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::files::{EntryFiles, LoadedEntry};
 use crate::cache::index::Extents;
 
-/// What is known of an entry.
+/// The index of an entry, once it was read.
 #[derive(Debug)]
 pub(super) enum EntryState {
     /// The index was not read yet.

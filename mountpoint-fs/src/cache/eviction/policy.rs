@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use super::room_limits::Demand;
 use crate::cache::storage::{EntryName, ListedEntry};
 
-/// What decides between the entries of a sample.
+/// The facts that decide between the entries of a sample.
 pub(super) struct Choice<'a> {
     pub(super) now: SystemTime,
     /// Number of the turn: the order of the entries on probation.
@@ -90,7 +90,7 @@ pub(super) fn is_leftover(entry: &ListedEntry, now: SystemTime) -> bool {
     !entry.is_complete && age.is_ok_and(|age| age > LEFTOVER_AGE)
 }
 
-/// What may go of a sample at once, if more than the sample is there. The other entries are as
+/// The part of a sample that may go at once, if there are more entries. The other entries are as
 /// good.
 pub(super) fn part_of(sample: &[ListedEntry], demand: Demand, is_all: bool) -> Demand {
     if is_all {

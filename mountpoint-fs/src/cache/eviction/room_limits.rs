@@ -1,4 +1,4 @@
-//! What a cache may occupy, and how much must go.
+//! The room that a cache may occupy, and how much of it must go.
 //!
 //! Pure: counted bytes and the free space of the disk in, bytes and entries out.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cache::storage::{DiskSpace, Usage};
 
-/// What all mounts that share a directory may occupy.
+/// The room that all mounts which share a directory may occupy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RoomLimits {
     /// Most bytes; `None` to leave [`FREE_SHARE`] of the file system free.

@@ -13,7 +13,7 @@ use crate::operation::{FsError, InodeNo, LocalVersion, OpenOptions, Opened};
 use crate::read::mode::ReadWatch;
 use crate::read::{Reader, Sibling};
 
-/// What a file is opened for, besides writing alone.
+/// The purpose of an open, besides writing alone.
 pub(in crate::fs) enum OpenedFor {
     Reading,
     /// Reading, and writing from the first change on, if changes are permitted.
@@ -102,9 +102,9 @@ impl FileSystem {
         })
     }
 
-    /// What an open reads, if a local file may stand for it. An open with `O_DIRECT` is none of
-    /// those: it reads any bytes here, and only blocks of a local file. Nor is one that could
-    /// write, which would change the local file.
+    /// The version that an open reads, if a local file may stand for it. None does for an open with
+    /// `O_DIRECT`, which reads any bytes here and only blocks of a local file, nor for one that
+    /// could write: it would change the local file.
     fn local_version(
         &self,
         opened: &OpenVersion,

@@ -282,7 +282,7 @@ mod tests {
         assert!(WritingThread(1 << 30).goes_on());
     }
 
-    /// What Linux 6.18 shows of threads that wait for a LOOKUP.
+    /// Linux 6.18's view of threads that wait for a LOOKUP.
     #[test]
     fn names_on_the_way_are_told_from_the_last_one() {
         let stack = |functions: &[&str]| {

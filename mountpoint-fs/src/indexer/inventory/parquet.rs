@@ -121,7 +121,7 @@ struct ParquetColumns {
     storage_class: Option<usize>,
     is_latest: Option<usize>,
     is_delete_marker: Option<usize>,
-    /// What times are counted in.
+    /// The unit of times.
     tick: TimeTick,
 }
 

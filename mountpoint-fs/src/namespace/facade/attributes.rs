@@ -17,7 +17,7 @@ impl Namespace {
         }
     }
 
-    /// What its name says of `ino`; `None` if it has another name by then.
+    /// The attributes of `ino` by its name; `None` if it has another name by then.
     async fn attributes_of_name(&self, ino: InodeNo) -> Result<Option<Attributes>, FsError> {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());

@@ -153,7 +153,7 @@ impl Namespace {
                 if view.is_written && !self.table.is_staged(ino) {
                     return Err(being_written(&place.name));
                 }
-                // What the bucket has of a staged file; a version without an ETag if it has none.
+                // The bucket's version of a staged file; one without an ETag if it has none.
                 let stored = self.table.stored_version(ino).map(Found::File);
                 Some((ino, stored.unwrap_or(view.found)))
             }
@@ -231,7 +231,7 @@ impl<'a> NameChange<'a> {
         names::directory_prefix(&self.place.key).ok_or(FsError::NameTooLong)
     }
 
-    /// What the name was last known to be.
+    /// The last known object of the name.
     #[must_use]
     pub fn known(&self) -> Option<&(InodeNo, Found)> {
         self.known.as_ref()

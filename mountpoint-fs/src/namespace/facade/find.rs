@@ -151,7 +151,7 @@ impl Namespace {
         Beside::names(&siblings, name, kind, (was_wrong, wants_first_bytes))
     }
 
-    /// What decides whether the directory `prefix` is listed for a look-up of `name`.
+    /// The facts that decide whether the directory `prefix` is listed for a look-up of `name`.
     pub(in crate::namespace) fn known_of_directory(
         &self,
         prefix: &Arc<str>,
@@ -289,8 +289,8 @@ impl Namespace {
         now.is_ok_and(|now| now != prefix)
     }
 
-    /// What a page said of `name` a moment ago, unless this mount has changed it since, or has
-    /// heard otherwise.
+    /// A page's recent answer about `name`, unless this mount has changed it since, or has a newer
+    /// answer.
     pub(in crate::namespace) fn recently(
         &self,
         parent: InodeNo,

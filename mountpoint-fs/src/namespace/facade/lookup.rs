@@ -76,7 +76,7 @@ impl Namespace {
         }
     }
 
-    /// What an absence that is known, or a page of the directory, answers to a look-up; `None` if
+    /// The answer of a known absence, or of a page of the directory, to a look-up; `None` if
     /// the name itself is to be asked for.
     async fn ask_directory(
         &self,
@@ -125,7 +125,7 @@ impl Namespace {
         }
     }
 
-    /// What a page of the directory that was listed for look-ups says of `name`, if it tells.
+    /// The answer about `name` of a page that was listed for look-ups, if it has one.
     fn answer_from(
         &self,
         parent: InodeNo,

@@ -153,8 +153,8 @@ impl Namespace {
         }
     }
 
-    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says,
-    /// and the kernel is told.
+    /// The bytes that the writer with `progress` wrote to `ino` are lost: its name means S3's
+    /// object, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         if self.table.ends(ino, progress) {
             self.is_replaced(ino);

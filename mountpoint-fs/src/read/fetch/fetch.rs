@@ -70,7 +70,7 @@ pub(in crate::read) struct Fetch {
     lacked_memory: AtomicBool,
 }
 
-/// What fills the block of a fetch.
+/// The source of a fetch's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Source {
@@ -93,7 +93,7 @@ enum Ending {
     Missed,
 }
 
-/// What a second GET fills.
+/// The block that a second GET fills.
 #[derive(Debug)]
 struct SecondBlock {
     /// Bytes of the fetch that the first GET had brought before: the second asks for the rest.
@@ -110,7 +110,7 @@ struct Failures {
 }
 
 impl Source {
-    /// What may fill a block first, of a version with `copies`.
+    /// The first source of a block, of a version with `copies`.
     fn first(copies: &CachedCopies) -> Self {
         match copies {
             CachedCopies { disk: Some(_), .. } => Self::Disk,
@@ -242,7 +242,7 @@ impl Fetch {
         shared.filter(|shared| shared.may_have(&self.range))
     }
 
-    /// What fills its block now.
+    /// The source that fills its block now.
     pub(super) fn source(&self) -> Source {
         match self.source.load(Ordering::Relaxed) {
             source if source == Source::Disk as u8 => Source::Disk,
@@ -422,7 +422,7 @@ impl Fetch {
         self.is_watched.store(false, Ordering::SeqCst);
     }
 
-    /// What the policy needs to know of it, `seen` bytes of which were valid at `seen_at`.
+    /// Its state for the policy; `seen` bytes of it were valid at `seen_at`.
     pub(super) fn sight(&self, seen_at: Duration, seen: usize, now: Duration) -> Sight {
         let valid = self.valid();
         Sight {

@@ -36,7 +36,7 @@ pub(in crate::read) struct Sight {
     pub(in crate::read) gained: u64,
 }
 
-/// What to do about a GET that a reader waits for.
+/// The verdict about a GET that a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) enum Verdict {
     /// Send a second one.

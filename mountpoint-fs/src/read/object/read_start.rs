@@ -1,4 +1,4 @@
-//! The beginning of a read: what is there, what to ask for, and what may go.
+//! The beginning of a read: its bytes in blocks, the ranges to ask for, and blocks that may go.
 //!
 //! Runs with the object's lock held: prepares GETs and sends none.
 
@@ -23,8 +23,8 @@ pub(super) enum ReadStart {
     NoMemory,
 }
 
-/// Prepares what a read calls for, by the planner of the reader at `asker`. Returns whether it
-/// is time to retire blocks, too.
+/// Prepares the GETs of a read, by the planner of the reader at `asker`. Returns whether it is
+/// time to retire blocks, too.
 pub(super) fn begin_read(
     gets: &ObjectGets,
     state: &mut ObjectState,
@@ -60,7 +60,7 @@ pub(super) fn begin_read(
     (start, plan.is_time_to_retire)
 }
 
-/// What a plan must keep to that follows a read which ends at `end`.
+/// The bounds of a plan that follows a read which ends at `end`.
 pub(super) fn bounds(gets: &ObjectGets, end: u64) -> Bounds<'_> {
     let (resources, version) = (&gets.resources, &gets.version);
     let mut window_max = resources.window_max();
@@ -87,7 +87,7 @@ fn is_on_disk_behind(gets: &ObjectGets, at: u64) -> bool {
     !window.is_empty() && cached.has(&window)
 }
 
-/// Prepares what is to be read ahead, as far as memory goes.
+/// Prepares the GETs ahead, as far as memory goes.
 fn prepare_ahead(
     gets: &ObjectGets,
     state: &mut ObjectState,
@@ -113,5 +113,5 @@ pub(super) fn retention(resources: &ReadResources, now: Duration) -> RetentionPo
 
 /// Largest window of a stream that the disk serves.
 ///
-/// What readers wait for there is the disk's bandwidth or this machine, which no window mends.
+/// Readers wait there for the disk's bandwidth or this machine, which no window mends.
 pub(super) const DISK_WINDOW_MAX: u64 = 8 << 20;

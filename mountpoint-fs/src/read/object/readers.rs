@@ -153,7 +153,7 @@ impl Readers {
         }
     }
 
-    /// What a read calls for, by the planner and the layout at a place that [`Readers::reads`]
+    /// The plan of a read, by the planner and the layout at a place that [`Readers::reads`]
     /// returned last.
     pub(in crate::read) fn plan<T>(
         &mut self,

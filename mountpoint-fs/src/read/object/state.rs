@@ -86,7 +86,7 @@ impl ObjectState {
             .collect()
     }
 
-    /// What a read calls for, by the planner at `asker`. Pages that other readers have filled are
+    /// The plan of a read, by the planner at `asker`. Pages that other readers have filled are
     /// not asked for ahead.
     pub(in crate::read) fn plan(
         &mut self,

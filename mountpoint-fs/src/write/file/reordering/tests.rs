@@ -40,7 +40,7 @@ fn check(order: &[usize], checksum_of: usize) {
     let mut waiting: Vec<Written> = Vec::new();
     for piece in order {
         waiting.push(send(&writer, &content, *piece));
-        // What one of them brings wakes others.
+        // The bytes of one of them wake others.
         let mut before = waiting.len() + 1;
         while waiting.len() < before {
             before = waiting.len();
@@ -86,7 +86,7 @@ fn what_never_comes_is_waited_for_once() {
     bench.context.pressure.look();
     now(ahead).unwrap();
     assert!(!bench.context.pressure.look(), "nobody waits");
-    // What comes too late would have to go back.
+    // A WRITE that comes too late would have to go back.
     let late = now(send(&writer, &content, 1));
     assert!(matches!(late, Err(FsError::NotSequential(_))), "{late:?}");
     assert_eq!((bench.content(), bench.uploads()), (None, 0));

@@ -123,7 +123,7 @@ fn who_may_not_write_is_told_by_the_first_write() {
             (Stored("a"), 0),
         ]);
     }
-    // What the proof did not show, and what was permitted before.
+    // Permissions that the proof did not show, and those from before.
     check(&[
         (Close("a", PutObject), 1),
         (Close("a", PutObject), 1),
