@@ -98,6 +98,11 @@ pub const PART_MIN: u64 = 128 << 10;
 /// into parts.
 pub const PART_MAX: u64 = 256 << 20;
 
+/// Largest prefetch window of one stream, by default; its share of the memory may be less.
+///
+/// As many bytes are in flight at 100 Gbit/s over 20 ms.
+pub const WINDOW_MAX: u64 = 256 << 20;
+
 /// Remembered ends of reads of one open file.
 ///
 /// Linux has at most 64 readahead requests in flight per file system by default, few of them out of
