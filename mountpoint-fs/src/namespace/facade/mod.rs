@@ -1,16 +1,12 @@
 //! Names turned into requests, and answers into inodes.
 //!
-//! How old an answer may be: a name or attributes that the kernel was told are answered for
-//! `NamesConfig::ttl` from then on; a name nobody has heard of is always asked for; and `open` asks
-//! S3 for the newest version, unless the `lookup` of the same system call has just done so. The
-//! kernel does not say which lookup that was, so each vouches for the one open that comes first,
-//! and for no longer than it took itself: an upload that was begun after the lookup takes about as
-//! long. An `open` can miss no more than an upload that ended while some lookup of the same name
-//! was under way.
+//! A name or attributes that the kernel was told are valid for `NamesConfig::ttl` from then on; a
+//! name without an answer is always asked for; and `open` asks S3 for the newest version, unless
+//! the `lookup` of the same system call has just done so: doc/internals/lookup.md has the rules.
 //!
 //! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of
 //! the size can mix two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks
-//! the path up again, trusting nothing, and opens what it finds. The application sees none of this.
+//! the path up again, trusting nothing, and opens the result. The application sees none of this.
 //!
 //! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken
 //! at a time.
