@@ -1,9 +1,9 @@
 //! Where parked operations are resumed.
 //!
 //! A kernel operation is a future. The FUSE session polls it once; if it is not ready it is parked
-//! and resumed by whoever brings what it waits for. Inside [`deliver`] that happens on the
-//! delivering thread, with no hop; a wake-up anywhere else (a timer, a dropped reservation) goes to
-//! a worker of the tokio runtime.
+//! and resumed by the thread that brings the bytes or memory it waits for. Inside [`deliver`] that
+//! happens on the delivering thread, with no hop; a wake-up anywhere else (a timer, a dropped
+//! reservation) goes to a worker of the tokio runtime.
 //!
 //! Knows neither FUSE nor what a task does. Invariant: a task is never resumed inside another one:
 //! what is woken meanwhile waits in the thread's queue, so the stack does not grow with the length

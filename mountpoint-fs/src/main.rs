@@ -7,7 +7,7 @@ use mountpoint_fs::{
     bench_command, cache_command, doctor, indexer, mount, staged_command, stats_command, warmer,
 };
 
-/// What the program does besides mounting.
+/// The commands of the program besides mounting.
 const HELPERS: [Helper; 7] = [
     doctor::HELPER,
     bench_command::HELPER,

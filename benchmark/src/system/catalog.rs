@@ -415,14 +415,19 @@ mod tests {
     use crate::dataset::{Dataset, WRITTEN};
     use crate::workload;
 
-    fn command(system: &System, interfaces: &[String]) -> Command {
-        let address = Address {
+    fn address<'a>(access: &'a Access, interfaces: &'a [String]) -> Address<'a> {
+        Address {
             url: "http://127.0.0.1:9".to_owned(),
             bucket: "benchmark",
-            access: &Access::embedded(),
+            access,
             interfaces,
             authority: None,
-        };
+        }
+    }
+
+    fn command(system: &System, interfaces: &[String]) -> Command {
+        let access = Access::embedded();
+        let address = address(&access, interfaces);
         system.mount_command(Path::new("/mnt/x"), &address, None)
     }
 
@@ -472,12 +477,11 @@ mod tests {
 
     #[test]
     fn over_tls_every_system_is_told_whom_to_trust() {
+        let access = Access::embedded();
         let address = Address {
             url: "https://127.0.0.1:9".to_owned(),
-            bucket: "benchmark",
-            access: &Access::embedded(),
-            interfaces: &[],
             authority: Some(Path::new("/authority.pem")),
+            ..address(&access, &[])
         };
         let command =
             System::peer("geesefs")
@@ -544,13 +548,8 @@ mod tests {
     #[test]
     fn the_cache_comes_before_what_the_command_line_adds() {
         let system = System::peer("mount-s3:x=m --cache-passthrough off").unwrap();
-        let address = Address {
-            url: "http://127.0.0.1:9".to_owned(),
-            bucket: "benchmark",
-            access: &Access::embedded(),
-            interfaces: &[],
-            authority: None,
-        };
+        let access = Access::embedded();
+        let address = address(&access, &[]);
         let cache = Some(LocalFolder::Cache(Path::new("/cache")));
         let command = system.mount_command(Path::new("/mnt/x"), &address, cache);
         let arguments: Vec<_> = command.get_args().collect();
@@ -562,13 +561,8 @@ mod tests {
     fn a_shared_cache_is_a_prefix_of_what_a_run_writes() {
         let all = workload::all(&Dataset::new(true));
         let row = |name: &str| all.iter().find(|row| row.name == name).unwrap();
-        let address = Address {
-            url: "http://127.0.0.1:9".to_owned(),
-            bucket: "benchmark",
-            access: &Access::embedded(),
-            interfaces: &[],
-            authority: None,
-        };
+        let access = Access::embedded();
+        let address = address(&access, &[]);
         let last = |name: &str| {
             let system = System::product(Path::new("m")).prepared_for(row(name), &address);
             let command = system.mount_command(Path::new("/mnt/x"), &address, None);
@@ -586,13 +580,8 @@ mod tests {
 
     #[test]
     fn staged_writes_have_a_folder_where_a_system_knows_one() {
-        let address = Address {
-            url: "http://127.0.0.1:9".to_owned(),
-            bucket: "benchmark",
-            access: &Access::embedded(),
-            interfaces: &[],
-            authority: None,
-        };
+        let access = Access::embedded();
+        let address = address(&access, &[]);
         for (peer, expected) in [
             ("mount-s3:x=m", "--allow-changes --staging /staging"),
             ("rclone=r", "--vfs-cache-mode full --cache-dir /staging"),

@@ -38,7 +38,7 @@ pub(super) struct SentRequest {
     line: Option<Sent>,
 }
 
-/// What a line tells of a request.
+/// The fields of a request's line.
 #[derive(Debug)]
 struct Sent {
     operation: &'static str,

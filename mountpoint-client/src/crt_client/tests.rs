@@ -1,4 +1,4 @@
-//! What only an endpoint that no loopback server has can show.
+//! Cases that need an endpoint which no loopback server has.
 
 use std::sync::Arc;
 

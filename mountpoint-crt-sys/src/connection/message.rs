@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub(super) struct Loan(Mutex<Option<NonNull<u8>>>);
 
-// SAFETY: a pointer that is given back to its message only, by whoever releases that.
+// SAFETY: a pointer that is given back to its message only, by the thread that releases that.
 unsafe impl Send for Loan {}
 // SAFETY: as above.
 unsafe impl Sync for Loan {}

@@ -1,21 +1,15 @@
 //! Sockets that read to where the bytes belong and write from where they lie.
 //!
-//! C moves all bytes through messages of a pool: it reads into a message and copies from there into
-//! the request's buffer, copies a body into a message and writes that, and clears each message
-//! afterwards. On a connection without TLS none of it is needed. A socket's table of functions is
-//! replaced by a copy whose `read` puts the body of an answer into the request's buffer, whose
-//! `write` takes what a [`BodyStream`](crate::connection::body_stream) has left out of a message
-//! from the caller's memory, and whose `cleanup` takes the copy away again.
-//!
-//! Everything here runs on the connection's event loop, but for the clean-up, which comes last.
+//! C moves all bytes through messages of a pool. On a connection without TLS, a socket's table of
+//! functions is replaced by a copy whose `read` puts an answer's body into the request's buffer,
+//! whose `write` takes the bytes that a [`BodyStream`](crate::connection::body_stream) has left out
+//! of a message from the caller's memory, and whose `cleanup` takes the copy away again. All runs
+//! on the connection's event loop; the clean-up comes last.
 //!
 //! Invariants: a message with another's memory gets its own back before C's pool sees it again, and
 //! there is one such message at a time; the memory is a target only between two pieces of one
-//! answer's body; C's request keeps it alive and lets go of it after `on_complete`, which ends that
-//! ([`Link::expect_nothing`]). Bytes that are being written are kept alive by their completion.
-//!
-//! `Table` is written down from the header of the version that `hook::CRATE_VERSION` names; where
-//! something is not what it should be there, bytes are copied as C does it.
+//! answer's body; C's request keeps it alive until `on_complete` ([`Link::expect_nothing`]). Bytes
+//! that are being written are kept alive by their completion.
 
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};

@@ -1,26 +1,9 @@
-//! All access to private structures of the C library. It works on a client that has just been made
-//! and has no requests.
+//! All access to private structures of the C library.
 //!
-//! - **Progress.** C delivers a body when it is complete. The client's table of functions is
-//!   replaced by a copy whose `http_connection_make_request` puts our callbacks around C's, so that
-//!   the head and each piece of a body are shown as they arrive.
-//! - **No copies.** The same callbacks tell the connection's socket where an answer's body belongs
-//!   and where a request's lies ([`crate::connection::socket`],
-//!   [`crate::connection::body_stream`]).
-//! - **Bounds.** The same callbacks count the headers of an answer, of which C keeps all, and a
-//!   connection's handler is told how long a line may be ([`crate::connection::head_limit`]).
-//! - **One group of event loops.** C makes every client a second group for delivering bodies. It is
-//!   replaced by the bootstrap's group, with a reference of its own, and the second group is
-//!   released at once. The client's end stays balanced: it releases the reference that we put
-//!   there, and it waits for the second group's end, which comes (now or later) through the
-//!   callback that C itself has registered.
-//! - **TLS.** The callbacks of a client that speaks TLS put it into the connection's socket before
-//!   the first byte goes there ([`crate::connection::socket_handler`]), and refuse the request
-//!   where that cannot be.
-//! - **Host count.** C asks the resolver on every step of its scheduler whether the host has an
-//!   address yet, only to start slowly when it has none. A constant answers instead.
-//! - **Idle connections.** A request tells the endpoint whose connections it uses
-//!   ([`crate::s3_client::idle_connections`]). Asked for of clients that were hooked only.
+//! Works on a client that has just been made and has no requests: replaces its table of functions
+//! by a copy whose `http_connection_make_request` puts our callbacks around C's, and its second
+//! group of event loops by the bootstrap's. doc/internals/client.md has the list of what that gives
+//! ("Private parts of the CRT").
 //!
 //! The bindings assert the layout of the structures when they are compiled, from the headers of the
 //! very version that is pinned; [`install`] checks once more that they hold what they should, and

@@ -38,7 +38,7 @@ fn a_long_answer_is_read_to_where_it_belongs() {
         outcome.unwrap();
         assert!(fill.block().bytes(0..SIZE) == object, "round {round}");
         let moved = moved::take(start, len);
-        // What comes with the head is copied, from the second answer on little.
+        // The bytes that come with the head are copied, from the second answer on few.
         let least = if round == 0 {
             SIZE / 2
         } else {

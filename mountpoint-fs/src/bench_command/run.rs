@@ -22,7 +22,7 @@ use super::report::Report;
 use super::temporary::{PUTS_AT_ONCE, TemporaryObjects};
 use super::verdict::{Conditions, READ, judge};
 use crate::clock::Clock;
-use crate::config::limits;
+use crate::config::{limits, shutdown};
 use crate::mount::{Connected, Environment, MountConfig, connect, open_index, safe_line};
 
 /// Runs `mount-s3 bench` with the arguments behind that word.
@@ -122,7 +122,7 @@ fn bench(arguments: &BenchArguments) -> Result<Report, String> {
     let Bench {
         runtime, report, ..
     } = bench;
-    runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+    runtime.shutdown_timeout(shutdown::SHUTDOWN_RUNTIME);
     outcome?;
     if let Some(file) = &arguments.html {
         std::fs::write(file, page(&report))

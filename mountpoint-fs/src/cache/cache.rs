@@ -47,7 +47,7 @@ pub struct Cache {
     has_loading: Notify,
 }
 
-/// What a cache needs of its mount.
+/// The facts of a mount that its cache needs.
 #[derive(Debug)]
 pub struct CacheParts {
     /// The store whose objects are kept.

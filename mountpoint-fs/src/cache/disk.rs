@@ -1,4 +1,4 @@
-//! What all entries of a cache share: the disk, its room, the counts.
+//! The shared state of a cache's entries: the disk, its room, the counts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::statistics::CacheCounters;
 use super::storage::{FileStatus, Storage};
 use crate::clock::Clock;
 
-/// What the entries of one cache share.
+/// The shared state of one cache's entries.
 pub(super) struct Disk {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) room: Arc<Room>,

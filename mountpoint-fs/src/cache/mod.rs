@@ -4,8 +4,8 @@
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
 //! of the ranges that are there, with checksums. `listings` are those of directories. `storage` is
 //! the disk behind a trait, `eviction` keeps to the room there is, `work` has the threads. `fill`
-//! is for whoever fills a cache on purpose. Nothing here is ever flushed or trusted: what does not
-//! have its checksum is a miss. doc/internals/cache.md has the format and the policies,
+//! serves commands that fill a cache on purpose. Nothing here is ever flushed or trusted: bytes
+//! without their checksum are a miss. doc/internals/cache.md has the format and the policies,
 //! doc/internals/shared-cache.md those of the shared bucket.
 
 #[expect(

@@ -60,7 +60,7 @@ fn boot_id() -> String {
     id.unwrap_or_else(|_| format!("process {}", std::process::id()))
 }
 
-/// What waits to be stored is at most this share of the memory for reads.
+/// Bytes that wait to be stored are at most this share of the memory for reads.
 const FILL_MEMORY_SHARE: u64 = 8;
 
 /// Most bytes that wait to be stored: 25 ms of a disk that writes 2.5 GB/s. More only delays what

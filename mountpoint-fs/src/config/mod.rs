@@ -4,6 +4,7 @@ mod cache;
 pub mod limits;
 pub mod scale;
 mod settings;
+pub mod shutdown;
 mod staging;
 mod write;
 

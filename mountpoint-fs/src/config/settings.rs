@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WriteConfig;
-use super::limits::{FILE_TTL, INODES_MAX_LEAST};
+use super::limits::{FILE_TTL, INODES_MAX_LEAST, WINDOW_MAX};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ pub struct ReadConfig {
     pub memory_max: u64,
     /// Largest range of one GET, in bytes (`--read-part-size`).
     pub part_size: u64,
-    /// Largest prefetch window of one stream, in bytes.
+    /// Largest prefetch window of one stream, in bytes (`MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`).
     pub window_max: u64,
     /// Whether replies pass through the kernel's page cache (`--read-mode`).
     pub mode: ReadMode,
@@ -131,7 +131,7 @@ impl Default for ReadConfig {
         Self {
             memory_max: 1 << 30,
             part_size: 8 << 20,
-            window_max: 256 << 20,
+            window_max: WINDOW_MAX,
             mode: ReadMode::default(),
             machine_memory: 16 << 30,
             hedging: true,

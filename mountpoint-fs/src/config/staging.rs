@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::limits;
+use super::shutdown;
 
 /// Files that are written in place (`--staging`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagingConfig {
     /// The user's directory, absolute.
     pub directory: PathBuf,
-    /// What becomes of a file that another client changed meanwhile (`--on-conflict`).
+    /// The handling of a file that another client changed meanwhile (`--on-conflict`).
     pub on_conflict: ConflictPolicy,
     /// The bucket's name or ARN, for people and for exports.
     pub bucket: String,
@@ -38,7 +38,7 @@ impl Default for WriteBackConfig {
     fn default() -> Self {
         Self {
             delay: WRITE_BACK_DELAY,
-            drain_timeout: limits::WRITE_BACK_DRAIN,
+            drain_timeout: shutdown::WRITE_BACK_DRAIN,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mountpoint_client::types::ChecksumAlgorithm;
 
-use super::limits::{COPY_PART_SIZE, COPY_SIZE_MAX};
+use super::limits::COPY_SIZE_MAX;
 
 /// The changes that the mount permits, and its settings of uploads.
 #[derive(Clone, Debug)]
@@ -88,3 +88,9 @@ impl Default for WriteConfig {
         }
     }
 }
+
+/// Part size of an object that is copied in parts.
+///
+/// S3 copies some 100 MB/s within one request, so smaller parts are faster; 512 MiB times S3's
+/// 10,000 parts is more than an object of 5 TiB needs, and larger objects get larger parts.
+const COPY_PART_SIZE: u64 = 512 << 20;

@@ -7,7 +7,7 @@
 //! Resolves flags as a mount does, but mounts nothing.
 //!
 //! Invariant: without `--check-writes` no request that writes is ever sent; every step has a time
-//! limit, and the whole has one (`limits::DOCTOR_*`). Runs on the main thread of its own process.
+//! limit, and the whole has one (`DOCTOR_*`). Runs on the main thread of its own process.
 
 mod arguments;
 mod error_text;

@@ -10,7 +10,7 @@ use super::machine::{facts, kernel, memory, mount_point, mounting, network, proc
 use super::recommendation::{Change, MountPoint, Recommendation, directory_for};
 use super::report::Report;
 use super::server;
-use crate::config::limits;
+use crate::config::shutdown;
 use crate::mount::{Environment, MountConfig, is_syslog_there};
 
 /// Runs `mount-s3 doctor` with the arguments after that word.
@@ -108,7 +108,7 @@ fn look_at_directory(arguments: &Arguments, directory: &str, report: &mut Report
     report.looking_at("mount point");
     let path = std::path::PathBuf::from(directory);
     let looked_at = path.clone();
-    let state = facts::bounded(limits::DOCTOR_LOCAL, move || mount_point::look(&looked_at));
+    let state = facts::bounded(facts::DOCTOR_LOCAL, move || mount_point::look(&looked_at));
     let is_given = arguments.directory.is_some();
     report.add(mount_point::judge(&path, state.as_ref(), is_given));
     state
@@ -131,7 +131,7 @@ fn look_at_bucket(config: &MountConfig, checks_writes: bool, report: &mut Report
         }
     };
     let changes = runtime.block_on(server::check(config, checks_writes, report));
-    runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+    runtime.shutdown_timeout(shutdown::SHUTDOWN_RUNTIME);
     changes
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use mountpoint_client::types::Key;
 
 use super::FileSystem;
-use crate::config::limits::FOLLOW_TRIES_MAX;
 use crate::handle::OpenFile;
 use crate::namespace::Version;
 use crate::operation::{FsError, InodeNo, Opened, Progress, ReadData};
@@ -107,3 +106,6 @@ fn is_other(reader: &Reader, (key, version): &(Key, Version)) -> bool {
     let (its_key, its_etag, _) = reader.version();
     key != its_key || version.etag != *its_etag
 }
+
+/// Tries of a read during which another process stores new versions of the file.
+pub(super) const FOLLOW_TRIES_MAX: u32 = 10;

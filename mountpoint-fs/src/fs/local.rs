@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::FileSystem;
-use super::open_for_writing::permit_writing;
+use super::opening::permit_writing;
 use crate::operation::{FsError, InodeNo, LocalFiles, WriteOptions};
 
 impl FileSystem {

@@ -2,13 +2,12 @@
 
 mod attributes;
 mod copy_range;
-mod deferred_writer;
 mod file_system;
 mod follow;
 mod local;
 mod names;
 mod open_directory;
-mod open_for_writing;
+mod opening;
 mod permission;
 mod staged;
 mod statistics;

@@ -93,13 +93,13 @@ impl StagedFiles {
         }
     }
 
-    /// What makes staged files.
+    /// The maker of staged files.
     #[must_use]
     pub fn staging(&self) -> &Staging {
         &self.staging
     }
 
-    /// What makes staged files, for who outlives the files.
+    /// The maker of staged files, for an owner that outlives the files.
     #[must_use]
     pub fn shared_staging(&self) -> Arc<Staging> {
         Arc::clone(&self.staging)

@@ -38,7 +38,7 @@ impl IndexedClient {
         }
     }
 
-    /// What `ask` finds in the index.
+    /// The answer of `ask`, from the index.
     fn ask<T: Send + 'static>(
         &self,
         ask: impl Fn(&IndexFile, DiskWait) -> Result<T, IndexError> + Send + 'static,

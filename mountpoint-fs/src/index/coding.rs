@@ -126,7 +126,7 @@ pub(super) fn seal(bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&sum);
 }
 
-/// What [`seal`] was called with; `None` if the checksum is another one.
+/// The bytes that [`seal`] was called with; `None` if the checksum is another one.
 pub(super) fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     let (covered, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>()?;
     (checksum(covered) == *sum).then_some(covered)

@@ -127,11 +127,11 @@ pub(super) struct BlockDecoder {
     /// Where the next entry begins.
     at: usize,
     key: Vec<u8>,
-    /// What the key shares at its end with the one before.
+    /// The end of the key that the one before has as well.
     ending: Vec<u8>,
     size: u64,
     mtime: i64,
-    /// What follows the time, and where its ETag is.
+    /// The kind of the fields that follow the time, and the place of the ETag.
     kind: u8,
     etag: Range<usize>,
 }

@@ -245,8 +245,7 @@ fn in_memory(file: &File, bytes: &mut [u8], at: u64) -> Result<(), IndexError> {
         at,
         ReadWriteFlags::NOWAIT,
     );
-    // Whatever else is wrong is found by who waits for the disk; so are file systems that cannot
-    // tell.
+    // A reader that waits for the disk finds all other defects, and file systems that cannot tell.
     match read {
         Ok(read) if read == len => Ok(()),
         _ => Err(IndexError::NotInMemory),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::IndexError;
 use super::coding::{CHECKSUM_LEN, seal, unseal};
 
-/// What an index was made of.
+/// The source of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexHeader {
     /// The bucket's name, or the ARN or alias of an access point.

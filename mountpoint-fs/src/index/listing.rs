@@ -1,4 +1,4 @@
-//! What a listing of the bucket would say, from an index.
+//! Listings of the bucket, from an index.
 //!
 //! Pure but for the reads of blocks. As S3 does it: keys behind a place, in order, of which those
 //! that share a prefix up to the delimiter are one entry.

@@ -12,7 +12,7 @@ use mountpoint_client::SimClient;
 use mountpoint_client::testing::sim::SimOptions;
 use mountpoint_client::types::{Key, ObjectHeaders};
 
-use super::file::JOURNAL_LEN_MAX;
+use super::file::{JOURNAL_LEN_MAX, JournalReport};
 use super::line::RENAME_REMEMBERED;
 use super::line::{Header, VERSION};
 use super::origin::Origin;

@@ -79,7 +79,7 @@ pub struct MetricDefinition {
     pub meaning: &'static str,
 }
 
-/// The names, for those who record.
+/// The names, for the code that records.
 pub mod names {
     /// Bucket, prefix and directory as labels; the value is always 1.
     pub const MOUNT: &str = "mount.info";

@@ -14,7 +14,7 @@ use super::{Environment, SharedCacheSource};
 use crate::cli::{CliArgs, ClientFlags, ListenAddress, ReadModeArg, UploadChecksums};
 use crate::config::{
     CacheConfig, ConflictPolicy, CopyLimits, FsConfig, NamesConfig, PassthroughMode, ReadConfig,
-    ReadMode, StagingConfig, WriteConfig, limits, scale,
+    ReadMode, StagingConfig, WriteConfig, scale,
 };
 use crate::fuse::Transport;
 
@@ -43,9 +43,9 @@ pub struct FuseTuning {
 impl Default for FuseTuning {
     fn default() -> Self {
         Self {
-            max_background: limits::MAX_BACKGROUND_MIN,
-            congestion_threshold: congestion_threshold(limits::MAX_BACKGROUND_MIN),
-            threads: limits::SESSION_THREADS_MIN,
+            max_background: scale::MAX_BACKGROUND_MIN,
+            congestion_threshold: congestion_threshold(scale::MAX_BACKGROUND_MIN),
+            threads: scale::SESSION_THREADS_MIN,
             transport: Transport::default(),
             ring_threads: RING_THREADS_DEFAULT,
             clone_descriptors: false,

@@ -9,6 +9,7 @@ mod environment;
 mod index;
 mod logging;
 mod metrics;
+mod parts;
 mod process;
 mod run;
 mod serve;
@@ -28,9 +29,10 @@ pub use metrics::{
     MetricDocument, MetricsConfig, MountDescription, NumberDocument, OtlpEndpoint, SOCKET_PREFIX,
     STATS_FORMAT, StatsDocument, prometheus_name,
 };
+pub use parts::store_id;
 pub use process::control_group::{MemoryGroup, memory_groups};
 pub use run::run;
-pub use serve::{MountedBucket, store_id};
+pub use serve::MountedBucket;
 pub use shared_cache::SharedCacheSource;
 pub use start_error::StartError;
 pub use target::MountTarget;

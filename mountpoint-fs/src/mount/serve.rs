@@ -2,33 +2,34 @@
 //!
 //! Start: check the bucket with one request, mount, answer the kernel. End: by `umount` from
 //! outside, or by a signal; a signal ends the process in bounded time even with open files
-//! ([`limits::SHUTDOWN_DRAIN`]).
+//! ([`shutdown::SHUTDOWN_DRAIN`]).
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Weak};
-use std::thread;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use mountpoint_client::ObjectClient;
-use mountpoint_client::crt_client::{CrtClientOptions, SseCustomerKey};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
-use super::config::cores;
 use super::connect::{Connected, connect};
 use super::cost::CostMeter;
-use super::drain::{DrainTime, End, finish_writes};
+use super::drain::{DrainTime, End, finish_writes, watch};
 use super::metrics::MeasuredParts;
+use super::parts::{
+    CacheSource, MountParts, clock_for, give_back_idle, new_runtime, not_served, remember,
+    session_options, stage, store_id,
+};
 use super::process::open_files;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget, index};
-use crate::cache::{Cache, Caches, SharedCache, StoreId};
+use crate::cache::Caches;
 use crate::clock::Clock;
-use crate::config::{CacheConfig, FsConfig, StagingConfig, limits, scale};
+use crate::config::{FsConfig, shutdown};
 use crate::fs::FileSystem;
-use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
+use crate::fuse::{Connection, Mount, MountOptions, Session};
 
 /// A bucket that is mounted.
 #[derive(Debug)]
@@ -255,7 +256,7 @@ impl MountedBucket {
             }
             End::Unmounted => {
                 tracing::info!("unmounted");
-                self.close(limits::UPLOAD_DRAIN, Clock::monotonic());
+                self.close(shutdown::UPLOAD_DRAIN, Clock::monotonic());
             }
         }
     }
@@ -263,7 +264,7 @@ impl MountedBucket {
     /// Unmounts and ends.
     ///
     /// With open files the name disappears at once and the files work for
-    /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
+    /// [`shutdown::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
         let clock = Clock::monotonic();
         if let Some(staging) = self.fs.staging() {
@@ -280,8 +281,8 @@ impl MountedBucket {
                 tracing::error!("cannot unmount: {error}; unmount by hand with `umount -l`");
             }
         }
-        let mut drain = limits::SIGNAL_DRAIN;
-        let ended = self.ends.recv_timeout(limits::SHUTDOWN_DRAIN);
+        let mut drain = shutdown::SIGNAL_DRAIN;
+        let ended = self.ends.recv_timeout(shutdown::SHUTDOWN_DRAIN);
         if ended != Ok(End::Unmounted) {
             if matches!(ended, Ok(End::Signal(_))) {
                 drain = Duration::ZERO;
@@ -289,7 +290,7 @@ impl MountedBucket {
             tracing::warn!("files were still open at the end; their users get errors from now on");
             self.session.abort_pending();
             let aborted = self.connection.as_ref().map(Connection::abort);
-            let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
+            let ended = self.ends.recv_timeout(shutdown::SHUTDOWN_ABORT);
             tracing::debug!(?aborted, ?ended, "connection aborted");
         }
         self.close(drain, clock);
@@ -298,7 +299,7 @@ impl MountedBucket {
     /// Ends without unmounting, which is up to the process that mounted.
     ///
     /// Operations in progress finish, and programs may close the files that they write, for
-    /// [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when this process has
+    /// [`shutdown::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when this process has
     /// ended.
     fn abandon(self, clock: Clock) {
         tracing::warn!(
@@ -307,7 +308,7 @@ impl MountedBucket {
         let is_idle = || self.session.operations_in_progress() == 0 && !self.fs.is_writing();
         let ends = || self.ends.recv_timeout(DRAIN_POLL).is_ok();
         while !is_idle() && !ends() {
-            if clock.now() >= limits::SHUTDOWN_DRAIN {
+            if clock.now() >= shutdown::SHUTDOWN_DRAIN {
                 tracing::warn!(
                     "files were still open at the end; their users get errors from now on"
                 );
@@ -315,7 +316,7 @@ impl MountedBucket {
             }
         }
         self.session.abort_pending();
-        self.close(limits::SIGNAL_DRAIN, clock);
+        self.close(shutdown::SIGNAL_DRAIN, clock);
     }
 
     /// Ends, after closed files had `drain` to be stored since `clock` began, or the time of
@@ -335,169 +336,17 @@ impl MountedBucket {
         drop(ends);
         drop((session, fs));
         if let Some(shared) = caches.shared {
-            runtime.block_on(shared.drained(limits::CACHE_DRAIN));
+            runtime.block_on(shared.drained(shutdown::CACHE_DRAIN));
             tracing::debug!("{shared:?}");
         }
         if let Some(cache) = caches.disk {
-            cache.drain(limits::CACHE_DRAIN);
+            cache.drain(shutdown::CACHE_DRAIN);
             tracing::debug!("{cache:?}");
             cache.close();
         }
-        runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+        runtime.shutdown_timeout(shutdown::SHUTDOWN_RUNTIME);
     }
 }
-
-/// The clock of a mount. A cache has listings from before this process.
-fn clock_for(has_cache: bool) -> Clock {
-    match has_cache {
-        true => Clock::since_boot(),
-        false => Clock::monotonic(),
-    }
-}
-
-/// What a mount is made of, besides its client.
-struct MountParts<'a> {
-    cache: Option<CacheSource<'a>>,
-    shared: Option<Arc<SharedCache>>,
-    staging: Option<&'a StagingConfig>,
-    fs: &'a FsConfig,
-    access: &'a MountOptions,
-    tuning: FuseTuning,
-}
-
-/// A cache that is to be opened.
-struct CacheSource<'a> {
-    config: &'a CacheConfig,
-    store: StoreId,
-}
-
-impl CacheSource<'_> {
-    /// Opens it. The mount exists already, so that a directory inside is recognised.
-    fn open(self, mount: &Mount, memory_max: u64, clock: &Clock) -> Result<Arc<Cache>, StartError> {
-        let coverage = mount.coverage();
-        let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
-        Cache::open(
-            self.config,
-            self.store,
-            memory_max,
-            &is_inside,
-            clock.clone(),
-        )
-        .map_err(|error| StartError::new(format!("--cache: {error}")))
-    }
-}
-
-/// Opens the directory of staged files, or ends the mount. It exists already, so that a directory
-/// inside is recognised.
-fn stage(fs: &mut FileSystem, config: &StagingConfig, mount: &Mount) -> Result<(), StartError> {
-    let coverage = mount.coverage();
-    let is_inside = |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
-    fs.stage(config, &is_inside).map_err(|error| {
-        // Best effort: the user must see why the start failed.
-        mount.unmount(true).ok();
-        StartError::new(format!("--staging: {error}"))
-    })
-}
-
-/// The store that a client reads. The bucket of one name is the same at all endpoints of AWS.
-///
-/// A command that fills a cache for a mount needs the mount's options; a region that was found
-/// later, or one of an index, makes no difference.
-#[must_use]
-pub fn store_id(client: &CrtClientOptions) -> StoreId {
-    let key = client.sse_customer_key.as_ref();
-    StoreId {
-        endpoint: client.endpoint_url.clone().unwrap_or_default(),
-        bucket: client.bucket.clone(),
-        encryption: key.map(SseCustomerKey::fingerprint).unwrap_or_default(),
-    }
-}
-
-/// The runtime of timers and control requests.
-fn new_runtime() -> Result<Runtime, StartError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(scale::runtime_threads(cores()))
-        .thread_name("mountpoint-rt")
-        .enable_all()
-        .build()
-        .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))
-}
-
-/// The error for a kernel that does not serve the connection.
-fn session_options(tuning: FuseTuning, read_only: bool, runtime: &Runtime) -> SessionOptions {
-    SessionOptions {
-        threads: tuning.threads,
-        transport: tuning.transport,
-        ring_threads: tuning.ring_threads,
-        clone_descriptors: tuning.clone_descriptors,
-        max_background: tuning.max_background,
-        congestion_threshold: tuning.congestion_threshold,
-        write_max: tuning.write_max,
-        passthrough: tuning.passthrough,
-        read_only,
-        runtime: runtime.handle().clone(),
-    }
-}
-
-fn not_served(error: &SessionError, is_passed: bool) -> StartError {
-    let hint = match error {
-        SessionError::Device(_) if is_passed => {
-            "; the process that passed the descriptor must have mounted with it, and not unmounted since"
-        }
-        SessionError::Device(_) | SessionError::Ended | SessionError::TooOld { .. } => "",
-    };
-    StartError::new(format!("the mount cannot be served: {error}{hint}"))
-}
-
-/// Starts the journal and takes over the journals of killed mounts.
-///
-/// The journal never writes into the mount itself, where a write would wait for itself.
-fn remember(fs: &Arc<FileSystem>, mount: &Mount, runtime: &Runtime) -> Result<(), StartError> {
-    let coverage = mount.coverage();
-    let is_inside = move |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
-    fs.start_journal(is_inside)
-        .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-    runtime.spawn(fs.watch_journal());
-    let fs = Arc::clone(fs);
-    runtime.spawn(async move { fs.recover_uploads().await });
-    Ok(())
-}
-
-/// Gives back unused memory, for as long as the file system lives.
-async fn give_back_idle(fs: Weak<FileSystem>) {
-    let mut tick = tokio::time::interval(limits::READER_IDLE);
-    loop {
-        tick.tick().await;
-        let Some(fs) = fs.upgrade() else { return };
-        fs.give_back_idle();
-    }
-}
-
-/// Watches for both events that end a mount, each on a thread of its own.
-fn watch(session: &Arc<Session>, mut signals: Signals) -> std::io::Result<Receiver<End>> {
-    let (sender, ends) = sync_channel(ENDS_MAX);
-    let on_signal: SyncSender<End> = sender.clone();
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for signal in signals.forever() {
-                // A full channel already holds a signal.
-                on_signal.try_send(End::Signal(signal)).ok();
-            }
-        })?;
-    let session = Arc::clone(session);
-    thread::Builder::new()
-        .name("session-end".to_owned())
-        .spawn(move || {
-            session.wait();
-            // The receiver is gone if a signal ended the mount first.
-            sender.send(End::Unmounted).ok();
-        })?;
-    Ok(ends)
-}
-
-/// Events that may wait to be read: a few signals and the unmount.
-const ENDS_MAX: usize = 4;
 
 /// Polling interval of a passed mount that ends.
 const DRAIN_POLL: Duration = Duration::from_millis(10);

@@ -119,7 +119,7 @@ mod tests {
             size: 5,
             checksum: None,
         }];
-        // What completions say, the ETags that count, and how many of the answers were compared.
+        // The tags of completions, the ETags that count, and how many of the answers were compared.
         for (told, known_by, asked) in [
             ([there, there, OTHER], [there, there, OTHER], 1),
             ([OTHER, OTHER, there], [there, there, there], 3),
@@ -151,7 +151,7 @@ mod tests {
         });
         let key = Key::parse("key").unwrap();
         let more = "\"33333333333333333333333333333333-3\"";
-        // What the completion said, what is there, its size, and what was there before.
+        // The tag of the completion, the object's tag, its size, and the tag before.
         for (told, there, size, old, expected) in [
             (made, ONE, 10, None, true),
             (made, "\"any\"", 10, Some(TWO), true),

@@ -1,4 +1,4 @@
-//! Names: which key a file is, which inode a name is, and what S3 was last heard to say of it.
+//! Names: the key of a file, the inode of a name, and S3's last answer about it.
 //!
 //! [`Namespace`] turns names into requests and answers into inodes; [`Listing`] enumerates one
 //! directory. Neither knows open files, bytes or the kernel's messages.
@@ -28,3 +28,12 @@ pub use listing::{AheadBudget, AllKeys, Listed, Listing, Page, WalkStats};
 pub use open::{FileOpened, OpenVersion, Proof};
 pub use refusals::being_written;
 pub use version::{Found, Version};
+
+/// Bounds that tests of the file system name.
+#[cfg(test)]
+pub(crate) mod bounds {
+    pub(crate) use super::facade::{LISTING_AGE_MAX, OPEN_FRESH_MAX, RENAME_WAIT_MAX};
+    pub(crate) use super::listing::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX, WALK_AGE_MAX};
+    pub(crate) use super::open::OPEN_FETCH_MAX;
+    pub(crate) use super::resolve::{BATCH_LOOKUPS, FIRST_BYTES_FAILED_AGE, FIRST_BYTES_LEN};
+}

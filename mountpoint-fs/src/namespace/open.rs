@@ -1,4 +1,4 @@
-//! Which version an `open` opens, and who says that it is the newest.
+//! The version that an `open` opens, and the proof that it is the newest.
 //!
 //! The lookup of the same system call, if it has just asked; attributes that are valid, if the
 //! mount was told to trust them (`--metadata-ttl`); a HEAD; or, for a small file that was not
@@ -9,7 +9,6 @@ use bytes::Bytes;
 use mountpoint_client::types::Key;
 
 use super::version::Version;
-use crate::config::limits::OPEN_FETCH_MAX;
 
 /// The facts that a read of an open file needs. Its inode stays until
 /// [`Namespace::close`](super::Namespace::close).
@@ -100,6 +99,12 @@ impl Opening {
         }
     }
 }
+
+/// Largest file that `open` fetches instead of asking for its version: one request brings both.
+///
+/// The kernel would read these bytes first; an application that does not read the file wastes no
+/// more.
+pub(crate) const OPEN_FETCH_MAX: u64 = 128 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,10 @@
-//! What S3 says of one name.
+//! S3's answer about one name.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mountpoint_client::types::{ETag, ObjectInfo};
 
-/// What a name is.
+/// The object or directory of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Keys share the prefix `name/`. It wins over an object of the same name, which is then out of

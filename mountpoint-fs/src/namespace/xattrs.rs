@@ -53,7 +53,7 @@ impl<'a> ExtendedAttribute<'a> {
             Self::ETag => details.info.etag.as_str().as_bytes().to_vec(),
             Self::ContentType => text(&headers.content_type, "binary/octet-stream"),
             Self::StorageClass => text(&headers.storage_class, "STANDARD"),
-            // What S3 calls the version of an object in a bucket without versions.
+            // S3's name for the version of an object in a bucket without versions.
             Self::VersionId => text(&details.version_id, "null"),
             Self::Metadata => {
                 let metadata = headers.metadata.iter();
@@ -71,7 +71,7 @@ impl<'a> ExtendedAttribute<'a> {
     }
 }
 
-/// What the last HEADs for extended attributes said: who asks for one, asks for the others next.
+/// The answers to the last HEADs for extended attributes: a program that reads one reads others.
 /// The lock guards the list alone.
 #[derive(Debug, Default)]
 pub(super) struct RecentDetails(Mutex<VecDeque<Recent>>);

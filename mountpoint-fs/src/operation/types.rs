@@ -116,7 +116,7 @@ pub struct Opened {
     pub keep_cache: bool,
     /// The file system wants to see each `close`, and `close` returns its error.
     pub flush: bool,
-    /// What the file is read from, if nothing else can happen to it through this handle: the kernel
+    /// The source of reads, if nothing else can happen to the file through this handle: the kernel
     /// may read a local file of that version by itself.
     pub local: Option<LocalVersion>,
 }

@@ -127,7 +127,7 @@ impl DirectoryError {
     }
 }
 
-/// What helps against the system's reason.
+/// The remedy against the system's reason.
 fn remedy(error: &io::Error, of: DirectoryUse) -> String {
     let flag = of.flag;
     match error.kind() {

@@ -1,4 +1,4 @@
-//! What the readers of one mount share, as the file system sees it.
+//! The shared state of a mount's readers, as the file system sees it.
 //!
 //! Hands the parts to those that need them and decides nothing: `ReadResources` is what the open
 //! objects share, `ObjectRegistry` finds versions that are open already. Any thread.
@@ -21,7 +21,7 @@ use crate::config::limits::{PART_MIN, READ_SIZE_MAX, READER_IDLE};
 use crate::memory::Budget;
 use crate::operation::{LocalFiles, LocalVersion};
 
-/// What all readers of a mount share: client, block pool, memory budget, settings.
+/// The shared state of a mount's readers: client, block pool, memory budget, settings.
 pub struct ReadContext {
     pub(super) resources: Arc<ReadResources>,
     /// Versions whose readers share what they fetch.
@@ -87,7 +87,7 @@ impl ReadContext {
         })
     }
 
-    /// The mount's memory, for those who write.
+    /// The mount's memory, for writers.
     #[must_use]
     pub fn memory(&self) -> (Arc<Budget>, BlockPool, Arc<dyn Fn() + Send + Sync>) {
         let memory = &self.resources.memory;

@@ -22,8 +22,12 @@ mod resources;
 mod sibling_prefetch;
 
 pub use context::{ReadContext, ReadStats};
+pub use fetch::HEDGE_BURST;
+pub use plan::STRIDE_RUNS_MAX;
+#[cfg(test)]
+pub(crate) use prefetch_budget::SIBLING_BUDGET;
 pub use reader::Reader;
-pub use sibling_prefetch::{Sibling, SiblingPrefetch, SiblingPrefetchStats};
+pub use sibling_prefetch::{SIBLINGS_AHEAD_MAX, Sibling, SiblingPrefetch, SiblingPrefetchStats};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use crate::config::limits::SIBLING_BUDGET;
 use crate::sync::Mutex;
 
 /// Bytes of one mount that may be fetched before they are asked for.
@@ -106,6 +105,11 @@ const SIBLING_BUDGET_MAX: u64 = 64 << 20;
 
 /// Bytes of files opened in order for each byte that may be fetched in vain.
 const SIBLING_WASTE_SHARE: u64 = 8;
+
+/// Initial number of bytes of siblings that may be fetched in vain.
+///
+/// The number allows `SIBLINGS_AHEAD_MAX` files of 128 KiB.
+pub(crate) const SIBLING_BUDGET: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {

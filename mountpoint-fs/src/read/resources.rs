@@ -1,4 +1,4 @@
-//! What all open objects of a mount share: settings, memory, GETs, and what reads have taught.
+//! The shared state of a mount's open objects: settings, memory, GETs, and lessons of reads.
 //!
 //! Knows no object and no reader. Any thread; no lock of its own.
 
@@ -17,7 +17,7 @@ use crate::cache::{BlockSource, CachedCopies, Caches};
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 
-/// What the open objects of one mount share.
+/// The shared state of one mount's open objects.
 pub(super) struct ReadResources {
     pub(super) config: ReadConfig,
     pub(super) clock: Clock,

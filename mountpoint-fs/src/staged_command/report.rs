@@ -10,7 +10,7 @@ use crate::staging::control::PendingRow;
 use crate::staging::directory::JournalBucket;
 use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion};
 
-/// Where a version is on its way to the bucket.
+/// Where a version is that the bucket lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum VersionState {

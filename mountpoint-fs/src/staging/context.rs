@@ -25,8 +25,8 @@ pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) writing: Arc<WriteContext>,
     pub(in crate::staging) clock: Clock,
     pub(in crate::staging) threads: DiskThreads,
-    /// What makes versions durable and uploads them later; `None` without write-back, and without
-    /// anything that an earlier mount has left.
+    /// Makes versions durable and uploads them later; `None` without write-back, and without files
+    /// that an earlier mount has left.
     pub(in crate::staging) write_back: Option<WriteBack>,
     memory: ReadMemory,
     zeros: Block,
@@ -89,7 +89,7 @@ impl StagingContext {
         answer.unwrap_or_else(failed)
     }
 
-    /// What commits versions; `None` if a close stores them in the bucket.
+    /// The committer of versions; `None` if a close stores them in the bucket.
     pub(in crate::staging) fn committing(&self) -> Option<&WriteBack> {
         let write_back = self.write_back.as_ref();
         write_back.filter(|_| self.config.write_back.is_some())

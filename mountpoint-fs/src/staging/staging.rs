@@ -48,7 +48,7 @@ pub struct RecoveredFile {
     pub file: Arc<StagedFile>,
 }
 
-/// What an earlier process has left in the journal.
+/// The files that an earlier process has left in the journal.
 #[derive(Default)]
 struct Left {
     write_back: Option<WriteBack>,
@@ -150,7 +150,7 @@ impl Staging {
         std::mem::take(&mut self.recovered.lock())
     }
 
-    /// What an earlier process committed and cannot be read: it stays in the directory.
+    /// Committed files of an earlier process that cannot be read: they stay in the directory.
     #[must_use]
     pub fn unreadable(&self) -> &[String] {
         &self.unreadable
@@ -170,8 +170,8 @@ impl Staging {
         }
     }
 
-    /// Uploads all pending files, for at most `time`. Returns what is left, which the next mount
-    /// goes on with.
+    /// Uploads all pending files, for at most `time`. Returns the rest, which the next mount
+    /// uploads.
     pub async fn drain(&self, time: Duration) -> PendingUploads {
         if let Some(write_back) = &self.context.write_back {
             write_back.queue.flush();
@@ -186,7 +186,7 @@ impl Staging {
         &self.context.config
     }
 
-    /// Begins no more uploads: what waits stays in the journal.
+    /// Begins no more uploads: waiting files stay in the journal.
     pub fn stop_uploads(&self) {
         if let Some(write_back) = &self.context.write_back {
             write_back.queue.close();
@@ -250,7 +250,7 @@ fn answer(context: &StagingContext) -> Option<ControlServer> {
 }
 
 impl Drop for Staging {
-    /// Begins no more uploads: what waits stays in the journal, which gets what was appended.
+    /// Begins no more uploads: waiting files stay in the journal, which gets every appended record.
     fn drop(&mut self) {
         if let Some(write_back) = &self.context.write_back {
             write_back.queue.close();

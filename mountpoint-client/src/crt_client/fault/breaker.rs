@@ -1,11 +1,9 @@
-//! The circuit breaker: while S3 answers nothing at all, requests fail at once instead of one after
-//! the other.
+//! The circuit breaker: while S3 answers nothing at all, requests fail at once.
 //!
 //! A hanging request is given up after a minute. Requests behind it, which wait for a lock of the
 //! kernel or for a permit, would take a minute each. So after [`SILENCE_MAX`] without any answer
 //! the breaker opens: waiting and new requests are refused. From the first late request on, a probe
-//! (HeadBucket) is sent every few seconds; any answer, to it or to another request, closes the
-//! breaker.
+//! (HeadBucket) is sent every few seconds; any answer, to it or to another request, closes it.
 //!
 //! [`Silence`] is pure: values in, values out. A request that is late holds a [`Waiting`]. The
 //! probes are one task of the runtime, which ends with the silence, or when no request waits and

@@ -17,7 +17,7 @@ pub(in crate::crt_client) struct Suspicion {
     at: Option<Duration>,
 }
 
-/// What follows from a refusal.
+/// The consequence of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::crt_client) enum Verdict {
     /// The keys are replaced, and the request is repeated.

@@ -32,7 +32,7 @@ const WRITE_BUFFER_SIZE: usize = 1 << 20;
 /// Pause after a failed accept, which is lack of descriptors as a rule.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// What every connection needs.
+/// The shared state of all connections.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) service: Arc<Service>,

@@ -2,8 +2,7 @@
 //!
 //! Real HTTP, SigV4 and, on request, TLS on loopback through the `s3s` crate; buckets and objects
 //! in memory, or computed ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that
-//! make it misbehave. The operations that it has behave as S3's documentation says; all others are
-//! answered with 501.
+//! make it misbehave. Its operations behave as S3's documentation says; all others answer 501.
 //!
 //! Knows nothing of the client. Path style only, one region, no versions, no access control lists.
 //! A bucket whose name ends with `--x-s3` is a directory bucket; a server that verifies signatures

@@ -29,7 +29,7 @@ const HANDSHAKE: u8 = 22;
 /// pieces fall out of the cache before the kernel copies them.
 const SEND_BUFFER_SIZE: usize = 256 << 10;
 
-/// What a server needs to speak TLS with the certificate of the tests.
+/// The parts with which a server speaks TLS, with the certificate of the tests.
 pub(super) fn acceptor() -> io::Result<TlsAcceptor> {
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).map_err(io::Error::other)?;
     let key = PrivateKeyDer::from_pem_slice(PRIVATE_KEY).map_err(io::Error::other)?;

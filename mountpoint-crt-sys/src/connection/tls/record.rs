@@ -219,7 +219,7 @@ impl Keys {
     }
 }
 
-/// What TLS 1.3 has encrypted along with the plaintext: its type, and zeros behind that.
+/// The type that TLS 1.3 encrypts behind the plaintext, and its place; zeros may follow.
 fn inner_type(opened: &[u8]) -> Result<(ContentType, usize), TlsFailure> {
     let end = opened.iter().rposition(|byte| *byte != 0);
     let at = end.ok_or_else(|| TlsFailure::protocol("a record without a type"))?;

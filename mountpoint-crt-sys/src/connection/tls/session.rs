@@ -26,7 +26,7 @@ const FRUITLESS_MAX: u32 = 32;
 /// Bytes of a message behind the handshake: a ticket, or an update of keys.
 const MESSAGE_MAX: usize = 64 << 10;
 
-/// What happened to the bytes that had come.
+/// The fate of the bytes that had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// More must come.
@@ -164,7 +164,7 @@ impl Session {
     /// Bytes that say that nothing more comes from this side.
     pub(super) fn goodbye(&mut self) -> Vec<u8> {
         if let Phase::Open(traffic) = &mut self.phase {
-            // What cannot be encrypted cannot be said; the connection ends anyway.
+            // A message that cannot be encrypted cannot be sent; the connection ends anyway.
             traffic
                 .alert(WARNING, AlertDescription::CloseNotify, &mut self.outgoing)
                 .ok();

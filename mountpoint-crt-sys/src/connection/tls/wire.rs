@@ -308,7 +308,7 @@ impl TlsWire {
         }
     }
 
-    /// Says goodbye, and tells everybody who waits that nothing more is written. The last call.
+    /// Says goodbye, and tells all waiting writers that nothing more is written. The last call.
     ///
     /// # Safety
     ///
@@ -386,7 +386,7 @@ struct Piece {
     len: usize,
     written: Option<Written>,
     user_data: *mut libc::c_void,
-    /// What the writer has asked to be written, in bytes.
+    /// Bytes that the writer has asked to be written.
     told_len: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the HTTP servers of tests have in common: a thread for each connection, and requests as
+//! The common parts of the HTTP servers of tests: a thread for each connection, and requests as
 //! clients send them.
 //!
 //! The tests of mountpoint-client include this file.

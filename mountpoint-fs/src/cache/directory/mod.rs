@@ -142,8 +142,8 @@ impl CacheDirectory {
         self,
         clear: impl FnOnce(Folder) -> io::Result<()>,
     ) -> io::Result<()> {
-        // The conversion of a lock is not atomic, and who opens the cache meanwhile makes anew what
-        // is removed here.
+        // The conversion of a lock is not atomic, and a process that opens the cache meanwhile
+        // makes the removed files anew.
         self.lock.unlock()?;
         match self.lock.try_lock() {
             Ok(()) => {}

@@ -2,12 +2,11 @@
 //!
 //! Nothing on the disk is trusted: bytes count when they have the checksum that the index has for
 //! them, and the index counts record by record. A damaged entry is removed, and the caller asks S3.
-//! Several processes may use one entry at once: bytes of a version never change, so whoever writes
-//! them writes the same.
+//! Several processes may use one entry at once: bytes of a version never change, so all that write
+//! them write the same.
 //!
 //! `state` is a leaf, held for look-ups only; `storing` is held while bytes are written.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -18,11 +17,14 @@ use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Notify;
 
 use super::files::{self, EntryFiles, LoadedEntry, Loading};
+use super::reading::{Miss, compare_file, read_cached, read_extents};
+use super::state::{Contents, EntryState, Place};
+use super::writing::write_missing;
 use crate::cache::disk::Disk;
 use crate::cache::identity::CachedVersion;
-use crate::cache::index::{Extent, Extents, Record, by_chunk, checksum};
+use crate::cache::index::Record;
 use crate::cache::statistics::add;
-use crate::cache::storage::{EntryName, StoredFile};
+use crate::cache::storage::EntryName;
 use crate::operation::Slices;
 use crate::sync::Mutex;
 
@@ -43,37 +45,7 @@ pub(in crate::cache) struct Entry {
     is_compared: AtomicBool,
 }
 
-#[derive(Debug)]
-enum EntryState {
-    /// The index was not read yet.
-    Unread,
-    /// The index was read.
-    Read(Contents),
-}
-
-#[derive(Debug)]
-struct Contents {
-    extents: Extents,
-    /// `None` while there are no files.
-    files: Option<EntryFiles>,
-    /// The mark of boot and data file for which all bytes were compared.
-    verified: Option<u64>,
-    /// Bytes that this process has stored: it knows them to be right.
-    stored_here: u64,
-}
-
-/// Where the bytes of a range are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) enum Place {
-    /// All are on the disk.
-    Disk,
-    /// Some are not on the disk.
-    Elsewhere,
-    /// The index was not read yet.
-    Unknown,
-}
-
-/// What became of bytes that were to be stored.
+/// The outcome for bytes that were to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum StoreOutcome {
     /// Bytes are on the disk.
@@ -82,17 +54,6 @@ pub(in crate::cache) enum StoreOutcome {
     NoRoom,
     /// Another process is making the files.
     BeingMade,
-}
-
-/// Why bytes did not come from the disk.
-#[derive(Debug)]
-enum Miss {
-    /// Bytes are missing.
-    Absent,
-    /// The entry is damaged.
-    Damaged(&'static str),
-    /// The disk failed.
-    Failed(io::Error),
 }
 
 impl Entry {
@@ -111,11 +72,7 @@ impl Entry {
 
     /// Where the bytes of `range` are.
     pub(in crate::cache) fn place(&self, range: &Range<u64>) -> Place {
-        match &*self.state.lock() {
-            EntryState::Unread => Place::Unknown,
-            EntryState::Read(contents) if contents.extents.covers(range) => Place::Disk,
-            EntryState::Read(_) => Place::Elsewhere,
-        }
+        self.state.lock().place(range)
     }
 
     /// Divides `range` into ranges that are on the disk and ranges that are not, if there are both
@@ -125,16 +82,7 @@ impl Entry {
         range: &Range<u64>,
         parts_max: usize,
     ) -> Option<Vec<Range<u64>>> {
-        let state = self.state.lock();
-        let EntryState::Read(Contents { extents, .. }) = &*state else {
-            return None;
-        };
-        if extents.bytes() == 0 || extents.is_whole() {
-            return None;
-        }
-        let parts = extents.divide(range);
-        ((2..=parts_max).contains(&parts.len()))
-            .then(|| parts.into_iter().map(|(part, _)| part).collect())
+        self.state.lock().divide(range, parts_max)
     }
 
     /// The name of its files.
@@ -210,32 +158,16 @@ impl Entry {
     }
 
     fn contents(&self, loaded: LoadedEntry) -> Contents {
-        let LoadedEntry {
-            files,
-            extents,
-            verified,
-            ..
-        } = loaded;
-        if let Err(error) = files.data.touch() {
+        if let Err(error) = loaded.files.data.touch() {
             self.disk
                 .counters
                 .failed("note the use of an entry", &error);
         }
-        Contents {
-            extents,
-            files: Some(files),
-            verified,
-            stored_here: 0,
-        }
+        Contents::loaded(loaded)
     }
 
     fn nothing(&self) -> Contents {
-        Contents {
-            extents: Extents::new(self.version.size),
-            files: None,
-            verified: None,
-            stored_here: 0,
-        }
+        Contents::nothing(self.version.size)
     }
 
     /// Fills `fill`, which is for `range`, with bytes from the disk, and calls `progressed` when
@@ -287,17 +219,8 @@ impl Entry {
             };
             (extents, Arc::clone(&files.data))
         };
-        let mut bytes = Vec::new();
-        for extent in &extents {
-            bytes.resize(extent.len as usize, 0);
-            // A thread that may remove the entry finds the damage again.
-            let is_read = data.read_at_once(&mut bytes, extent.start);
-            if !is_read || compare(&bytes, extent).is_err() {
-                return false;
-            }
-            let at = range.start + fill.filled() as u64;
-            let end = extent.range().end.min(range.end);
-            fill.append(&bytes[offset_in(extent, at)..offset_in(extent, end)]);
+        if !read_cached(&*data, &extents, range, fill) {
+            return false;
         }
         add(&self.disk.counters.hits, 1);
         add(&self.disk.counters.hit_bytes, range.end - range.start);
@@ -320,28 +243,8 @@ impl Entry {
             let extents = contents.extents.of(&missing).ok_or(Miss::Absent)?;
             (extents, Arc::clone(&files.data))
         };
-        let mut rest = &extents[..];
-        let mut at = missing.start;
-        while let Some(first) = rest.first() {
-            let run = direct_run(rest, at, range.end);
-            if run == 0 {
-                // Only some bytes of it are wanted, but its checksum is of all.
-                let mut bytes = vec![0; first.len as usize];
-                read_exactly(&*data, &mut bytes, first.start)?;
-                compare(&bytes, first)?;
-                let end = first.range().end.min(range.end);
-                fill.append(&bytes[offset_in(first, at)..offset_in(first, end)]);
-                at = end;
-                rest = &rest[1..];
-            } else {
-                let end = rest[run - 1].range().end;
-                read_run(&*data, &rest[..run], fill)?;
-                at = end;
-                rest = &rest[run..];
-            }
-            progressed();
-        }
-        Ok(())
+        let missing = (missing.start, missing.end);
+        read_extents(&*data, &extents, missing, fill, progressed)
     }
 
     /// The bytes or the index are wrong: the entry goes, and what is open of it is not used any
@@ -408,17 +311,7 @@ impl Entry {
         let Some(files) = self.files_to_store_in()? else {
             return Ok(StoreOutcome::BeingMade);
         };
-        let mut added = Vec::new();
-        for part in &missing {
-            for (at, bytes) in pieces(range, slices, part) {
-                files.data.write_at(bytes, at)?;
-            }
-            added.extend(by_chunk(part).map(|chunk| Extent {
-                start: chunk.start,
-                len: u32::try_from(chunk.end - chunk.start).expect("a chunk is small"),
-                crc: checksum(&joined(range, slices, &chunk)),
-            }));
-        }
+        let added = write_missing(&*files.data, &missing, range, slices)?;
         self.append(&files, added.iter().copied().map(Record::Stored))?;
         add(&self.disk.counters.stored_bytes, bytes);
         let is_verified = {
@@ -520,12 +413,7 @@ impl Entry {
     }
 
     fn whole(&self) -> Option<(EntryFiles, Option<u64>)> {
-        match &*self.state.lock() {
-            EntryState::Read(contents) if contents.extents.is_whole() => {
-                Some((contents.files.clone()?, contents.verified))
-            }
-            _ => None,
-        }
+        self.state.lock().whole()
     }
 
     /// Compares all bytes with their checksums, if all are there; a damaged entry goes. Blocks for
@@ -556,16 +444,7 @@ impl Entry {
             EntryState::Read(contents) => contents.extents.of(&(0..size)).ok_or(Miss::Absent)?,
             EntryState::Unread => return Err(Miss::Absent),
         };
-        if files.data.status().map_err(Miss::Failed)?.len != size {
-            return Err(Miss::Damaged("its data file has the wrong length"));
-        }
-        let mut bytes = Vec::new();
-        for extent in extents {
-            bytes.resize(extent.len as usize, 0);
-            read_exactly(&*files.data, &mut bytes, extent.start)?;
-            compare(&bytes, &extent)?;
-        }
-        Ok(())
+        compare_file(&*files.data, &extents, size)
     }
 
     fn note_verified(&self, files: &EntryFiles) -> io::Result<()> {
@@ -584,105 +463,6 @@ impl Entry {
     }
 }
 
-/// How many of `extents` can be read straight into a block that lacks the bytes `at..end`.
-fn direct_run(extents: &[Extent], at: u64, end: u64) -> usize {
-    let mut at = at;
-    let mut bytes = 0;
-    let fits = extents.iter().take_while(|extent| {
-        let range = extent.range();
-        let fits = range.start == at && range.end <= end && bytes < READ_RUN;
-        at = range.end;
-        bytes += u64::from(extent.len);
-        fits
-    });
-    fits.count()
-}
-
-/// Reads neighbouring extents into `fill`, and shows readers the bytes when all are compared.
-fn read_run(data: &dyn StoredFile, extents: &[Extent], fill: &mut BlockFill) -> Result<(), Miss> {
-    let start = fill.filled();
-    let len = extents
-        .iter()
-        .map(|extent| extent.len as usize)
-        .sum::<usize>();
-    let offset = extents[0].start;
-    fill.withhold();
-    let outcome = (|| {
-        if data.read_into(fill, offset, len).map_err(Miss::Failed)? < len {
-            return Err(Miss::Damaged("its data file is too short"));
-        }
-        let mut at = start;
-        for extent in extents {
-            let end = at + extent.len as usize;
-            compare(&fill.bytes()[at..end], extent)?;
-            at = end;
-        }
-        Ok(())
-    })();
-    if outcome.is_err() {
-        fill.discard();
-    }
-    fill.release();
-    outcome
-}
-
-fn read_exactly(data: &dyn StoredFile, bytes: &mut [u8], offset: u64) -> Result<(), Miss> {
-    if data.read_at(bytes, offset).map_err(Miss::Failed)? < bytes.len() {
-        return Err(Miss::Damaged("its data file is too short"));
-    }
-    Ok(())
-}
-
-fn compare(bytes: &[u8], extent: &Extent) -> Result<(), Miss> {
-    if checksum(bytes) == extent.crc {
-        Ok(())
-    } else {
-        Err(Miss::Damaged("its bytes do not have their checksum"))
-    }
-}
-
-fn offset_in(extent: &Extent, at: u64) -> usize {
-    usize::try_from(at - extent.start).expect("an extent fits into memory")
-}
-
-/// The bytes of `part`, which lies in `range`, as they lie in the slices of `range`, each with its
-/// offset in the object.
-fn pieces<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Vec<(u64, &'a [u8])> {
-    let mut at = range.start;
-    let mut pieces = Vec::new();
-    for (block, bytes) in slices {
-        let slice = at..at + bytes.len() as u64;
-        at = slice.end;
-        let wanted = slice.start.max(part.start)..slice.end.min(part.end);
-        if wanted.start < wanted.end {
-            let inside = |offset: u64| {
-                bytes.start + usize::try_from(offset - slice.start).expect("inside a block")
-            };
-            let bytes = block.bytes(inside(wanted.start)..inside(wanted.end));
-            pieces.push((wanted.start, bytes));
-        }
-    }
-    pieces
-}
-
-/// The bytes of `part` in one piece.
-fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<'a, [u8]> {
-    match &pieces(range, slices, part)[..] {
-        [(_, bytes)] => Cow::Borrowed(bytes),
-        several => Cow::Owned(
-            several
-                .iter()
-                .flat_map(|(_, bytes)| *bytes)
-                .copied()
-                .collect(),
-        ),
-    }
-}
-
 /// Most bytes that are read by the thread that asks: a copy that takes less than the hop to another
 /// thread and back.
 const AT_ONCE_MAX: u64 = 128 << 10;
-
-/// Most bytes that are read before they are compared and shown: a reader at the front of a part
-/// waits for these, not for the whole part.
-const READ_RUN: u64 = 1 << 20;

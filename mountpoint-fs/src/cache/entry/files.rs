@@ -18,7 +18,7 @@ pub(super) struct EntryFiles {
     pub(super) salt: u32,
 }
 
-/// What an index file said.
+/// The contents of an index file.
 #[derive(Debug)]
 pub(super) struct LoadedEntry {
     pub(super) version: CachedVersion,

@@ -14,7 +14,7 @@ pub(in crate::cache) enum Inspection {
     Entry(Box<Inspected>),
     /// Nothing, or an entry that is just being made.
     Absent,
-    /// What cannot be used, for this reason.
+    /// An entry that cannot be used, with the reason.
     Damaged(&'static str),
 }
 

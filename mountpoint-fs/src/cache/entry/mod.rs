@@ -1,7 +1,8 @@
 //! One version in the cache: what is there, reading it, storing more of it.
 //!
-//! `Entry` decides what the files mean, `files` opens and checks them. Every operation that touches
-//! the disk blocks: only the cache's own threads call it.
+//! `Entry` decides what the files mean, and `files` opens and checks them. `state` is the index in
+//! memory; `reading` and `writing` move bytes. Every operation that touches the disk blocks: only
+//! the cache's own threads call it.
 
 #[expect(
     clippy::module_inception,
@@ -10,6 +11,10 @@
 mod entry;
 mod files;
 mod inspect;
+mod reading;
+mod state;
+mod writing;
 
-pub(super) use entry::{Entry, Place, StoreOutcome};
+pub(super) use entry::{Entry, StoreOutcome};
 pub(super) use inspect::{Inspected, Inspection, inspect};
+pub(super) use state::Place;

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use super::count::SHARDS;
 use super::ghosts::Ghosts;
-use super::policy::{Choice, Demand, is_leftover, part_of};
+use super::policy::{Choice, is_leftover, part_of};
+use super::room_limits::Demand;
 use crate::cache::storage::{ListedEntry, Storage, Usage};
 
 /// Entries that were removed.

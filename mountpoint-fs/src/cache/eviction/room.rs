@@ -14,7 +14,7 @@ use mountpoint_crt_sys::process::give_way;
 
 use super::count::Count;
 use super::evict::{Evictor, Removed, list_whole};
-use super::policy::{Demand, Reclaimed, RoomLimits};
+use super::room_limits::{Demand, Reclaimed, RoomLimits};
 use crate::cache::storage::{Storage, Usage};
 use crate::clock::Clock;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -23,7 +23,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct Room(Arc<Shared>);
 
-/// What a room has done, and what is known of the cache.
+/// The work of a room so far, and the known size of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RoomStats {
     /// Bytes that all entries occupy, as far as is known.
@@ -50,7 +50,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What the storing threads and the room's thread tell each other.
+/// Messages between the storing threads and the room's thread.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 struct Account {
@@ -201,7 +201,7 @@ impl Shared {
     }
 }
 
-/// What the thread knows.
+/// The state of the thread.
 #[derive(Debug)]
 pub(super) struct Keeper {
     evictor: Evictor,
@@ -221,7 +221,7 @@ impl std::fmt::Debug for Right {
     }
 }
 
-/// What came of counting a shard.
+/// The result of counting a shard.
 enum Counted {
     /// All shards are counted.
     Whole,

@@ -14,7 +14,7 @@ use super::extents::Extent;
 /// Bytes of a record.
 pub(in crate::cache) const RECORD_LEN: usize = 24;
 
-/// What stands in an index file behind the header.
+/// A record of an index file, behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Record {
     /// These bytes are in the data file.

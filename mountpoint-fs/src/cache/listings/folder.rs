@@ -23,7 +23,7 @@ pub(super) struct ListingFolder {
     bytes: AtomicU64,
 }
 
-/// What a slot has.
+/// The contents of a slot.
 #[derive(Debug)]
 pub(super) enum SlotContent {
     Nothing,

@@ -21,7 +21,7 @@ pub(crate) struct SavedName {
     pub(crate) object: Option<SavedObject>,
 }
 
-/// What a listing says of an object.
+/// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SavedObject {
     /// Size in bytes.

@@ -287,7 +287,7 @@ impl ListingStore {
             }
             Err(error) => {
                 self.give_up("mark a change", &error);
-                // Without the marks no listing counts, whoever looks for one.
+                // Without the marks no listing counts, for no mount.
                 if let Err(error) = self.marks.remove() {
                     self.disk
                         .counters

@@ -130,7 +130,7 @@ fn other_stores_and_other_boots_have_their_own() {
     keep(&place.mount(), "p/");
     check_kept(&place.mount_of("other", "boot"), "p/", false);
     check_kept(&place.mount(), "p/", true);
-    // What a power loss has left of the marks is not known.
+    // Which marks a power loss has left is not known.
     check_kept(&place.mount_of("bucket", "second boot"), "p/", false);
     check_kept(&place.mount(), "p/", false);
 }

@@ -80,7 +80,7 @@ impl KeptCache {
         (0..=u8::MAX).map(|shard| self.storage.list(shard))
     }
 
-    /// What an entry is.
+    /// The description of an entry.
     pub(crate) fn describe(&self, entry: &ListedEntry) -> io::Result<EntryCheck<Description>> {
         Ok(match inspect(&self.storage, entry.name, &self.clock)? {
             Inspection::Entry(found) => EntryCheck::Right(describe(&found)),

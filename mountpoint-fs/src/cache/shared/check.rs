@@ -1,7 +1,7 @@
 //! The start of a mount with a shared cache: permissions, and signs of other mounts.
 //!
-//! Each mount writes one small object at its start. It proves the permission to write; and who
-//! finds it young, of another machine, or not as it was written, knows of others that start too.
+//! Each mount writes one small object at its start. It proves the permission to write; and a mount
+//! that finds it young, of another machine, or changed, knows of others that start too.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};

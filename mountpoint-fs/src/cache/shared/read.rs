@@ -27,7 +27,7 @@ pub(super) struct SharedRead {
     pub(super) reader: Arc<dyn FillObserver>,
 }
 
-/// What a GET has told.
+/// The answer to a GET.
 enum Answer {
     /// All bytes are there.
     Full,

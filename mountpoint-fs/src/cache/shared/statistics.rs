@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the shared bucket has done for a mount since its start.
+/// Uses of the shared bucket by a mount since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedCacheStats {
     /// Ranges that came from the bucket.

@@ -1,4 +1,4 @@
-//! What all extents of a mount share: the bucket, the policy, the counts.
+//! The shared state of a mount's extents: the bucket, the policy, the counts.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::cache::StoreId;
 use crate::clock::Clock;
 use crate::sync::Mutex;
 
-/// What a shared cache needs of its mount.
+/// The facts of a mount that its shared cache needs.
 #[derive(Debug)]
 pub struct SharedCacheParts {
     /// A client of the shared bucket.

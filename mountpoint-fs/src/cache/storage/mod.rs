@@ -1,4 +1,4 @@
-//! What the cache needs of a disk.
+//! The disk as the cache needs it.
 //!
 //! An entry is one version of one object: a *data* file with the object's bytes at their own
 //! offsets, sparse where none were fetched, and an *index* file that tells which ranges are there,
@@ -68,7 +68,7 @@ pub(crate) enum FileKind {
     Data,
 }
 
-/// What a scan of a shard tells of an entry.
+/// An entry as a scan of its shard shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedEntry {
     pub(crate) name: EntryName,
@@ -82,7 +82,7 @@ pub(crate) struct ListedEntry {
     pub(crate) is_complete: bool,
 }
 
-/// What the disk has to offer.
+/// The space of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DiskSpace {
     /// Size of the file system, in bytes.

@@ -41,7 +41,7 @@ impl DiskOperation {
     }
 }
 
-/// What happens at an operation.
+/// The fault of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiskFault {
     /// The operation fails, and does nothing.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crc_fast::{CrcAlgorithm, checksum};
 
-/// What all entries occupy, as far as is known, and how fast the cache turns over.
+/// The room of all entries, as far as it is known, and how fast the cache turns over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Bytes on the disk.
@@ -99,7 +99,7 @@ impl Usage {
         bytes
     }
 
-    /// What the file tells; `None` if it is damaged.
+    /// The usage that the file has; `None` if it is damaged.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LEN] = bytes.try_into().ok()?;
         let mut numbers = [0; NUMBERS + 1];

@@ -44,11 +44,8 @@ pub(in crate::doctor) fn mounting(config: &MountConfig) -> MountingFacts {
     MountingFacts {
         is_root: is_root(),
         status: text("/proc/self/status").unwrap_or_default(),
-        helper: bounded(limits::DOCTOR_LOCAL, helper).unwrap_or_else(|| {
-            Helper::Fails(format!(
-                "no answer within {} s",
-                limits::DOCTOR_LOCAL.as_secs()
-            ))
+        helper: bounded(DOCTOR_LOCAL, helper).unwrap_or_else(|| {
+            Helper::Fails(format!("no answer within {} s", DOCTOR_LOCAL.as_secs()))
         }),
         fuse_conf: text("/etc/fuse.conf"),
         wants_others: config.access.allow_other || config.access.allow_root,
@@ -205,6 +202,8 @@ const HELPER_PLACES: [&str; 3] = [
     "/bin/fusermount3",
     "/usr/local/bin/fusermount3",
 ];
+/// How long the doctor waits for a local resource that may hang. A directory, a helper program.
+pub(in crate::doctor) const DOCTOR_LOCAL: Duration = Duration::from_secs(2);
 const SET_UID: u32 = 0o4000;
 /// Bound of a file's size; a kernel's build configuration, the largest, has some 300 KiB.
 const FILE_LEN_MAX: u64 = 1 << 20;

@@ -93,7 +93,7 @@ pub(in crate::doctor) fn checksums(key: &str, names: &[String]) -> Finding {
     Finding::ok(Area::Server, "checksums", found)
 }
 
-/// What this version does with checksums when it reads.
+/// The use of checksums by this version when it reads.
 const COMPARED: &str =
     "small files that are read whole are compared with CRC64NVME, CRC32C or CRC32";
 

@@ -77,7 +77,7 @@ impl FileSystem {
         join_all(stores).await;
     }
 
-    /// What makes staged files, and uploads those that wait for it.
+    /// The maker of staged files, which uploads waiting ones.
     #[must_use]
     pub fn staging(&self) -> Option<Arc<Staging>> {
         self.staged.as_ref().map(|files| files.shared_staging())

@@ -118,7 +118,7 @@ impl FileSystem {
     }
 
     /// Holds the stores of the inode `ino`, whose name is about to be changed by requests to S3.
-    /// What waits for its upload is stored before, if it `must_be`.
+    /// A file that waits for its upload is stored before, if it `must_be`.
     async fn hold_settled(
         &self,
         ino: Option<InodeNo>,

@@ -9,7 +9,7 @@ use mountpoint_client::types::{Key, ObjectHeaders};
 use super::close::end;
 use crate::config::StagingConfig;
 use crate::fs::FileSystem;
-use crate::fs::file_system::OpenedFor;
+use crate::fs::opening::OpenedFor;
 use crate::fs::permission::{Change, permit};
 use crate::handle::{OpenFile, OpenStaged, Opener, StagedFiles, StagedHandle};
 use crate::namespace::{Namespace, Readers, Version};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::failure_log::{FailureLog, Subject};
-use super::open_flags::{new_file, open_options, write_options};
+use super::open_flags::new_file;
 use super::refusal::{Refusal, unsupported};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
@@ -22,9 +22,7 @@ use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
-use crate::operation::{
-    Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions,
-};
+use crate::operation::{Attributes, DirectorySink, FsError, HandleNo, InodeNo};
 
 /// The way to answer a request.
 pub(in crate::fuse) enum Answer {
@@ -55,9 +53,9 @@ pub(in crate::fuse) struct Rules {
 #[derive(Debug)]
 pub(in crate::fuse) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
-    rules: Rules,
+    pub(super) rules: Rules,
     failures: FailureLog,
-    passthrough: Option<Passthrough>,
+    pub(super) passthrough: Option<Passthrough>,
 }
 
 impl Dispatcher {
@@ -356,65 +354,6 @@ impl Dispatcher {
         Answer::Later(Box::pin(pending), OnSignal::End)
     }
 
-    /// The reply to an OPEN by process `pid`.
-    fn open(self: Arc<Self>, ino: InodeNo, pid: u32, flags: u32) -> PendingReply {
-        let options = open_options(flags, pid);
-        Box::pin(async move {
-            let fs = &self.fs;
-            let changes = is_change(&Operation::Open { flags });
-            let result = if changes && self.is_in_the_way(ino, write_options(flags)) {
-                Err(fs.open_afresh(ino))
-            } else if options.write {
-                fs.open_for_writing(ino, write_options(flags), opener(pid))
-                    .await
-            } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
-                let how = write_options(flags);
-                fs.open_for_both(ino, options, how, opener(pid)).await
-            } else {
-                fs.open(ino, options).await
-            };
-            // `touch` opens so before it sets the times. If the times are refused, the log says so.
-            let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
-            let operation = if is_try {
-                FuseOperation::TryOpen
-            } else {
-                FuseOperation::Open
-            };
-            self.opened(operation, ino, options, result)
-        })
-    }
-
-    fn opened(
-        &self,
-        operation: FuseOperation,
-        ino: InodeNo,
-        options: OpenOptions,
-        result: Result<Opened, FsError>,
-    ) -> Reply {
-        let admitted = result.and_then(|opened| Ok((self.admit(ino, &opened)?, opened)));
-        self.reply(operation, ino, admitted, |(backing, mut opened)| {
-            if let Some(number) = backing {
-                return Reply::PassedThrough(opened.handle, number);
-            }
-            let must_bypass = options.write || options.direct || opened.grows;
-            opened.direct_io &= must_bypass || self.rules.can_map_direct;
-            Reply::Opened(opened)
-        })
-    }
-
-    /// Counts an open; the number of the file that the kernel reads for it, if it does.
-    fn admit(&self, ino: InodeNo, opened: &Opened) -> Result<Option<i32>, FsError> {
-        let passthrough = self.passthrough.as_ref();
-        passthrough.map_or(Ok(None), |passthrough| passthrough.open(ino, opened))
-    }
-
-    /// Whether the kernel reads the file `ino` by itself while it is to be changed with `options`.
-    pub(super) fn is_in_the_way(&self, ino: InodeNo, options: WriteOptions) -> bool {
-        let passthrough = self.passthrough.as_ref();
-        passthrough.is_some_and(|passthrough| passthrough.is_reading(ino))
-            && self.fs.permits_writing(options)
-    }
-
     /// Operations that never wait.
     fn now(&self, ino: InodeNo, operation: &Operation<'_>) -> Reply {
         match operation {
@@ -478,7 +417,7 @@ fn sized(value: &[u8], size: u32) -> Reply {
 /// Whether a file system that is mounted read-only refuses the operation.
 ///
 /// The kernel refuses such operations itself, unless another process mounted for writing.
-fn is_change(operation: &Operation<'_>) -> bool {
+pub(super) fn is_change(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Open { flags } => {
             let mode = flags.cast_signed() & libc::O_ACCMODE;
@@ -489,50 +428,5 @@ fn is_change(operation: &Operation<'_>) -> bool {
         | Operation::Write { .. }
         | Operation::Mutate(_) => true,
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use mountpoint_client::SimClient;
-    use mountpoint_client::testing::sim::SimOptions;
-
-    use super::*;
-    use crate::config::FsConfig;
-
-    #[test]
-    fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
-        let check = |can_map_direct, direct, expected| {
-            let client = Arc::new(SimClient::new(SimOptions::default()));
-            let config = FsConfig::default();
-            let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
-            let rules = Rules {
-                access: Access::ReadWrite,
-                allowed_users: AllowedUsers::All,
-                can_map_direct,
-            };
-            let dispatcher = Dispatcher::new(fs, rules, None, &Clock::manual());
-            let opened = Opened {
-                handle: HandleNo(1),
-                direct_io: true,
-                keep_cache: false,
-                flush: false,
-                grows: false,
-                local: None,
-            };
-            let options = OpenOptions {
-                direct,
-                ..OpenOptions::default()
-            };
-            let reply = dispatcher.opened(FuseOperation::Open, InodeNo(2), options, Ok(opened));
-            let Reply::Opened(found) = reply else {
-                panic!("{reply:?}")
-            };
-            assert_eq!(found.direct_io, expected);
-        };
-        check(true, false, true);
-        check(true, true, true);
-        check(false, false, false);
-        check(false, true, true);
     }
 }

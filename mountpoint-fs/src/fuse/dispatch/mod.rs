@@ -7,6 +7,7 @@ mod dispatcher;
 mod failure_log;
 mod mutations;
 mod open_flags;
+mod opening;
 mod refusal;
 
 pub(super) use dispatcher::{Answer, Dispatcher, Rules};

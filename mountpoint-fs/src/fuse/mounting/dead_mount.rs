@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -20,7 +21,6 @@ use nix::unistd::geteuid;
 use super::fusermount;
 use super::mount_info::MountInfo;
 use super::mount_options::MOUNT_TYPE;
-use crate::config::limits::MOUNT_LOOK;
 
 /// A mount whose connection has ended.
 #[derive(Debug)]
@@ -83,3 +83,8 @@ fn has_ended(root: &OwnedFd) -> bool {
     let answer = looking.spawn(look).map(|_| answer.recv_timeout(MOUNT_LOOK));
     matches!(answer, Ok(Ok(Err(Errno::ENOTCONN | Errno::ECONNABORTED))))
 }
+
+/// How long a process whose connection has ended examines its mount point.
+///
+/// The mount point shows a dead mount, which answers at once, or a newer mount.
+pub(super) const MOUNT_LOOK: Duration = Duration::from_secs(1);

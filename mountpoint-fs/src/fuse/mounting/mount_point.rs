@@ -19,14 +19,13 @@ use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 
 use super::coverage::Coverage;
-use super::dead_mount::DeadMount;
+use super::dead_mount::{DeadMount, MOUNT_LOOK};
 use super::fuse_device;
 use super::fusermount::{self, AutoUnmount};
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_options::{MOUNT_TYPE, MountOptions};
 use super::unmount_watchdog::UnmountWatchdog;
-use crate::config::limits::MOUNT_LOOK;
 use crate::fuse::allowed_users::AllowedUsers;
 
 /// Mounts on `directory`. Programs that look at it wait until the session begins.

@@ -3,14 +3,13 @@
 //! A LOOKUP does not tell its purpose: a look at the name, or the creation of a file. The asking
 //! thread waits inside its system call, and the kernel shows number and arguments of that call. The
 //! call looks up every directory of the path as well: a mount of root sees in the thread's kernel
-//! stack which of the look-ups is the last; other mounts read the path in the process's memory.
+//! stack which look-up is the last; other mounts read the path in the process's memory. The call
+//! also tells whether the thread of a WRITE waits for it, and so has sent no other.
 //!
 //! Runs on a session thread, as [`close`](super::close); only the memory is read by a thread of its
-//! own, because that may wait for a file system or a debugger. Invisible threads, calls of a ring,
-//! and programs of another architecture count as creating nothing.
-//!
-//! The call also tells whether the thread of a WRITE waits for it, and so has sent no other. Limit:
-//! a directory inside a symbolic link's target that has the file's name is taken for the file.
+//! own, because that may wait. Invisible threads, calls of a ring, and programs of another
+//! architecture count as creating nothing. Limit: a directory inside a symbolic link's target that
+//! has the file's name is taken for the file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -282,7 +281,7 @@ mod tests {
         assert!(WritingThread(1 << 30).goes_on());
     }
 
-    /// What Linux 6.18 shows of threads that wait for a LOOKUP.
+    /// Linux 6.18's view of threads that wait for a LOOKUP.
     #[test]
     fn names_on_the_way_are_told_from_the_last_one() {
         let stack = |functions: &[&str]| {

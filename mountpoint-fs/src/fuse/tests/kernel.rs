@@ -12,7 +12,7 @@ use nix::sys::time::TimeVal;
 /// Sends requests, receives replies. Dropping it ends the connection.
 pub(in crate::fuse) struct Kernel(OwnedFd);
 
-/// What came back: the request's number, the errno, the body.
+/// A reply: the request's number, the errno, the body.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::fuse) struct Answered {
     pub(in crate::fuse) unique: u64,

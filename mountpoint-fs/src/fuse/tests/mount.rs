@@ -289,7 +289,7 @@ fn a_dropped_mount_is_gone() {
     session.wait();
 }
 
-/// What `cat`, `dd iflag=direct` and many threads on one descriptor see.
+/// The bytes that `cat`, `dd iflag=direct` and many threads on one descriptor see.
 #[track_caller]
 fn check_reads(mounted: &Mounted) {
     const SIZE: u64 = 20_000_001;

@@ -120,7 +120,7 @@ impl Gate {
         Box::pin(Waiting(Arc::clone(self)))
     }
 
-    /// Opens the gate; returns who waits for it.
+    /// Opens the gate; returns the waiters.
     fn open(&self) -> Vec<Waker> {
         self.is_open.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.wakers.lock())

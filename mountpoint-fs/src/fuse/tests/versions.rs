@@ -104,7 +104,7 @@ fn files_of_a_listing_are_read_at_their_newest_version() {
     let gets = mounted.requests()[0];
     let expected = if is_in_time { 400..=400 } else { 200..=400 };
     assert!(expected.contains(&gets), "{gets}");
-    // What did not change is in the page cache: one HEAD for each open, and no GET.
+    // Unchanged bytes are in the page cache: one HEAD for each open, and no GET.
     for (_, path) in &paths {
         assert_eq!(fs::read(path).unwrap(), b"newer");
     }

@@ -43,7 +43,7 @@ pub(super) mod opcode {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// What kernel and file system can do, told to each other in INIT. Bits 32 and up travel in
+/// Features of kernel and file system, told to each other in INIT. Bits 32 and up travel in
 /// `flags2`.
 pub(in crate::fuse) mod init_flags {
     pub(crate) const ASYNC_READ: u64 = 1 << 0;

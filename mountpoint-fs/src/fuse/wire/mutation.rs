@@ -6,7 +6,7 @@ use super::abi::opcode;
 use super::fields::{Content, Fields};
 use crate::operation::{AttributeChange, HandleNo, RenameMode, TimeChange};
 
-/// What the kernel asks to change.
+/// A change that the kernel asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Mutation<'a> {
     Unlink {

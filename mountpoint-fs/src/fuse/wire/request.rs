@@ -6,7 +6,7 @@ use super::abi::{READ_LOCKOWNER, init_flags, opcode};
 use super::fields::{Content, Fields};
 use super::mutation::Mutation;
 
-/// What every request begins with.
+/// The beginning of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) struct Header {
     /// The request's number, unique for the life of the connection. The reply carries it.
@@ -58,7 +58,7 @@ pub(in crate::fuse) struct Request<'a> {
     pub(in crate::fuse) operation: Operation<'a>,
 }
 
-/// What the kernel asks.
+/// The operation that the kernel asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Operation<'a> {
     /// First message of a connection.

@@ -13,7 +13,7 @@ pub(super) enum InventoryFormat {
     Parquet,
 }
 
-/// What a manifest says, with its files as they are on this machine.
+/// A manifest, with its files as they are on this machine.
 #[derive(Debug)]
 pub(super) struct Manifest {
     pub(super) bucket: String,

@@ -6,6 +6,7 @@
 //! columns say is an error that names its place.
 
 mod manifest;
+mod object;
 mod parquet;
 mod row;
 
@@ -134,7 +135,7 @@ enum RowError {
     Line(u64, String),
     /// The error, with its row.
     Row(u64, String),
-    /// What the receiver of rows says.
+    /// The error of the receiver of rows.
     Outside(String),
 }
 

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use mountpoint_client::types::{ETag, Key};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int64Type};
@@ -22,7 +21,7 @@ use parquet::file::reader::{
 use parquet::schema::types::SchemaDescriptor;
 
 use super::RowError;
-use super::row::is_archived;
+use super::object::RowObject;
 use crate::index::IndexEntry;
 
 /// The first bytes of a file in Parquet.
@@ -122,7 +121,7 @@ struct ParquetColumns {
     storage_class: Option<usize>,
     is_latest: Option<usize>,
     is_delete_marker: Option<usize>,
-    /// What times are counted in.
+    /// The unit of times.
     tick: TimeTick,
 }
 
@@ -258,25 +257,17 @@ impl InventoryRow {
         }
         let key = self.key.ok_or("it has no key")?;
         let key = key.as_utf8().map_err(|_| "its key is no text")?;
-        let mut key = key.to_owned();
         let etag = match &self.etag {
             Some(etag) => etag.as_utf8().map_err(|_| "its e_tag is no text")?,
             None => "",
         };
-        if etag.is_empty() {
-            key.push_str(Key::NO_ETAG);
-        }
-        if Key::parse(&key).is_none() {
-            return Err("its key is empty, or longer than S3 stores");
-        }
+        let object = RowObject::parse(key.to_owned(), etag)?;
         let size = self.size.and_then(|size| u64::try_from(size).ok());
         let size = size.ok_or("its size is no number")?;
         let time = self.time.and_then(|time| time_of(time, tick));
         let time = time.ok_or("its last_modified_date is no time")?;
         let class = self.class.as_ref().map(ByteArray::data);
-        let etag = ETag::from_header(etag).quoted();
-        let is_archived = is_archived(class.unwrap_or_default());
-        Ok(Some(IndexEntry::new(key, size, time, &etag, is_archived)))
+        Ok(Some(object.entry(size, time, class)))
     }
 }
 

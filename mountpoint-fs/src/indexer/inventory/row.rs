@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use mountpoint_client::crt_client::{decode_key, iso_time};
-use mountpoint_client::types::{ETag, Key};
 
+use super::object::RowObject;
 use crate::index::IndexEntry;
 
 /// Which field of a row is what.
@@ -68,34 +68,15 @@ impl Columns {
         if flag(self.is_latest)? == Some(false) || flag(self.is_delete_marker)? == Some(true) {
             return Ok(None);
         }
-        let mut key = decode_key(&fields[self.key]).ok_or("its key is not URL-encoded")?;
-        let etag = &*fields[self.etag];
-        if etag.is_empty() {
-            key.to_mut().push_str(Key::NO_ETAG);
-        }
-        if Key::parse(&key).is_none() {
-            return Err("its key is empty, or longer than S3 stores");
-        }
+        let key = decode_key(&fields[self.key]).ok_or("its key is not URL-encoded")?;
+        let object = RowObject::parse(key.into_owned(), &fields[self.etag])?;
         let size = fields[self.size].parse();
         let size = size.map_err(|_| "its size is no number")?;
         let time = iso_time(&fields[self.last_modified]);
         let time = time.ok_or("its LastModifiedDate is no time")?;
-        let class = self.storage_class.map(|place| &*fields[place]);
-        let is_archived = is_archived(class.unwrap_or_default().as_bytes());
-        let etag = ETag::from_header(etag).quoted();
-        Ok(Some(IndexEntry::new(
-            key.into_owned(),
-            size,
-            time,
-            &etag,
-            is_archived,
-        )))
+        let class = self.storage_class.map(|place| fields[place].as_bytes());
+        Ok(Some(object.entry(size, time, class)))
     }
-}
-
-/// Whether objects of this storage class are in an archive.
-pub(super) fn is_archived(class: &[u8]) -> bool {
-    matches!(class, b"GLACIER" | b"DEEP_ARCHIVE")
 }
 
 /// The fields of a row; `None` if a quote does not end, or ends within a field.
@@ -136,6 +117,8 @@ fn fields(mut rest: &str) -> Option<Vec<Cow<'_, str>>> {
 
 #[cfg(test)]
 mod tests {
+    use mountpoint_client::types::Key;
+
     use super::*;
 
     #[test]

@@ -2,13 +2,9 @@
 //!
 //! Pure. A file that is open for writing holds nothing, a small buffer (the beginning of a part),
 //! or room for a whole part. Small buffers alone could fill all memory, and none of them could be
-//! sent: S3 takes no part below 5 MiB. So some memory is kept for whole parts, at least enough for
-//! one. A writer that gets it can fill its part without more memory, sends it, and gives it back,
-//! so the next one can: writers that wait are served in turn, and none waits for ever.
-//!
-//! Bytes of waiting WRITEs are in memory as well, and cannot be refused: the kernel has handed them
-//! over. So small buffers leave room for the WRITEs that the writing threads may have waiting at
-//! once. Waiting bytes are counted as far as buffers leave room for them.
+//! sent, so some memory is kept for whole parts: a writer that gets it fills its part, sends it and
+//! gives it back. Bytes of waiting WRITEs are in memory as well and cannot be refused, so small
+//! buffers leave room for those of writing threads: doc/internals/write-memory.md has the rules.
 //!
 //! Invariants: `small + parts + waiting <= all`, unless the only part needs a little more or is
 //! larger than that; a whole part fits as soon as the held parts have been sent, beside all small
@@ -17,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::limits::READ_KEPT_MIN;
+use crate::config::limits::READ_SIZE_MAX;
 
 /// The use of a writer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +260,9 @@ const WRITE_MEMORY_SHARE: u64 = 2;
 /// Incomplete first parts may exceed the write share, because an application with hundreds of open
 /// files cannot be made to wait.
 const READ_KEPT_SHARE: u64 = 8;
+
+/// Least memory that is left to reads, in bytes: several reads of the largest size.
+const READ_KEPT_MIN: u64 = 8 * READ_SIZE_MAX as u64;
 
 /// Memory that incomplete first parts leave to whole parts. One in so many bytes, and one part at
 /// least.

@@ -10,10 +10,10 @@
 //! WRITEs wait ([`Budget::pending`]), whose bytes are in memory already; no request overtakes a
 //! waiting one of its queue. Called from any thread; never blocks; wakes with no lock held.
 
+mod ledger;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,29 +21,11 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::oneshot;
 
+pub use self::ledger::Purpose;
+use self::ledger::{Class, Granted, Ledger};
 use super::admission::{Admission, BufferKind, BufferRequest, WaitState};
-use super::writer_queue::WriterQueue;
 use crate::config::limits::{WRITE_PART_DEFAULT, WRITE_SIZE_MAX};
 use crate::sync::Mutex;
-
-/// The purpose of a reservation for a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// An application waits for these bytes.
-    Demand,
-    /// The bytes are prefetched ahead of the reader.
-    ReadAhead,
-}
-
-/// The class of a reservation, each with a limit of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Read(Purpose),
-    /// A buffer of a written file.
-    Buffer(BufferKind),
-    /// The bytes of a waiting WRITE.
-    Pending,
-}
 
 /// The memory that waiting requests and existing memory beyond the limit lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,35 +42,7 @@ pub struct Budget {
     limit: u64,
     ahead_max: u64,
     /// Guards the counts and the queues. A leaf: nothing else is locked or woken while it is held.
-    state: Mutex<Ledger>,
-}
-
-/// All counts and queues.
-#[derive(Debug)]
-struct Ledger {
-    used: u64,
-    ahead: u64,
-    peak: u64,
-    /// Requests that wait for bytes, in order of their ticket.
-    queue: VecDeque<Waiter>,
-    /// Writers that wait for a grant; then they wait for its bytes in `queue`.
-    writers: WriterQueue<oneshot::Sender<Reserve>>,
-    next_ticket: u64,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    ticket: u64,
-    bytes: u64,
-    waker: Option<Waker>,
-}
-
-/// A writer with a granted buffer, to be notified.
-struct Granted {
-    told: oneshot::Sender<Reserve>,
-    ticket: u64,
-    bytes: u64,
-    kind: BufferKind,
+    state: Mutex<Ledger<oneshot::Sender<Reserve>>>,
 }
 
 impl Budget {
@@ -99,14 +53,7 @@ impl Budget {
         Arc::new(Self {
             limit,
             ahead_max: limit / 4 * READ_AHEAD_QUARTERS,
-            state: Mutex::new(Ledger {
-                used: 0,
-                ahead: 0,
-                peak: 0,
-                queue: VecDeque::new(),
-                writers: WriterQueue::new(Admission::new(limit, part)),
-                next_ticket: 0,
-            }),
+            state: Mutex::new(Ledger::new(Admission::new(limit, part))),
         })
     }
 
@@ -336,7 +283,7 @@ impl Budget {
     }
 
     /// Notifies writers of their grants. The memory of a writer that has given up goes to the next.
-    fn tell(self: &Arc<Self>, granted: Vec<Granted>) {
+    fn tell(self: &Arc<Self>, granted: Vec<Granted<oneshot::Sender<Reserve>>>) {
         for grant in granted {
             let reserve = Reserve {
                 budget: Arc::clone(self),
@@ -347,73 +294,6 @@ impl Budget {
             };
             drop(grant.told.send(reserve));
         }
-    }
-}
-
-impl Ledger {
-    fn next_ticket(&mut self) -> u64 {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        ticket
-    }
-
-    /// Whether a demand fits. A demand above the whole budget is served alone rather than never.
-    fn fits(&self, bytes: u64, limit: u64) -> bool {
-        self.used == 0 || self.used + bytes <= limit
-    }
-
-    fn take(&mut self, bytes: u64) {
-        self.used += bytes;
-        self.peak = self.peak.max(self.used);
-    }
-
-    /// Takes `bytes`, or waits for them. Returns the ticket.
-    fn enter(&mut self, bytes: u64, limit: u64) -> u64 {
-        let ticket = self.next_ticket();
-        if self.queue.is_empty() && self.fits(bytes, limit) {
-            self.take(bytes);
-        } else {
-            self.queue.push_back(Waiter {
-                ticket,
-                bytes,
-                waker: None,
-            });
-        }
-        ticket
-    }
-
-    /// Grants waiting writers what [`Admission`] allows; each waits for its bytes from then on.
-    fn grant(&mut self, mut wait: WaitState, limit: u64) -> Vec<Granted> {
-        let mut granted = Vec::new();
-        while let Some((told, kind, bytes)) = self.writers.grant(wait) {
-            granted.push(Granted {
-                told,
-                ticket: self.enter(bytes, limit),
-                bytes,
-                kind,
-            });
-            wait = WaitState::Waited;
-        }
-        granted
-    }
-
-    /// Serves the oldest requests as far as memory goes. Returns the wakers to call.
-    fn serve_queue(&mut self, limit: u64) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        while let Some(first) = self.queue.front() {
-            if !self.fits(first.bytes, limit) {
-                break;
-            }
-            self.take(first.bytes);
-            woken.extend(self.queue.pop_front().and_then(|waiter| waiter.waker));
-        }
-        woken
-    }
-
-    fn place_of(&self, ticket: u64) -> Option<usize> {
-        self.queue
-            .binary_search_by_key(&ticket, |waiter| waiter.ticket)
-            .ok()
     }
 }
 

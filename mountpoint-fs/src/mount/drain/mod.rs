@@ -3,6 +3,8 @@
 //!
 //! Runs on the thread that ends the mount.
 
+mod ends;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -12,19 +14,11 @@ use indicatif::HumanBytes;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+pub(super) use self::ends::{End, watch};
 use crate::clock::Clock;
-use crate::config::limits;
+use crate::config::shutdown;
 use crate::fs::FileSystem;
 use crate::staging::{PendingUploads, Staging};
-
-/// The event that ends a mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The directory was unmounted from outside.
-    Unmounted,
-    /// A signal asked this process to end.
-    Signal(i32),
-}
 
 /// The time that closed files have to be stored.
 #[derive(Debug)]
@@ -63,10 +57,10 @@ pub(super) fn finish_writes(
             );
         }
         let given_up = async { tokio::join!(fs.keep_staged(), fs.abandon_writers()) };
-        if timeout(limits::UPLOAD_ABORT, given_up).await.is_err() {
+        if timeout(shutdown::UPLOAD_ABORT, given_up).await.is_err() {
             tracing::error!(
                 "unfinished uploads were not aborted within {:?}: the next mount does that",
-                limits::UPLOAD_ABORT
+                shutdown::UPLOAD_ABORT
             );
         }
     });
@@ -82,7 +76,7 @@ fn finish_staged(
 ) -> Option<Duration> {
     let write_back = staging.config().write_back;
     let commit_max = match write_back {
-        Some(_) => limits::SIGNAL_DRAIN,
+        Some(_) => shutdown::SIGNAL_DRAIN,
         None => time.left(time.most),
     };
     let committed = runtime.block_on(async { timeout(commit_max, fs.commit_staged()).await });
@@ -95,7 +89,7 @@ fn finish_staged(
     };
     let is_drained = drain_staged(staging, runtime, ends, time.left(drain_max));
     staging.stop_uploads();
-    is_drained.then(|| time.left(time.most).max(limits::UPLOAD_ABORT))
+    is_drained.then(|| time.left(time.most).max(shutdown::UPLOAD_ABORT))
 }
 
 /// Uploads what waits, for at most `time`, or until another signal comes. Returns whether the

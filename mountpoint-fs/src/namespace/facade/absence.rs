@@ -21,8 +21,8 @@ use crate::namespace::resolve::Absence;
 use crate::operation::{Entry, FsError, InodeNo};
 
 impl Namespace {
-    /// When S3 was asked that knew nothing of `name`, if that is not too old for who makes
-    /// something of it.
+    /// When S3 was asked that knew nothing of `name`, if that is not too old for a caller that
+    /// makes the name.
     pub(super) fn known_absent(
         &self,
         parent: InodeNo,
@@ -41,15 +41,16 @@ impl Namespace {
         (!is_outdated).then_some(asked)
     }
 
-    /// When S3 was asked that knew nothing of `key` alone, if that is not too old for who makes
-    /// something of it.
+    /// When S3 was asked that knew nothing of `key` alone, if that is not too old for a caller that
+    /// makes the name.
     fn told_absent(&self, key: &Key) -> Option<Duration> {
         let Absence { asked, .. } = self.negative.of(key.as_str())?;
         let age = self.clock.now().saturating_sub(asked);
         (age < self.config.create_ttl).then_some(asked)
     }
 
-    /// Whether who makes the file `key` was told that it is absent without S3 being asked then.
+    /// Whether the program that makes the file `key` was told that it is absent, and S3 was not
+    /// asked then.
     pub(in crate::namespace) fn is_unasked(&self, key: &Key) -> bool {
         self.negative.may_be_remembered(key.as_str())
     }

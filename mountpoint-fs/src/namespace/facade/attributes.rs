@@ -17,7 +17,7 @@ impl Namespace {
         }
     }
 
-    /// What its name says of `ino`; `None` if it has another name by then.
+    /// The attributes of `ino` by its name; `None` if it has another name by then.
     async fn attributes_of_name(&self, ino: InodeNo) -> Result<Option<Attributes>, FsError> {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
@@ -51,7 +51,7 @@ impl Namespace {
             found,
             posix,
             asked,
-            heard,
+            received_at,
             ..
         } = answer;
         let Some(found) = found else {
@@ -61,7 +61,7 @@ impl Namespace {
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
-        let observed = self.observed(asked, heard);
+        let observed = self.observed(asked, received_at);
         match self.table.observe(ino, &found, observed) {
             Some(view) => {
                 self.table.set_posix(ino, posix);

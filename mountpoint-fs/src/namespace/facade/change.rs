@@ -7,12 +7,12 @@
 use std::ffi::OsStr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::select;
 use mountpoint_client::types::Key;
 
 use super::Namespace;
-use crate::config::limits::RENAME_WAIT_MAX;
 use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::News;
@@ -133,7 +133,7 @@ impl Namespace {
         })
     }
 
-    /// The name `name` in `directory`, to be changed by who holds it in motion.
+    /// The name `name` in `directory`, to be changed by the holder of its key lock.
     pub fn change_locked(
         &self,
         directory: InodeNo,
@@ -153,7 +153,7 @@ impl Namespace {
                 if view.is_written && !self.table.is_staged(ino) {
                     return Err(being_written(&place.name));
                 }
-                // What the bucket has of a staged file; a version without an ETag if it has none.
+                // The bucket's version of a staged file; one without an ETag if it has none.
                 let stored = self.table.stored_version(ino).map(Found::File);
                 Some((ino, stored.unwrap_or(view.found)))
             }
@@ -231,7 +231,7 @@ impl<'a> NameChange<'a> {
         names::directory_prefix(&self.place.key).ok_or(FsError::NameTooLong)
     }
 
-    /// What the name was last known to be.
+    /// The last known object of the name.
     #[must_use]
     pub fn known(&self) -> Option<&(InodeNo, Found)> {
         self.known.as_ref()
@@ -258,9 +258,9 @@ impl<'a> NameChange<'a> {
         is_still && !self.has_kept_children()
     }
 
-    /// `key` is in the directory of this name, which was to be removed. Tells the log if who
-    /// removes a whole tree cannot have seen it: it was hidden by a directory of its name, which
-    /// this mount has removed.
+    /// `key` is in the directory of this name, which was to be removed. Tells the log if a program
+    /// that removes a whole tree cannot have seen it: it was hidden by a directory of its name,
+    /// which this mount has removed.
     pub fn tell_of_unseen(&self, key: &str) {
         let namespace = self.namespace;
         let Ok(prefix) = self.prefix() else {
@@ -370,8 +370,8 @@ impl<'a> NameChange<'a> {
     }
 
     /// The file has another version now: its bytes are the same as far as both have any. A rename
-    /// waits for what this gives back: who tells its caller what the file is now asks S3, under the
-    /// name that it has.
+    /// waits for the returned lock: a caller that tells the file's attributes asks S3, under the
+    /// name that the file has.
     pub fn replaced_in_place(
         mut self,
         version: Version,
@@ -394,8 +394,7 @@ impl<'a> NameChange<'a> {
         self.lock.take()
     }
 
-    /// When the server says that a new version was written is not known yet: the next who asks is
-    /// told.
+    /// The time that the server gives to a new version is not known yet: the next question tells.
     fn unseen(&self) -> Observed {
         let now = self.namespace.clock.now().into();
         Observed {
@@ -426,7 +425,7 @@ impl<'a> NameChange<'a> {
 }
 
 impl Drop for NameChange<'_> {
-    /// Nobody knows what became of the change: the next who asks about the name asks S3.
+    /// The outcome of the change is unknown: the next look-up of the name asks S3.
     fn drop(&mut self) {
         if self.is_open {
             self.settle();
@@ -441,3 +440,10 @@ impl Drop for NameChange<'_> {
         }
     }
 }
+
+/// How long a rename waits for operations below its names before it fails with `EBUSY`.
+///
+/// Normal requests take less. Meanwhile the kernel locks both parent directories, which blocks
+/// lookups in them. The rename checks the time whenever an operation ends, and every
+/// [`READER_IDLE`](crate::config::limits::READER_IDLE).
+pub(crate) const RENAME_WAIT_MAX: Duration = Duration::from_secs(10);

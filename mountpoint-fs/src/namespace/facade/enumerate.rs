@@ -11,7 +11,7 @@ use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::{Listed, ListedAhead, Listing, Page};
 use crate::operation::{Entry, FsError, InodeNo};
 
-/// What this mount has done to a name since it was listed.
+/// A name's change by this mount since it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing.
@@ -24,7 +24,7 @@ pub enum Standing {
 }
 
 impl Namespace {
-    /// What this mount has done to `listed`, of the directory whose prefix was `listed_in` when it
+    /// The change of `listed` by this mount, of the directory whose prefix was `listed_in` when it
     /// was opened, since `page` was asked for. Where that is forgotten the name is shown: one that
     /// is there all the time is not to be missed.
     #[must_use]

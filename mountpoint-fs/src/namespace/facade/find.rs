@@ -4,11 +4,12 @@
 //! Knows nothing of lookup counts. Holds no lock across an await. Runs on whatever thread polls it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mountpoint_client::types::ListRequest;
 
 use super::Namespace;
-use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS, OPEN_FRESH_MAX};
+use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS};
 use crate::namespace::listing::Siblings;
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::listing::page::Page;
@@ -22,8 +23,8 @@ use crate::namespace::version::Found;
 use crate::operation::{FileKind, FsError, InodeNo};
 
 impl Namespace {
-    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older
-    /// than the question. What else the answer tells is kept for other lookups.
+    /// Asks S3 about `name`, or waits with other lookups for the answer; an absence is never older
+    /// than the question. All other names of the answer are kept for other lookups.
     async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
         let is_in_flight = self.lookups.is_in_flight(&key);
@@ -58,8 +59,8 @@ impl Namespace {
                 let answered = clock.now();
                 let took = answered.saturating_sub(asked);
                 // For as long as it took, but never on a version that was heard of long before.
-                let fresh_until = (answered + took).min(seen.version_heard + OPEN_FRESH_MAX);
-                let (now, valid_until) = (answered.into(), (seen.heard + ttl).into());
+                let fresh_until = (answered + took).min(seen.version_received_at + OPEN_FRESH_MAX);
+                let (now, valid_until) = (answered.into(), (seen.received_at + ttl).into());
                 for below in seen.below {
                     // A page that has nothing but the name itself helps no other lookup, and none
                     // says what objects carry.
@@ -73,7 +74,7 @@ impl Namespace {
                     found,
                     posix,
                     asked,
-                    heard: seen.heard,
+                    received_at: seen.received_at,
                     fresh_until: Some(fresh_until),
                     first_bytes: seen.first_bytes,
                 })
@@ -87,7 +88,7 @@ impl Namespace {
         let began = self.clock.now();
         let mut answer = self.lookups.join(key.clone(), begin_own).await?;
         answer.fresh_until.take_if(|_| !is_own);
-        let is_valid = answer.found.is_some() && answer.heard + self.config.ttl > began;
+        let is_valid = answer.found.is_some() && answer.received_at + self.config.ttl > began;
         if is_own || is_valid {
             return Ok(answer);
         }
@@ -150,7 +151,7 @@ impl Namespace {
         Beside::names(&siblings, name, kind, (was_wrong, wants_first_bytes))
     }
 
-    /// What decides whether the directory `prefix` is listed for a look-up of `name`.
+    /// The facts that decide whether the directory `prefix` is listed for a look-up of `name`.
     pub(in crate::namespace) fn known_of_directory(
         &self,
         prefix: &Arc<str>,
@@ -288,8 +289,8 @@ impl Namespace {
         now.is_ok_and(|now| now != prefix)
     }
 
-    /// What a page said of `name` a moment ago, unless this mount has changed it since, or has
-    /// heard otherwise.
+    /// A page's recent answer about `name`, unless this mount has changed it since, or has a newer
+    /// answer.
     pub(in crate::namespace) fn recently(
         &self,
         parent: InodeNo,
@@ -310,3 +311,8 @@ impl Namespace {
         (!is_outdated).then_some(recent)
     }
 }
+
+/// How long a `lookup`'s answer may serve the `open` in the same system call.
+///
+/// The bound in force is shorter: the duration of that lookup. See `namespace::Namespace::open`.
+pub(crate) const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);

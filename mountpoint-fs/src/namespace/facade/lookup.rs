@@ -76,7 +76,7 @@ impl Namespace {
         }
     }
 
-    /// What an absence that is known, or a page of the directory, answers to a look-up; `None` if
+    /// The answer of a known absence, or of a page of the directory, to a look-up; `None` if
     /// the name itself is to be asked for.
     async fn ask_directory(
         &self,
@@ -125,7 +125,7 @@ impl Namespace {
         }
     }
 
-    /// What a page of the directory that was listed for look-ups says of `name`, if it tells.
+    /// The answer about `name` of a page that was listed for look-ups, if it has one.
     fn answer_from(
         &self,
         parent: InodeNo,
@@ -157,7 +157,7 @@ impl Namespace {
             found,
             posix,
             asked,
-            heard,
+            received_at,
             fresh_until,
             first_bytes,
         } = answer;
@@ -174,7 +174,7 @@ impl Namespace {
         self.saved.note_known(&prefix);
         let observed = Observed {
             fresh_until: fresh_until.map_or(Moment::START, Moment::from),
-            ..self.observed(asked, heard)
+            ..self.observed(asked, received_at)
         };
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);

@@ -1,16 +1,12 @@
 //! Names turned into requests, and answers into inodes.
 //!
-//! How old an answer may be: a name or attributes that the kernel was told are answered for
-//! `NamesConfig::ttl` from then on; a name nobody has heard of is always asked for; and `open` asks
-//! S3 for the newest version, unless the `lookup` of the same system call has just done so. The
-//! kernel does not say which lookup that was, so each vouches for the one open that comes first,
-//! and for no longer than it took itself: an upload that was begun after the lookup takes about as
-//! long. An `open` can miss no more than an upload that ended while some lookup of the same name
-//! was under way.
+//! A name or attributes that the kernel was told are valid for `NamesConfig::ttl` from then on; a
+//! name without an answer is always asked for; and `open` asks S3 for the newest version, unless
+//! the `lookup` of the same system call has just done so: doc/internals/lookup.md has the rules.
 //!
 //! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of
 //! the size can mix two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks
-//! the path up again, trusting nothing, and opens what it finds. The application sees none of this.
+//! the path up again, trusting nothing, and opens the result. The application sees none of this.
 //!
 //! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken
 //! at a time.
@@ -25,7 +21,6 @@ use mountpoint_client::{ClientError, ObjectClient};
 use super::xattrs::RecentDetails;
 use crate::cache::ListingStore;
 use crate::clock::Clock;
-use crate::config::limits::LISTING_AGE_MAX;
 use crate::config::{FsConfig, NamesConfig};
 use crate::namespace::change::{KeyLocks, LocalChanges};
 use crate::namespace::inodes::table::InodeTable;
@@ -53,7 +48,11 @@ mod written;
 mod xattrs;
 
 pub use change::NameChange;
+#[cfg(test)]
+pub(crate) use change::RENAME_WAIT_MAX;
 pub use enumerate::Standing;
+#[cfg(test)]
+pub(crate) use find::OPEN_FRESH_MAX;
 pub use siblings::NextSibling;
 use walk_ahead::WalkAhead;
 pub use written::Created;
@@ -229,11 +228,11 @@ impl Namespace {
         self.clock.now().into()
     }
 
-    /// An answer that was asked for at `asked`, and came at `heard`. No open relies on it.
-    pub(super) fn observed(&self, asked: Duration, heard: Duration) -> Observed {
+    /// An answer that was asked for at `asked`, and came at `received_at`. No open relies on it.
+    pub(super) fn observed(&self, asked: Duration, received_at: Duration) -> Observed {
         Observed {
             asked: asked.into(),
-            valid_until: (heard + self.config.ttl).into(),
+            valid_until: (received_at + self.config.ttl).into(),
             fresh_until: Moment::START,
         }
     }
@@ -271,3 +270,9 @@ impl Namespace {
 ///
 /// Further names expire in the kernel when their validity ends.
 const STALE_NAMES_MAX: usize = 1_024;
+
+/// Largest age of a listing page whose attributes are returned as valid.
+///
+/// A reader that pauses longer between two pages still gets the names, and the kernel looks up the
+/// attributes that it needs.
+pub(crate) const LISTING_AGE_MAX: Duration = Duration::from_secs(10);

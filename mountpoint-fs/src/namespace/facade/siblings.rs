@@ -1,4 +1,4 @@
-//! What comes behind a file in its directory, as far as listings that are still valid tell.
+//! The files behind a file in its directory, as far as listings that are still valid tell.
 
 use std::sync::Arc;
 

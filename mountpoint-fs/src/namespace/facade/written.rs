@@ -3,7 +3,7 @@
 //! From `create` or `begin_writing` until it is stored, an inode is what its writer says
 //! ([`Progress`]), whatever S3 says of its name: answers about it change nothing. Then it is the
 //! version that was stored. Readers and a writer exclude each other, so the kernel's pages of an
-//! inode are never of two versions; who follows a writer has no pages.
+//! inode are never of two versions; a follower of a writer has no pages.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -153,8 +153,8 @@ impl Namespace {
         }
     }
 
-    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says,
-    /// and the kernel is told.
+    /// The bytes that the writer with `progress` wrote to `ino` are lost: its name means S3's
+    /// object, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         if self.table.ends(ino, progress) {
             self.is_replaced(ino);

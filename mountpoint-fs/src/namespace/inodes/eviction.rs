@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::sharded_table::Place;
-use crate::config::limits::{EVICTION_PAUSE_MIN, EVICTION_PERIOD, INODES_PER_SECOND_MAX};
+use crate::config::limits::EVICTION_PERIOD;
 
 /// State of the search.
 #[derive(Debug, Default)]
@@ -65,3 +65,10 @@ pub(super) fn quota(idle: usize, excess: usize, len: usize) -> usize {
     let share = (idle * 2).saturating_mul(excess).div_ceil(len.max(1));
     share.max(idle.div_ceil(4)).min(idle).min(excess)
 }
+
+/// Shortest pause between two checks. Meanwhile the fastest walk makes 1 % of
+/// [`INODES_MAX_LEAST`](crate::config::limits::INODES_MAX_LEAST).
+pub(super) const EVICTION_PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// Inodes that the fastest walk makes in a second; 180,000 to 350,000 were measured.
+pub(super) const INODES_PER_SECOND_MAX: usize = 500_000;

@@ -14,26 +14,27 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::task::noop_waker_ref;
-use mountpoint_client::types::{ListOutput, ListRequest};
-use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
+use mountpoint_client::types::ListOutput;
+use mountpoint_client::{ClientError, ObjectClient, Pending};
 
+use super::ahead::{AheadBudget, AheadShare};
 use super::first_answer::FirstAnswer;
 use super::key_ranges::{Extent, From, Part, RangeId, Ranges};
-use super::page::{Batch, Listed, ListingNo, Page, Place, merge};
+use super::page::{Listed, ListingNo, Page, Place, merge};
+use super::source::{ListSource, poll_once};
 use super::unrepresentable::HiddenKeys;
 use crate::clock::Clock;
-use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
+use crate::config::limits::LIST_PAGE_ENTRIES_MAX;
 use crate::operation::FsError;
 
 /// Enumerates a directory.
 pub struct Listing {
-    source: Source,
+    source: ListSource,
     /// Distinguishes pages of this listing from pages of others.
     number: ListingNo,
     /// Key ranges that the reader has not finished.
@@ -57,14 +58,6 @@ pub struct Listing {
     /// The error of a page that no reader waited for, with the page's number.
     error: Option<(usize, FsError)>,
     ahead: AheadShare,
-}
-
-/// The client, and the directory that it lists.
-struct Source {
-    client: Arc<dyn ObjectClient>,
-    clock: Clock,
-    prefix: Arc<str>,
-    hidden: Arc<HiddenKeys>,
 }
 
 #[derive(Debug)]
@@ -110,7 +103,7 @@ impl Listing {
     ) -> Self {
         Self {
             ranges: Ranges::new(client.lists_in_order()),
-            source: Source {
+            source: ListSource {
                 client,
                 clock,
                 prefix: Arc::from(prefix),
@@ -484,96 +477,6 @@ impl Listing {
     }
 }
 
-impl Source {
-    /// Sends a request.
-    fn ask(&self, from: &From) -> (Duration, Pending<ListOutput>) {
-        let (mut start_after, mut continuation_token) = (None, None);
-        match from {
-            From::Start => {}
-            From::Behind(key) => start_after = Some(format!("{}{key}", self.prefix)),
-            From::Token(token) => continuation_token = Some(String::from(&**token)),
-        }
-        let asked = self.clock.now();
-        let answer = self.client.list(ListRequest {
-            prefix: self.prefix.to_string(),
-            delimiter: Some("/".to_owned()),
-            start_after,
-            continuation_token,
-            max_keys: Some(LIST_PAGE_KEYS),
-        });
-        (asked, answer)
-    }
-
-    /// The names of an answer, and how many times the server asked for fewer requests.
-    fn read(&self, answer: Result<ListOutput, ClientError>) -> Result<(Batch, u32), FsError> {
-        let listed = answer?;
-        if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX / 2 {
-            return Err(self.broken("more entries in a page than anybody asked for"));
-        }
-        self.hidden.note(&self.prefix, &listed);
-        let slow_downs = listed.slow_downs;
-        Ok((Batch::of(&self.prefix, listed), slow_downs))
-    }
-
-    fn broken(&self, what: &str) -> FsError {
-        let message = format!("listing of {:?}: the server sent {what}", self.prefix);
-        FsError::Client(ClientError::new(ErrorKind::InvalidResponse, message))
-    }
-}
-
-/// Polls a request once and returns it; a later poll gets an answer that is ready now.
-fn poll_once(answer: &mut Pending<ListOutput>, context: &mut Context<'_>) -> Pending<ListOutput> {
-    match answer.poll_unpin(context) {
-        Poll::Ready(arrived) => Box::pin(std::future::ready(arrived)),
-        Poll::Pending => std::mem::replace(answer, Box::pin(std::future::pending())),
-    }
-}
-
-/// Number of pages that all listings of a mount may hold ahead of their readers.
-#[derive(Clone, Debug, Default)]
-pub struct AheadBudget(Arc<AtomicUsize>);
-
-/// One listing's part of an [`AheadBudget`].
-#[derive(Debug)]
-struct AheadShare {
-    mount: AheadBudget,
-    pages: usize,
-}
-
-impl AheadBudget {
-    fn share(&self) -> AheadShare {
-        AheadShare {
-            mount: self.clone(),
-            pages: 0,
-        }
-    }
-
-    /// Pages that are held ahead or in flight now.
-    #[must_use]
-    pub fn pages(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl AheadShare {
-    fn set(&mut self, pages: usize) {
-        self.mount.0.fetch_add(pages, Ordering::Relaxed);
-        self.mount.0.fetch_sub(self.pages, Ordering::Relaxed);
-        self.pages = pages;
-    }
-
-    /// Whether the listing may request a page that no reader waits for.
-    fn has_room(&self) -> bool {
-        self.mount.pages() < LIST_AHEAD_MOUNT_MAX
-    }
-}
-
-impl Drop for AheadShare {
-    fn drop(&mut self) {
-        self.set(0);
-    }
-}
-
 impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -585,11 +488,6 @@ impl fmt::Debug for Listing {
         )
     }
 }
-
-/// Pages of all listings of a mount ahead of their readers, about 40 MB.
-///
-/// Where that is too few, each listing fetches only the page that its reader waits for.
-const LIST_AHEAD_MOUNT_MAX: usize = 4 * LIST_AHEAD_PAGES_MAX;
 
 /// Pages that one listing holds behind its reader. Two readers of one descriptor have two each.
 const LIST_HELD_PAGES_MAX: usize = 4;

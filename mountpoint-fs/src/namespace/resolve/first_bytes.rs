@@ -7,11 +7,11 @@
 //! expire.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use mountpoint_client::types::ETag;
 
-use crate::config::limits::FIRST_BYTES_FAILED_AGE;
 use crate::namespace::inodes::Moment;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
@@ -159,10 +159,13 @@ const FIRST_BYTES_CREDIT: u8 = 2;
 /// Largest number of lookups that fetch first bytes without an open, after many opens.
 const FIRST_BYTES_CREDIT_MAX: u8 = 8;
 
+/// How long lookups fetch no first bytes after a failure.
+///
+/// A server without support is asked once a minute, and a chance failure costs no more than that.
+pub(crate) const FIRST_BYTES_FAILED_AGE: Duration = Duration::from_secs(60);
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn etag() -> ETag {

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::strategy::{Extent, Lookups, PageProbe, Probe};
-use crate::config::limits::{BATCH_LOOKUPS, CREATE_RUN, FILE_TTL};
+use super::strategy::{BATCH_LOOKUPS, CREATE_RUN, Extent, Lookups, PageProbe, Probe};
+use crate::config::limits::FILE_TTL;
 use crate::namespace::listing::page::Page;
 use crate::sync::Mutex;
 
@@ -30,8 +30,8 @@ pub(in crate::namespace) struct LookupBatching(Mutex<HashMap<Arc<str>, Directory
 impl LookupBatching {
     /// Counts a lookup in the directory `prefix` that needed no request.
     pub(in crate::namespace) fn hit(&self, prefix: &str, now: Duration) {
-        if let Some(crowd) = self.0.lock().get_mut(prefix) {
-            crowd.hit(now);
+        if let Some(lookups) = self.0.lock().get_mut(prefix) {
+            lookups.hit(now);
         }
     }
 
@@ -54,13 +54,13 @@ impl LookupBatching {
 
     /// Counts a file that was created in the directory `prefix` after a lookup of its name.
     pub(in crate::namespace) fn made(&self, prefix: &str, now: Duration) {
-        self.with(prefix, now, |crowd| crowd.made(now));
+        self.with(prefix, now, |lookups| lookups.made(now));
     }
 
     /// Whether files are being created in the directory `prefix`, one after the other.
     pub(in crate::namespace) fn is_making(&self, prefix: &str, now: Duration) -> bool {
         let directories = self.0.lock();
-        let is_making = |crowd: &DirectoryLookups| crowd.is_making() && !crowd.is_over(now);
+        let is_making = |lookups: &DirectoryLookups| lookups.is_making() && !lookups.is_over(now);
         directories.get(prefix).is_some_and(is_making)
     }
 
@@ -72,23 +72,23 @@ impl LookupBatching {
         with: impl FnOnce(&mut DirectoryLookups) -> T,
     ) -> T {
         let mut directories = self.0.lock();
-        if let Some(crowd) = directories.get_mut(prefix) {
-            return with(crowd);
+        if let Some(lookups) = directories.get_mut(prefix) {
+            return with(lookups);
         }
         if directories.len() >= BATCH_DIRECTORIES_MAX {
-            directories.retain(|_, crowd| !crowd.is_over(now));
+            directories.retain(|_, lookups| !lookups.is_over(now));
             if directories.len() >= BATCH_DIRECTORIES_MAX {
                 directories.clear();
             }
         }
-        let crowd = directories.entry(Arc::from(prefix));
-        with(crowd.or_insert_with(|| DirectoryLookups::new(now)))
+        let lookups = directories.entry(Arc::from(prefix));
+        with(lookups.or_insert_with(|| DirectoryLookups::new(now)))
     }
 
     /// Records whether the prediction of a subdirectory in the directory `prefix` was right.
     pub(in crate::namespace) fn guessed(&self, prefix: &str, was_right: bool) {
-        if let Some(crowd) = self.0.lock().get_mut(prefix) {
-            crowd.was_wrong = !was_right;
+        if let Some(lookups) = self.0.lock().get_mut(prefix) {
+            lookups.was_wrong = !was_right;
         }
     }
 
@@ -97,13 +97,13 @@ impl LookupBatching {
         self.0
             .lock()
             .get(prefix)
-            .is_some_and(|crowd| crowd.was_wrong)
+            .is_some_and(|lookups| lookups.was_wrong)
     }
 
     /// Records that the directory `prefix` has more names than one page.
     pub(in crate::namespace) fn is_large(&self, prefix: &str) {
-        if let Some(crowd) = self.0.lock().get_mut(prefix) {
-            crowd.is_large = true;
+        if let Some(lookups) = self.0.lock().get_mut(prefix) {
+            lookups.is_large = true;
         }
     }
 }
@@ -116,7 +116,7 @@ struct DirectoryLookups {
     /// Lookups that needed no request, since the last LIST.
     hits: u32,
     /// Misses before the next LIST.
-    patience: u32,
+    misses_max: u32,
     /// Extent of the last LIST; `None` before the first.
     listed: Option<Extent>,
     is_large: bool,
@@ -141,7 +141,7 @@ impl DirectoryLookups {
         Self {
             misses: 0,
             hits: 0,
-            patience: BATCH_LOOKUPS,
+            misses_max: BATCH_LOOKUPS,
             listed: None,
             is_large: false,
             was_wrong: false,
@@ -191,7 +191,7 @@ impl DirectoryLookups {
         Lookups {
             misses: self.misses,
             hits: self.hits,
-            misses_max: self.patience,
+            misses_max: self.misses_max,
             listed: self.listed,
             is_large: self.is_large,
             created: self.run.made,
@@ -201,7 +201,7 @@ impl DirectoryLookups {
     /// Records a LIST for lookups.
     fn lists(&mut self, page: PageProbe) {
         self.listed = Some(page.extent);
-        self.patience = page.misses_max;
+        self.misses_max = page.misses_max;
         (self.misses, self.hits) = (0, 0);
     }
 }
@@ -226,12 +226,12 @@ mod tests {
     #[track_caller]
     fn check(steps: &str) {
         let mut now = Duration::ZERO;
-        let mut crowd = DirectoryLookups::new(now);
+        let mut lookups = DirectoryLookups::new(now);
         for (index, step) in steps.chars().enumerate() {
             match step {
-                'h' => crowd.hit(now),
-                'm' => crowd.made(now),
-                'L' => crowd.is_large = true,
+                'h' => lookups.hit(now),
+                'm' => lookups.made(now),
+                'L' => lookups.is_large = true,
                 '.' => now += FILE_TTL * 2,
                 ',' => now += FILE_TTL / 2,
                 miss => {
@@ -241,9 +241,9 @@ mod tests {
                         'A' => Some((Extent::Around, true)),
                         _ => Some((Extent::Page, true)),
                     };
-                    let page = due(&crowd.count(now), step != 'l');
+                    let page = due(&lookups.count(now), step != 'l');
                     if let Some(page) = page {
-                        crowd.lists(page);
+                        lookups.lists(page);
                     }
                     let asked = page.map(|page| (page.extent, page.begins_at_name));
                     assert_eq!(asked, expected, "{steps} at {index}");

@@ -20,7 +20,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 use super::prefix_listing::{Below, Subtree, Verdict};
 use super::strategy::NameProbe;
 use crate::clock::Clock;
-use crate::config::limits::{FIRST_BYTES_LEN, LOOKUP_KEYS};
+use crate::config::limits::LOOKUP_KEYS;
 use crate::namespace::listing::without_etag;
 use crate::namespace::names;
 use crate::namespace::version::{Found, Version};
@@ -36,7 +36,7 @@ pub(in crate::namespace) struct Answer {
     /// Time of the request, on the mount's clock. The answer was true then or later.
     pub(in crate::namespace) asked: Duration,
     /// Arrival of the first of the answers that this one combines: its age counts from then.
-    pub(in crate::namespace) heard: Duration,
+    pub(in crate::namespace) received_at: Duration,
     /// Time until which the next `open` may rely on the version; `None` if it may not.
     pub(in crate::namespace) fresh_until: Option<Duration>,
     /// The first bytes of the file, if the lookup fetched them.
@@ -55,9 +55,9 @@ pub(in crate::namespace) struct Seen {
     /// Whether fetching the first bytes has failed.
     pub(in crate::namespace) first_bytes_failed: bool,
     /// Arrival of the first of the answers.
-    pub(in crate::namespace) heard: Duration,
+    pub(in crate::namespace) received_at: Duration,
     /// Arrival of the answer with the file's version.
-    pub(in crate::namespace) version_heard: Duration,
+    pub(in crate::namespace) version_received_at: Duration,
 }
 
 /// Finds out what `key` is, a name in the directory `directory`. `spend` permits fetching first
@@ -78,44 +78,46 @@ pub(in crate::namespace) async fn find(
     match probe {
         NameProbe::Below { then_first_bytes } => {
             let listed = client.list(keys_from(&own)).await?;
-            let heard = clock.now();
-            if let Some(seen) = directory_of(&listed, &own, is_ordered, heard) {
+            let received_at = clock.now();
+            if let Some(seen) = directory_of(&listed, &own, is_ordered, received_at) {
                 return Ok(seen);
             }
             if !(then_first_bytes && spend()) {
                 let seen = object(client, clock, directory, key).await?;
-                return Ok(seen.heard_at(heard));
+                return Ok(seen.and_answer_of(received_at));
             }
             let bytes = client.first_bytes(key, FIRST_BYTES_LEN).await;
-            let bytes_heard = clock.now();
-            let seen = first_bytes_of(client, clock, directory, key, bytes, bytes_heard).await?;
-            Ok(seen.heard_at(heard))
+            let bytes_received_at = clock.now();
+            let seen =
+                first_bytes_of(client, clock, directory, key, bytes, bytes_received_at).await?;
+            Ok(seen.and_answer_of(received_at))
         }
         NameProbe::FirstBytes => {
             let (listing, bytes) = (
                 client.list(keys_from(&own)),
                 client.first_bytes(key, FIRST_BYTES_LEN),
             );
-            let (heard, bytes_heard, bytes) = match select(listing, bytes).await {
+            let (received_at, bytes_received_at, bytes) = match select(listing, bytes).await {
                 Either::Left((listed, bytes)) => {
-                    let heard = clock.now();
-                    if let Some(seen) = directory_of(&listed?, &own, is_ordered, heard) {
+                    let received_at = clock.now();
+                    if let Some(seen) = directory_of(&listed?, &own, is_ordered, received_at) {
                         return Ok(seen);
                     }
                     let bytes = bytes.await;
-                    (heard, clock.now(), bytes)
+                    (received_at, clock.now(), bytes)
                 }
                 Either::Right((bytes, listing)) => {
-                    let heard = clock.now();
+                    let received_at = clock.now();
                     let listed = listing.await?;
                     if let Some(seen) = directory_of(&listed, &own, is_ordered, clock.now()) {
                         return Ok(seen);
                     }
-                    (heard, heard, bytes)
+                    (received_at, received_at, bytes)
                 }
             };
-            let seen = first_bytes_of(client, clock, directory, key, bytes, bytes_heard).await?;
-            Ok(seen.heard_at(heard))
+            let seen =
+                first_bytes_of(client, clock, directory, key, bytes, bytes_received_at).await?;
+            Ok(seen.and_answer_of(received_at))
         }
         NameProbe::ByName if is_ordered => {
             find_by_name(client, clock, directory, key, Some(&own)).await
@@ -134,7 +136,7 @@ async fn find_by_name(
     own: Option<&str>,
 ) -> Result<Seen, FsError> {
     let listed = client.list(keys_from(key.as_str())).await?;
-    let heard = clock.now();
+    let received_at = clock.now();
     let subtree = Subtree::new(key.as_str(), &listed, true);
     let below = subtree.below(directory);
     let (found, unless_directory) = match subtree.verdict(key.as_str(), own) {
@@ -151,7 +153,7 @@ async fn find_by_name(
     Ok(Seen {
         without_etag: without_etag(&listed),
         below,
-        ..Seen::only(found, heard)
+        ..Seen::only(found, received_at)
     })
 }
 
@@ -169,25 +171,25 @@ async fn object(
     find_by_name(client, clock, directory, key, None).await
 }
 
-/// Uses the answer to a GET of the first bytes, which arrived at `heard`. Lists the object if that
-/// failed: it may be archived, or only LIST may be permitted.
+/// Uses the answer to a GET of the first bytes, which arrived at `received_at`. Lists the object if
+/// that failed: it may be archived, or only LIST may be permitted.
 async fn first_bytes_of(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
     directory: &str,
     key: &Key,
     first_bytes: Result<FirstBytes, ClientError>,
-    heard: Duration,
+    received_at: Duration,
 ) -> Result<Seen, FsError> {
     match first_bytes {
         Ok(FirstBytes { info, bytes }) => {
             let found = Some(Found::File(Version::from(&info)));
             Ok(Seen {
                 first_bytes: Some(bytes),
-                ..Seen::only(found, heard)
+                ..Seen::only(found, received_at)
             })
         }
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, heard)),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, received_at)),
         Err(_) => {
             let seen = object(client, clock, directory, key).await?;
             Ok(Seen {
@@ -222,10 +224,10 @@ pub(in crate::namespace) async fn together(
         return Ok((found.await?, None));
     };
     let described = async { (described.await, clock.now()) };
-    let (seen, (described, heard)) = join(found, described).await;
+    let (seen, (described, received_at)) = join(found, described).await;
     let mut seen = seen?;
-    seen.heard = seen.heard.min(heard);
-    seen.version_heard = seen.version_heard.min(heard);
+    seen.received_at = seen.received_at.min(received_at);
+    seen.version_received_at = seen.version_received_at.min(received_at);
     let is_file = matches!(seen.found, Some(Found::File(_)));
     Ok((seen, is_file.then_some(described)))
 }
@@ -285,18 +287,18 @@ async fn find_in_directory_bucket(
 ) -> Result<Seen, FsError> {
     match select(client.list(keys_from(&own)), client.head(key)).await {
         Either::Left((listed, head)) => {
-            let heard = clock.now();
-            match directory_of(&listed?, &own, false, heard) {
+            let received_at = clock.now();
+            match directory_of(&listed?, &own, false, received_at) {
                 Some(seen) => Ok(seen),
-                None => Ok(Seen::only(file(head.await)?, heard)),
+                None => Ok(Seen::only(file(head.await)?, received_at)),
             }
         }
         Either::Right((head, listing)) => {
-            let heard = clock.now();
+            let received_at = clock.now();
             let listed = listing.await?;
             match directory_of(&listed, &own, false, clock.now()) {
                 Some(seen) => Ok(seen),
-                None => Ok(Seen::only(file(head)?, heard)),
+                None => Ok(Seen::only(file(head)?, received_at)),
             }
         }
     }
@@ -307,12 +309,12 @@ fn directory_of(
     listed: &ListOutput,
     prefix: &str,
     is_ordered: bool,
-    heard: Duration,
+    received_at: Duration,
 ) -> Option<Seen> {
     has_any(listed).then(|| Seen {
         below: Subtree::new(prefix, listed, is_ordered).below(prefix),
         without_etag: without_etag(listed),
-        ..Seen::only(Some(Found::Directory), heard)
+        ..Seen::only(Some(Found::Directory), received_at)
     })
 }
 
@@ -337,20 +339,26 @@ fn file(head: Result<ObjectInfo, ClientError>) -> Result<Option<Found>, FsError>
 }
 
 impl Seen {
-    fn only(found: Option<Found>, heard: Duration) -> Self {
+    fn only(found: Option<Found>, received_at: Duration) -> Self {
         Self {
             found,
             without_etag: Vec::new(),
             below: Vec::new(),
             first_bytes: None,
             first_bytes_failed: false,
-            heard,
-            version_heard: heard,
+            received_at,
+            version_received_at: received_at,
         }
     }
 
-    /// Marks the answer as based also on an earlier answer, which arrived at `heard`.
-    fn heard_at(self, heard: Duration) -> Self {
-        Self { heard, ..self }
+    /// Marks the answer as based also on an earlier answer, which arrived at `received_at`.
+    fn and_answer_of(self, received_at: Duration) -> Self {
+        Self {
+            received_at,
+            ..self
+        }
     }
 }
+
+/// First bytes of a file that come with the lookup: the kernel's first read.
+pub(crate) const FIRST_BYTES_LEN: u32 = 128 << 10;

@@ -19,7 +19,7 @@ use crate::sync::Mutex;
 
 /// Futures in flight, by key. The lock guards the map only.
 pub(in crate::namespace) struct SingleFlight<K, T> {
-    flights: Mutex<HashMap<K, InFlight<T>>>,
+    running: Mutex<HashMap<K, InFlight<T>>>,
 }
 
 struct InFlight<T> {
@@ -30,7 +30,7 @@ struct InFlight<T> {
 impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T> {
     pub(in crate::namespace) fn new() -> Self {
         Self {
-            flights: Mutex::new(HashMap::new()),
+            running: Mutex::new(HashMap::new()),
         }
     }
 
@@ -40,8 +40,8 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
         F: Future<Output = T> + Send + 'static,
     {
         let flight = {
-            let mut flights = self.flights.lock();
-            let known = flights
+            let mut running = self.running.lock();
+            let known = running
                 .get_mut(&key)
                 .and_then(|known| Some((known.flight.upgrade()?, &mut known.waiters)));
             if let Some((flight, waiters)) = known {
@@ -53,7 +53,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
                     flight: Arc::downgrade(&flight),
                     waiters: 1,
                 };
-                flights.insert(key.clone(), in_flight);
+                running.insert(key.clone(), in_flight);
                 flight
             }
         };
@@ -72,19 +72,19 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.flights.lock().contains_key(key)
+        self.running.lock().contains_key(key)
     }
 
     /// Number of futures in flight.
     #[cfg(test)]
     pub(in crate::namespace) fn len(&self) -> usize {
-        self.flights.lock().len()
+        self.running.lock().len()
     }
 }
 
 impl<K, T> fmt::Debug for SingleFlight<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SingleFlight({})", self.flights.lock().len())
+        write!(f, "SingleFlight({})", self.running.lock().len())
     }
 }
 
@@ -206,12 +206,12 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Future for Waiter<
 impl<K: Clone + Eq + Hash, T: Clone> Waiter<'_, K, T> {
     /// Removes the future from the map if it is still there and `is_over` returns `true`.
     fn leave(&self, is_over: impl FnOnce(&mut InFlight<T>) -> bool) {
-        let mut flights = self.joins.flights.lock();
-        if let Some(known) = flights.get_mut(&self.key)
+        let mut running = self.joins.running.lock();
+        if let Some(known) = running.get_mut(&self.key)
             && known.flight.as_ptr() == Arc::as_ptr(&self.flight)
             && is_over(known)
         {
-            flights.remove(&self.key);
+            running.remove(&self.key);
         }
     }
 }

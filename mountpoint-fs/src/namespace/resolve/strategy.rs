@@ -7,7 +7,6 @@
 //! does. One page of the directory answers many lookups, so after a few of them the directory is
 //! listed.
 
-use crate::config::limits::{BATCH_LOOKUPS, CREATE_RUN};
 use crate::namespace::listing::Siblings;
 use crate::operation::FileKind;
 
@@ -291,6 +290,15 @@ fn ask_name(beside: Beside) -> Probe {
 
 /// Most lookups between two listings that proved useless to a directory's lookups.
 const BATCH_LOOKUPS_MAX: u32 = 1 << 20;
+
+/// Lookups in one directory, sequential or parallel, that each ask S3 for one name.
+///
+/// The next lookup lists the directory: a program that knows its files' names looks at many of
+/// them.
+pub(crate) const BATCH_LOOKUPS: u32 = 8;
+
+/// Files created in succession before S3 is asked for more than the next name.
+pub(super) const CREATE_RUN: u32 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! One range in flight: its bytes as they come, and how it ends.
 //!
-//! A fetch asks for one range of one version; it does not know who reads, or why. One GET fills one
+//! A fetch asks for one range of one version; it knows no reader and no reason. One GET fills one
 //! block with the range. If that GET is late, a second one, over another connection, fills a block
 //! of its own with what is missing; readers get bytes of whichever block has them. What the other
 //! GET still brings is dropped: to cancel it would cost its connection.
@@ -10,22 +10,21 @@
 //! the thread of the client that delivers bytes, and on those of readers.
 
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use mountpoint_client::billing::RequestAccount;
-use mountpoint_client::types::{GetOutput, GetRequest, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver, PauseReason};
+use mountpoint_client::types::{GetRequest, Priority};
+use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::Block;
 
 use super::hedge_policy::Sight;
 use super::metrics::GetMetrics;
 use super::progress::FetchProgress;
 use super::waiters::Waiters;
-use crate::cache::{CachedCopies, CachedObject, FillObserver, SharedObject};
+use crate::cache::{CachedCopies, CachedObject, SharedObject};
 use crate::executor;
 use crate::memory::Purpose;
 use crate::metrics::programs::measured_account;
@@ -44,7 +43,7 @@ pub(in crate::read) struct Fetch {
     purpose: Purpose,
     /// The thread of the application that had it made, 0 if it is not known.
     thread: u32,
-    metrics: Arc<GetMetrics>,
+    pub(super) metrics: Arc<GetMetrics>,
     /// Where its bytes may be before they are asked for, and are kept afterwards.
     copies: CachedCopies,
     /// A [`Source`]: what fills its block now.
@@ -52,26 +51,26 @@ pub(in crate::read) struct Fetch {
     /// Whether its bytes were offered to the caches, or came from there.
     is_kept: AtomicBool,
     /// When it was made, by the clock of the metrics.
-    began: Duration,
+    pub(super) began: Duration,
     /// Whether its first byte has come.
     has_begun: AtomicBool,
     /// The network interface that its GET went over.
-    interface: AtomicUsize,
+    pub(super) interface: AtomicUsize,
     /// Whether the hedger has it in its queue.
     is_watched: AtomicBool,
     /// The second GET's side, if there was one.
     second: OnceLock<SecondBlock>,
     /// `RUNNING`, `DONE` or `FAILED`.
     state: AtomicU8,
-    waiters: Waiters,
+    pub(super) waiters: Waiters,
     /// A leaf: nothing else is locked or woken while it is held.
     failures: Mutex<Failures>,
-    progress: FetchProgress,
+    pub(super) progress: FetchProgress,
     /// Whether it is asked for late because memory was short.
     lacked_memory: AtomicBool,
 }
 
-/// What fills the block of a fetch.
+/// The source of a fetch's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Source {
@@ -94,7 +93,7 @@ enum Ending {
     Missed,
 }
 
-/// What a second GET fills.
+/// The block that a second GET fills.
 #[derive(Debug)]
 struct SecondBlock {
     /// Bytes of the fetch that the first GET had brought before: the second asks for the rest.
@@ -111,7 +110,7 @@ struct Failures {
 }
 
 impl Source {
-    /// What may fill a block first, of a version with `copies`.
+    /// The first source of a block, of a version with `copies`.
     fn first(copies: &CachedCopies) -> Self {
         match copies {
             CachedCopies { disk: Some(_), .. } => Self::Disk,
@@ -219,17 +218,8 @@ impl Fetch {
         self.state.load(Ordering::Acquire) == FAILED && !self.has(needs)
     }
 
-    /// Waits until its first `needs` bytes are valid.
-    pub(super) fn arrival(&self, needs: usize) -> Arrival<'_> {
-        assert!(needs <= self.len());
-        Arrival {
-            fetch: self,
-            needs,
-            ticket: None,
-        }
-    }
-
-    fn outcome(&self, needs: usize) -> Option<Result<(), ClientError>> {
+    /// The end of a wait for its first `needs` bytes, if it has come.
+    pub(super) fn outcome(&self, needs: usize) -> Option<Result<(), ClientError>> {
         if self.has(needs) {
             return Some(Ok(()));
         }
@@ -252,7 +242,7 @@ impl Fetch {
         shared.filter(|shared| shared.may_have(&self.range))
     }
 
-    /// What fills its block now.
+    /// The source that fills its block now.
     pub(super) fn source(&self) -> Source {
         match self.source.load(Ordering::Relaxed) {
             source if source == Source::Disk as u8 => Source::Disk,
@@ -317,7 +307,8 @@ impl Fetch {
         slices
     }
 
-    fn is_running(&self) -> bool {
+    /// Whether a GET may still bring bytes.
+    pub(super) fn is_running(&self) -> bool {
         self.state.load(Ordering::Acquire) == RUNNING
     }
 
@@ -332,7 +323,7 @@ impl Fetch {
     }
 
     /// The first byte of the first GET has come, or was seen with others.
-    fn count_first_byte(&self) {
+    pub(super) fn count_first_byte(&self) {
         if !self.has_begun.load(Ordering::Relaxed)
             && self.block.valid() > 0
             && !self.has_begun.swap(true, Ordering::Relaxed)
@@ -343,7 +334,7 @@ impl Fetch {
     }
 
     /// A GET has ended. The fetch has ended too if this was the GET that mattered.
-    fn ended(&self, outcome: Result<(), ClientError>) {
+    pub(super) fn ended(&self, outcome: Result<(), ClientError>) {
         self.end(match outcome {
             Ok(()) if self.has(self.len()) => Ending::Full,
             Ok(()) => Ending::Failed(ClientError::new(
@@ -431,7 +422,7 @@ impl Fetch {
         self.is_watched.store(false, Ordering::SeqCst);
     }
 
-    /// What the policy needs to know of it, `seen` bytes of which were valid at `seen_at`.
+    /// Its state for the policy; `seen` bytes of it were valid at `seen_at`.
     pub(super) fn sight(&self, seen_at: Duration, seen: usize, now: Duration) -> Sight {
         let valid = self.valid();
         Sight {
@@ -447,108 +438,6 @@ impl Fetch {
 fn wake(wakers: Vec<Waker>) {
     if !wakers.is_empty() {
         executor::deliver(wakers);
-    }
-}
-
-/// Observes the first GET.
-impl GetObserver for Fetch {
-    fn progressed(&self) {
-        self.count_first_byte();
-        self.advanced();
-    }
-
-    fn sent_over(&self, interface: usize) {
-        self.progress.enters(WaitCause::FirstByte);
-        self.interface.store(interface, Ordering::Relaxed);
-    }
-
-    fn paused(&self, reason: PauseReason) {
-        self.progress.enters(match reason {
-            PauseReason::Throttled => WaitCause::Throttling,
-            PauseReason::Failed => WaitCause::Retry,
-        });
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.is_running()
-    }
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        self.count_first_byte();
-        if outcome.is_ok() {
-            self.metrics.last_byte(self.len() as u64, self.began);
-        }
-        self.ended(outcome.map(drop));
-    }
-}
-
-/// Observes what the shared bucket brings.
-impl FillObserver for Fetch {
-    fn filled_more(&self) {
-        self.advanced();
-    }
-
-    fn is_awaited_here(&self) -> bool {
-        self.is_running()
-    }
-
-    fn is_late(&self) -> bool {
-        self.has_second()
-    }
-}
-
-/// Observes the second GET.
-#[derive(Debug)]
-pub(super) struct SecondGet(pub(super) Arc<Fetch>);
-
-impl GetObserver for SecondGet {
-    fn progressed(&self) {
-        self.0.advanced();
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.0.is_running()
-    }
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        if outcome.is_ok() && self.0.is_running() {
-            self.0.metrics.hedge_won();
-        }
-        self.0.ended(outcome.map(drop));
-    }
-}
-
-/// Waits for bytes of a fetch. Dropping it leaves no waiter behind.
-#[derive(Debug)]
-pub(super) struct Arrival<'a> {
-    fetch: &'a Fetch,
-    needs: usize,
-    ticket: Option<u64>,
-}
-
-impl Future for Arrival<'_> {
-    type Output = Result<(), ClientError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(outcome) = self.fetch.outcome(self.needs) {
-            return Poll::Ready(outcome);
-        }
-        let waiters = &self.fetch.waiters;
-        let ticket = waiters.wait(self.ticket, self.needs, cx.waker());
-        self.ticket = Some(ticket);
-        fence(Ordering::SeqCst);
-        match self.fetch.outcome(self.needs) {
-            Some(outcome) => Poll::Ready(outcome),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Arrival<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.fetch.waiters.remove(ticket);
-        }
     }
 }
 

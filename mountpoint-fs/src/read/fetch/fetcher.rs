@@ -12,6 +12,7 @@ use mountpoint_client::types::Priority;
 use mountpoint_client::{ClientError, ObjectClient, billing};
 use mountpoint_crt_sys::block::BlockFill;
 
+use super::arrival::Arrival;
 use super::fetch::{Fetch, Source};
 use super::hedger::Hedger;
 use super::metrics::GetMetrics;
@@ -115,7 +116,7 @@ impl Fetcher {
         fetch: &Arc<Fetch>,
         needs: usize,
     ) -> Result<(), ClientError> {
-        let mut arrival = fetch.arrival(needs);
+        let mut arrival = Arrival::of(fetch, needs);
         let times = || fetch.times();
         let mut wait = FetchWait::new(&times);
         poll_fn(|context| {

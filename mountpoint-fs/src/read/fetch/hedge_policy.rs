@@ -10,7 +10,6 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::config::limits::{HEDGE_BURST, HEDGE_DELAY_MIN, HEDGE_SHARE};
 use crate::read::plan::{CLASSES, class};
 
 /// How long GETs usually take, and how many second GETs may be sent.
@@ -37,7 +36,7 @@ pub(in crate::read) struct Sight {
     pub(in crate::read) gained: u64,
 }
 
-/// What to do about a GET that a reader waits for.
+/// The verdict about a GET that a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) enum Verdict {
     /// Send a second one.
@@ -217,6 +216,17 @@ const LEARN_EVERY: u32 = 16;
 const SEEN_MAX: u32 = 1024;
 
 const CREDIT_MAX: u32 = HEDGE_SHARE * HEDGE_BURST;
+
+/// First GETs for each second one that is sent because the first is late. 2 % more requests at
+/// most.
+pub(in crate::read) const HEDGE_SHARE: u32 = 50;
+
+/// Second GETs that may be saved up. As many as stall at once when a server or network interface
+/// dies.
+pub const HEDGE_BURST: u32 = 64;
+
+/// No GET is late before this. A busy machine takes as long to notice arrived bytes.
+pub(super) const HEDGE_DELAY_MIN: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

@@ -10,11 +10,12 @@ use std::time::Duration;
 use mountpoint_client::types::Priority;
 use mountpoint_client::{ObjectClient, billing};
 
-use super::fetch::{Fetch, SecondGet, Source};
-use super::hedge_policy::{Sight, Verdict};
+use super::fetch::{Fetch, Source};
+use super::hedge_policy::{HEDGE_DELAY_MIN, Sight, Verdict};
 use super::hedge_queue::{HedgeQueue, Watched};
 use super::metrics::GetMetrics;
-use crate::config::limits::{HEDGE_DELAY_MIN, READER_IDLE};
+use super::observers::SecondGet;
+use crate::config::limits::READER_IDLE;
 use crate::memory::Purpose;
 use crate::read::block_memory::BlockMemory;
 

@@ -1,4 +1,4 @@
-//! What a fetch is waiting for, from one moment to the next.
+//! The cause of a fetch's wait, from one moment to the next.
 //!
 //! Told by its GET; asked by the readers that wait for it, whose waits are split so. No clock is
 //! read without a recorder. Any thread.

@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::history::{FileId, FilePast, ProgramId, Recent};
-use super::policy::{Known, ReadSize, choose, is_reread};
+use super::policy::{DIRECT_FILE_MIN, Known, ReadSize, choose, is_reread};
 use super::program::program_of;
 use super::watch::ReadWatch;
 use crate::config::ReadMode;
-use crate::config::limits::{DIRECT_FILE_MIN, READAHEAD_DEFAULT};
+use crate::config::limits::READAHEAD_DEFAULT;
 use crate::operation::OpenOptions;
 use crate::sync::Mutex;
 
@@ -124,12 +124,12 @@ impl ReadModes {
     fn open_known(&self, file: FileId, program: ProgramId, consumed: u64) -> Known {
         let mut past = self.past.lock();
         let since = |then: Option<u64>| then.map(|then| consumed.saturating_sub(then));
-        let habit = past.programs.get(program).copied().flatten();
+        let of_program = past.programs.get(program).copied().flatten();
         let rereads = past.rereads.are_many();
         let entry = past.files.touch(file);
         let known = Known {
             file: entry.read_size,
-            program: habit,
+            program: of_program,
             opens: entry.opens,
             since_read: since(entry.read_at),
             rereads,

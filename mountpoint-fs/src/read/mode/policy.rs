@@ -8,7 +8,6 @@
 //! files and programs use the page cache.
 
 use crate::config::ReadMode;
-use crate::config::limits::DIRECT_FILE_MIN;
 
 /// Size of an application's reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +77,10 @@ pub(super) fn is_reread(since: Option<u64>, memory: u64) -> bool {
 /// Share of the memory above which a file gets direct replies at its first read. One in so many
 /// bytes.
 const DIRECT_MEMORY_SHARE: u64 = 32;
+
+/// Smallest file whose replies may bypass the page cache by the mount's choice. A smaller one gains
+/// nothing.
+pub(super) const DIRECT_FILE_MIN: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use mountpoint_client::ErrorKind;
 
 use super::gets::{ObjectGets, PreparedGets};
+use super::read_start::{ReadStart, begin_read, retention};
 use super::readers::{ReaderId, RetentionPolicy};
 use super::registry::ObjectRegistry;
 use super::state::{ObjectState, Piece, data_of};
@@ -30,7 +31,7 @@ use crate::read::block_memory::{BlockHolder, HolderId};
 use crate::read::fetch::{Fetch, Sources};
 use crate::read::layout::KnownLayout;
 use crate::read::object_version::{ObjectVersion, VersionId};
-use crate::read::plan::{Access, Bounds, ReadPlan};
+use crate::read::plan::Access;
 use crate::read::prefetch_budget::PrefetchLoan;
 use crate::read::resources::ReadResources;
 use crate::sync::{Counted, Mutex};
@@ -69,7 +70,7 @@ impl Drop for Open {
 /// A version that is open, for as long as it has a reader.
 #[derive(Debug)]
 pub(in crate::read) struct OpenObject {
-    gets: ObjectGets,
+    pub(super) gets: ObjectGets,
     /// Where open files of the same version find it, if they may.
     shared: Option<(Arc<ObjectRegistry<Self>>, VersionId)>,
     /// When it was last read, in milliseconds of the clock.
@@ -88,16 +89,6 @@ struct Inner {
     holder: Option<HolderId>,
     /// Streams it is counted with.
     streams: usize,
-}
-
-/// Result of the first look at a read's bytes.
-enum ReadStart {
-    /// All bytes are there.
-    Ready(ReadData),
-    /// All bytes are asked for.
-    Pending(Vec<Piece>),
-    /// There is no memory for the missing bytes.
-    NoMemory,
 }
 
 /// Whether fetched blocks stay for a later read.
@@ -263,10 +254,11 @@ impl OpenObject {
             if let Some(layout) = layout {
                 readers.expect_layout(asker, layout);
             }
+            let state = &mut inner.state;
             let (start, is_time_to_retire) =
-                self.plan(&mut inner.state, asker, access, &mut gets, &mut removed);
+                begin_read(&self.gets, state, asker, access, &mut gets, &mut removed);
             if is_time_to_retire {
-                let retention = || self.retention(now);
+                let retention = || retention(resources, now);
                 inner.state.retire(retention, &mut removed);
                 self.count_streams(inner);
             }
@@ -283,91 +275,6 @@ impl OpenObject {
             resources.memory.sweep(now);
         }
         start
-    }
-
-    /// Prepares what a read calls for, by the planner of the reader at `asker`. Returns whether it
-    /// is time to retire blocks, too.
-    fn plan(
-        &self,
-        state: &mut ObjectState,
-        asker: usize,
-        access: Access,
-        gets: &mut PreparedGets,
-        removed: &mut Vec<Arc<Fetch>>,
-    ) -> (ReadStart, bool) {
-        let (range, now) = (access.range.clone(), access.now);
-        let is_ready = state.is_ready(&range);
-        let waits = !is_ready;
-        let bounds = self.bounds(range.end);
-        let plan = state.plan(asker, &Access { waits, ..access }, &bounds);
-        if !self
-            .gets
-            .prepare_demand(&mut state.blocks, &plan.demand, gets)
-        {
-            state.readers.planner(asker).refuse(&plan, range.end);
-            return (ReadStart::NoMemory, plan.is_time_to_retire);
-        }
-        let start = if is_ready {
-            ReadStart::Ready(state.data(&range))
-        } else {
-            ReadStart::Pending(state.pieces(&range))
-        };
-        self.prepare_ahead(state, asker, &plan, gets);
-        let is_share = self.resources().is_window_a_share();
-        let planner = state.readers.planner(asker);
-        if planner.is_short_of_memory(&plan, is_share) {
-            gets.iter()
-                .for_each(|(fetch, _)| fetch.is_late_for_memory());
-        }
-        let retention = || self.retention(now);
-        state.remove_read(asker, &range, &plan.done, retention, removed);
-        (start, plan.is_time_to_retire)
-    }
-
-    /// What a plan must keep to that follows a read which ends at `end`.
-    pub(super) fn bounds(&self, end: u64) -> Bounds<'_> {
-        let resources = self.resources();
-        let version = self.version();
-        let mut window_max = resources.window_max();
-        if self.is_on_disk_behind(end) {
-            window_max = window_max.min(DISK_WINDOW_MAX);
-        }
-        Bounds {
-            size: version.size,
-            part_max: resources.config.part_size,
-            window_max,
-            streams: resources.stream_count(),
-            min_latencies: &resources.fetcher.metrics().min_latencies,
-            proven_window: &resources.proven_window,
-        }
-    }
-
-    /// Whether the disk has all that a stream which has come to `at` may ask for with a window of
-    /// [`DISK_WINDOW_MAX`].
-    fn is_on_disk_behind(&self, at: u64) -> bool {
-        let Some(cached) = self.cached() else {
-            return false;
-        };
-        let window = at..at.saturating_add(DISK_WINDOW_MAX).min(self.version().size);
-        !window.is_empty() && cached.has(&window)
-    }
-
-    /// Prepares what is to be read ahead, as far as memory goes.
-    fn prepare_ahead(
-        &self,
-        state: &mut ObjectState,
-        asker: usize,
-        plan: &ReadPlan,
-        gets: &mut PreparedGets,
-    ) {
-        let ranges = plan.ahead.iter().chain(&plan.elsewhere);
-        let refused = self.gets.prepare_ahead(&mut state.blocks, ranges, gets);
-        if let Some(number) = refused {
-            state.readers.refuse_layout(asker);
-            if let Some(range) = plan.ahead.get(number) {
-                state.readers.planner(asker).refuse(plan, range.start);
-            }
-        }
     }
 
     /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
@@ -424,7 +331,7 @@ impl OpenObject {
             let inner = &mut *self.inner.lock();
             let layout = inner.state.readers.leave(reader);
             // Also after the last: one that opens the version just now may find what was held.
-            let retention = || self.retention(resources.clock.now());
+            let retention = || retention(resources, resources.clock.now());
             inner.state.retire(retention, &mut removed);
             self.count_streams(inner);
             layout
@@ -446,12 +353,6 @@ impl OpenObject {
         let is_first = !open.has_begun.swap(true, Ordering::Relaxed);
         let layouts = &self.resources().layouts;
         is_first.then(|| layouts.find(&version.key, version.size))?
-    }
-
-    /// How long blocks stay for slower readers: not at all where memory is short.
-    fn retention(&self, now: Duration) -> RetentionPolicy {
-        let behind_max = self.resources().memory.behind_max();
-        RetentionPolicy { behind_max, now }
     }
 
     fn resources(&self) -> &ReadResources {
@@ -545,8 +446,3 @@ impl Drop for OpenObject {
 fn bytes_of(fetches: &[Arc<Fetch>]) -> u64 {
     fetches.iter().map(|fetch| fetch.len() as u64).sum()
 }
-
-/// Largest window of a stream that the disk serves.
-///
-/// What readers wait for there is the disk's bandwidth or this machine, which no window mends.
-pub(super) const DISK_WINDOW_MAX: u64 = 8 << 20;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::config::limits::{READER_IDLE, SHARERS_MAX};
+use crate::config::limits::READER_IDLE;
 use crate::read::layout::{KnownLayout, LayoutPrefetch};
 use crate::read::plan::{Access, BlockMap, Bounds, Planner, ReadPlan};
 
@@ -153,7 +153,7 @@ impl Readers {
         }
     }
 
-    /// What a read calls for, by the planner and the layout at a place that [`Readers::reads`]
+    /// The plan of a read, by the planner and the layout at a place that [`Readers::reads`]
     /// returned last.
     pub(in crate::read) fn plan<T>(
         &mut self,
@@ -298,3 +298,8 @@ impl RetainedRanges {
         next.is_some_and(|range| range.start < held.end)
     }
 }
+
+/// Open files of one version that share their blocks; further ones share with each other.
+///
+/// Each release of blocks examines the read-ahead of all of them.
+pub(in crate::read) const SHARERS_MAX: usize = 64;

@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::readers::{Readers, RetentionPolicy};
-use crate::config::limits::{READ_RANGE_MIN, SLICES_MAX};
+use crate::config::limits::SLICES_MAX;
 use crate::operation::{ReadData, Slices};
 use crate::read::fetch::Fetch;
-use crate::read::plan::{Access, Bounds, ReadPlan};
+use crate::read::plan::{Access, Bounds, READ_RANGE_MIN, ReadPlan};
 use crate::read::plan::{BlockMap, without};
 
 /// Blocks of an object, by their ranges.
@@ -86,7 +86,7 @@ impl ObjectState {
             .collect()
     }
 
-    /// What a read calls for, by the planner at `asker`. Pages that other readers have filled are
+    /// The plan of a read, by the planner at `asker`. Pages that other readers have filled are
     /// not asked for ahead.
     pub(in crate::read) fn plan(
         &mut self,

@@ -8,7 +8,7 @@ use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockPool;
 
 use super::OpenObject;
-use super::open_object::DISK_WINDOW_MAX;
+use super::read_start::{DISK_WINDOW_MAX, bounds};
 use crate::cache::{Cache, Caches, StoreId};
 use crate::clock::Clock;
 use crate::config::{CacheConfig, ReadConfig};
@@ -65,7 +65,7 @@ fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
     let context = ReadContext::new(client, ReadConfig::default(), caches, clock);
     let window_max = ReadConfig::default().window_max;
     let object = OpenObject::new(Arc::clone(&context.resources), version.clone(), None);
-    let window_at = |at: u64| object.bounds(at).window_max;
+    let window_at = |at: u64| bounds(&object.gets, at).window_max;
     assert_eq!(window_at(0), DISK_WINDOW_MAX);
     assert_eq!(window_at(STORED - DISK_WINDOW_MAX), DISK_WINDOW_MAX);
     assert_eq!(window_at(STORED - DISK_WINDOW_MAX + 1), window_max);
@@ -77,5 +77,9 @@ fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
         ..version
     };
     let other = OpenObject::new(Arc::clone(&context.resources), other, None);
-    assert_eq!(other.bounds(0).window_max, window_max, "not on the disk");
+    assert_eq!(
+        bounds(&other.gets, 0).window_max,
+        window_max,
+        "not on the disk"
+    );
 }

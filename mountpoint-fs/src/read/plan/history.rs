@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::block_map::without;
 use super::window::Window;
-use crate::config::limits::{EXTENTS_MAX, READ_RANGE_MIN, STREAMS_MAX};
+use crate::config::limits::{EXTENTS_MAX, STREAMS_MAX};
 
 /// The extents of one open file.
 #[derive(Debug, Default)]
@@ -474,3 +474,8 @@ const RUN_MIN: u64 = 16 << 10;
 /// Number of reads during which read-ahead omits an extent that is no stream: as many as Linux may
 /// have in flight at once.
 const READ_RANGE_AGE_MAX: u64 = 64;
+
+/// Shortest run of bytes, read out of order, that read-ahead leaves out.
+///
+/// Shorter ones would splinter requests.
+pub(in crate::read) const READ_RANGE_MIN: u64 = 64 << 10;

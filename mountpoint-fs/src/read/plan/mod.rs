@@ -21,6 +21,8 @@ mod windowed_min;
 
 pub(super) use access::{Access, AccessKind, Bounds};
 pub(super) use block_map::{BlockMap, without};
+pub(super) use history::READ_RANGE_MIN;
 pub(super) use latency::{CLASSES, MinLatencies, class};
+pub use patterns::STRIDE_RUNS_MAX;
 pub(super) use planner::{Planner, ReadPlan};
 pub(super) use proven_window::ProvenWindow;

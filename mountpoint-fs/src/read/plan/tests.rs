@@ -14,10 +14,11 @@ use mountpoint_client::types::Key;
 use super::access::{Access, Bounds};
 use super::block_map::BlockMap;
 use super::latency::MinLatencies;
+use super::patterns::STRIDE_RUNS_MAX;
 use super::planner::{Planner, ReadPlan};
 use super::proven_window::ProvenWindow;
 use super::ranges::cut;
-use crate::config::limits::{EXTENTS_MAX, STREAMS_MAX, STRIDE_RUNS_MAX};
+use crate::config::limits::{EXTENTS_MAX, STREAMS_MAX};
 use crate::read::layout::{LayoutCache, LayoutPrefetch};
 
 const KIB: u64 = 1 << 10;

@@ -8,7 +8,7 @@ mod prefetch;
 mod runs;
 
 pub use prefetch::{SiblingPrefetch, SiblingPrefetchStats};
-pub use runs::Sibling;
+pub use runs::{SIBLINGS_AHEAD_MAX, Sibling};
 
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,7 @@ use std::sync::Arc;
 use mountpoint_client::types::{ETag, Key};
 use rand::prelude::*;
 
-use super::runs::SIBLING_RUNS_MAX;
-use super::runs::SIBLINGS_AHEAD_MOUNT_MAX;
-use super::runs::{Runs, Sibling};
-use crate::config::limits::SIBLINGS_AHEAD_MAX;
+use super::runs::{Runs, SIBLING_RUNS_MAX, SIBLINGS_AHEAD_MAX, SIBLINGS_AHEAD_MOUNT_MAX, Sibling};
 
 /// Directories of `files` files each, without any bytes.
 struct Model {

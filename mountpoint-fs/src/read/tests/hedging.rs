@@ -1,8 +1,8 @@
 //! Hedges in virtual time: when a second GET is sent, which answer counts, and what it may cost.
 
 use super::*;
-use crate::config::limits::{HEDGE_BURST, HEDGE_SHARE};
 use crate::memory::Purpose;
+use crate::read::fetch::{HEDGE_BURST, HEDGE_SHARE};
 use crate::sync::Mutex;
 
 /// Latency of the first and the last byte of the GETs that teach.

@@ -188,7 +188,7 @@ fn another_version_is_never_taken_for_the_one_that_is_open() {
     assert_eq!(fleet.extents().len(), 2 * EXTENTS);
 }
 
-/// What nodes do with extents that were changed.
+/// The handling of changed extents by nodes.
 #[track_caller]
 fn check_changed(change: impl Fn(Vec<u8>) -> Vec<u8>) {
     let fleet = Fleet::new();

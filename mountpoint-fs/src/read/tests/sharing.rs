@@ -1,7 +1,8 @@
 //! Several open files of one version share their fetched blocks.
 
 use super::*;
-use crate::config::limits::{READER_IDLE, SHARERS_MAX};
+use crate::config::limits::READER_IDLE;
+use crate::read::object::SHARERS_MAX;
 
 impl Bucket {
     /// Readers of one object that share their blocks.

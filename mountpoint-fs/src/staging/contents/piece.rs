@@ -6,7 +6,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::staging) enum DataFileNo {
     First,
-    /// Has what is written over bytes of the first one that a store is about to send.
+    /// Takes writes over bytes of the first one that a store is about to send.
     Second,
 }
 

@@ -31,7 +31,7 @@ pub(in crate::staging) struct Snapshot {
     pub(super) size: u64,
     /// The base shows through below this offset where nothing was changed.
     pub(super) base_len: u64,
-    /// What is local: changed ranges, and those that the base has as well.
+    /// Local ranges: changed ones, and those that the base has as well.
     pub(super) changes: RangeMap<u64, Change>,
     /// Changes of later generations are not part of it.
     pub(super) generation: u64,

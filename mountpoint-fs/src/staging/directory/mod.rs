@@ -1,7 +1,7 @@
 //! The directory of staged files: finds or makes it, and checks that no other process uses it.
 //!
-//! `DIR/mount-s3-staging` is ours; whatever else is in DIR is never touched. `files` has the bytes
-//! of open files, `journal` what is to be uploaded, `kept` the versions that could not be stored.
+//! `DIR/mount-s3-staging` is ours; nothing else in DIR is ever touched. `files` has the bytes of
+//! open files, `journal` the files to upload, `kept` the versions that could not be stored.
 //! Every folder is opened relative to the one above and through no symbolic link.
 //!
 //! Invariant: while a [`StagingDirectory`] lives, its process holds the exclusive lock of `lock`.
@@ -282,7 +282,7 @@ impl StagingDirectory {
         };
         let found = self.disk.list();
         for file in found.map_err(|error| failed("", NOT_LISTED, error))? {
-            // What has another name is not ours.
+            // A file of another name is not ours.
             let Some(name) = DataFileName::parse(&file) else {
                 continue;
             };
@@ -378,7 +378,7 @@ pub(crate) fn occupied(file: &File) -> u64 {
     file.metadata().map_or(0, |found| found.blocks() * 512)
 }
 
-/// Takes the lock, and tells in it who has it.
+/// Takes the lock, and names its holder in it.
 fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
     let path = folder.path().join(LOCK);
     let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);

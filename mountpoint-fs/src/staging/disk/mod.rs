@@ -2,7 +2,7 @@
 //!
 //! Nothing is durable before a sync says so: bytes of a file until [`DiskFile::sync_data`], names
 //! until [`Disk::sync`]. A power loss keeps any part of what was not synced, in any order. After a
-//! failed sync nobody knows what the disk has; the caller gives the file up.
+//! failed sync the bytes on the disk are unknown; the caller gives the file up.
 //!
 //! Every operation blocks for as long as the disk takes: no thread that serves requests calls one.
 
@@ -67,6 +67,6 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         Ok(read)
     }
 
-    /// Gives back the room of `range`, whose bytes are not needed any more, if the disk can.
+    /// Gives back the room of `range`, whose bytes are needed no longer, if the disk can.
     fn discard(&self, _range: &Range<u64>) {}
 }

@@ -94,7 +94,7 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
     }
 }
 
-/// Ends a file of which nobody knows what the disk has: nothing of it is uploaded, and it is kept
+/// Ends a file whose bytes on the disk are unknown: none of them is uploaded, and the file is kept
 /// as it is.
 fn poison(file: &Arc<FileParts>, error: &FsError) {
     let failure = error.clone();
@@ -109,7 +109,7 @@ fn poison(file: &Arc<FileParts>, error: &FsError) {
     });
 }
 
-/// Notes what an earlier process has committed, before bytes of that change. Blocks.
+/// Notes the version that an earlier process has committed, before its bytes change. Blocks.
 pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
     let Some(whole) = file.state.lock().to_sum() else {
         return Ok(());

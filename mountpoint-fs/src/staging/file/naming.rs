@@ -18,7 +18,7 @@ use crate::staging::record;
 use crate::write::Stored;
 
 /// Makes it durable that the file is removed: a version of it that waits is never uploaded, not
-/// after a kill either. A failure leaves what was known before.
+/// after a kill either. A failure leaves the state as it was.
 pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
     let before = {
         let mut state = file.state.lock();

@@ -27,7 +27,7 @@ pub(super) struct FileParts {
     /// Shared by writes, exclusive for what changes the file as a whole, and for commits.
     pub(super) gate: Arc<AsyncRwLock<()>>,
     /// Shared by each write to a data file until it is noted, exclusive while disk space is given
-    /// back: what a write has just filled is never given back.
+    /// back: a range that a write has just filled is never given back.
     pub(super) giving_back: RwLock<()>,
     /// The upload that a store has begun and the next one continues.
     pub(super) checkpoint: Arc<UploadCheckpoint>,
@@ -74,7 +74,7 @@ impl FileParts {
         self.state.lock().key.clone()
     }
 
-    /// Who learns what becomes of it.
+    /// The observer of the file's outcome.
     pub(super) fn observer(&self) -> Arc<dyn StagedObserver> {
         Arc::clone(&self.observer.lock())
     }
@@ -132,7 +132,7 @@ impl fmt::Debug for FileParts {
     }
 }
 
-/// Learns what becomes of a staged file.
+/// Learns the outcome of a staged file.
 pub trait StagedObserver: WriteObserver {
     /// The journal has released the file: it has no version, not after a kill either.
     fn released(&self);

@@ -6,8 +6,8 @@ use super::parts::{FileParts, abort_unfinished};
 use crate::staging::journal::{Commit, RecordId};
 use crate::write::background;
 
-/// Releases the record of the file if nothing needs it any more: the bucket has all its changes, or
-/// the file `is_over`.
+/// Releases the record of the file if nothing needs it: the bucket has all its changes, or the
+/// file `is_over`.
 pub(super) fn release(file: &Arc<FileParts>, is_over: bool) {
     let Some(write_back) = &file.context.write_back else {
         return;
@@ -53,7 +53,7 @@ pub(super) fn forget(file: &Arc<FileParts>, id: RecordId, released: Commit) {
             file.observer().released();
         }
         let context = Arc::clone(&file.context);
-        // Its data files go with the last one who has it.
+        // Its data files go with its last owner.
         drop(file);
         if let Some(write_back) = &context.write_back {
             write_back.queue.end_release();

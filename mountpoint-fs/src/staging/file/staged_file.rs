@@ -151,7 +151,7 @@ impl StagedFile {
             };
             tries -= 1;
             if self.may_be_replaced_by_itself() {
-                // The store recognises what is there, and the file is based on that.
+                // The store recognises the object in the bucket, and the file is based on that.
                 store(&self.parts).await?;
             } else {
                 // A store, a rename or a removal of this mount may have replaced the object.
@@ -564,12 +564,12 @@ impl StagedFile {
         Ok(())
     }
 
-    /// Notes that the file has no name any more: it is never stored again.
+    /// Notes that the file has lost its name: it is never stored again.
     pub fn removed(&self) {
         self.parts.state.lock().never_stored = Some(NeverStored::Removed);
     }
 
-    /// Notes that the file has no name any more, and makes that durable: a version of it that waits
+    /// Notes that the file has lost its name, and makes that durable: a version of it that waits
     /// is never uploaded, not after a kill either. A failure leaves the name, unless
     /// [`Self::removed`] said before that it is gone.
     pub async fn remove(&self) -> Result<(), FsError> {

@@ -70,7 +70,7 @@ pub(super) struct FileState {
     pub(super) adopts: Adopts,
     /// The object that the first store of a file without a base replaces.
     replaced: StagedBase,
-    /// The bucket may have what was sent of the file, whatever the answer was.
+    /// The bucket may have a version that was sent, whatever the answer was.
     may_be_stored: bool,
     /// The headers may hold a time, which the next write makes void.
     is_timed: bool,
@@ -248,8 +248,9 @@ impl FileState {
         self.may_be_stored || self.replaced_version().is_some()
     }
 
-    /// Calls a file without a base `key`, and notes what its store replaces there. Returns what it
-    /// was.
+    /// Calls a file without a base `key`, and notes the object that its store replaces there.
+    ///
+    /// Returns the key and the object before.
     pub(super) fn rename_unstored(&mut self, key: Key, replaced: StagedBase) -> (Key, StagedBase) {
         self.edits += 1;
         let key = std::mem::replace(&mut self.key, key);
@@ -267,7 +268,7 @@ impl FileState {
         Ok(self.needs_store()? && !self.is_committed())
     }
 
-    /// Notes what a store that failed may have brought to the bucket all the same.
+    /// Notes the version that a failed store may have brought to the bucket all the same.
     pub(super) fn may_have_sent(&mut self, sent: SentVersion) {
         let recovered = self.recovered.get_or_insert_default();
         if !recovered.sent.contains(&sent) {
@@ -394,7 +395,7 @@ impl FileState {
         }
     }
 
-    /// The bucket has what the store sent: `base`.
+    /// The bucket has the version that the store sent: `base`.
     pub(super) fn stored(&mut self, base: Base) {
         self.contents.end_store(true);
         self.base = Some(base);
@@ -423,7 +424,8 @@ impl FileState {
         self.recorded.is_some_and(|it| it.edits > self.sent_edits)
     }
 
-    /// The bucket has what an earlier process was sending: `base`. The store is to be tried again.
+    /// The bucket has the version that an earlier process was sending: `base`. The store is to be
+    /// tried again.
     pub(super) fn rebased(&mut self, base: Base) {
         self.contents.end_store(false);
         self.base = Some(base);

@@ -100,8 +100,8 @@ fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError)
     format!("another client changed the object: {error}{lacks}")
 }
 
-/// Notes what a store that failed was sending. The bucket may have it all the same, where only the
-/// answer was lost: the next store is to know it.
+/// Notes the version that a failed store was sending. The bucket may have it all the same, where
+/// only the answer was lost: the next store is to know it.
 async fn note_sent(file: &Arc<FileParts>, request: &StoreRequest) {
     if file.state.lock().is_sent_noted() {
         return;
@@ -117,7 +117,7 @@ async fn note_sent(file: &Arc<FileParts>, request: &StoreRequest) {
     }
 }
 
-/// Begins a store of the file as it is. What it sends is in the journal before.
+/// Begins a store of the file as it is. The version that it sends is in the journal before.
 async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
     if file.state.lock().edits > 1 {
         let this = Arc::clone(file);
@@ -128,7 +128,7 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
     }
     let _turn = file.gate.write().await;
     match commit_now(file).await {
-        // The upload is what makes room.
+        // The upload makes room.
         Ok(_) | Err(FsError::NoSpace(_)) => {
             let mut state = file.state.lock();
             Ok(state.begin_store(&file.files, &file.checkpoint))
@@ -150,8 +150,8 @@ fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
     }
 }
 
-/// Ends a file for which another object stands. What was committed after the store had begun is
-/// kept.
+/// Ends a file for which another object stands. A version that was committed after the store had
+/// begun is kept.
 async fn adopted(file: &Arc<FileParts>, text: String) -> Result<(), FsError> {
     let is_newer = file.state.lock().end_sent();
     if is_newer {

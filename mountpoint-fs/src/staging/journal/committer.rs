@@ -1,4 +1,4 @@
-//! The thread that makes batches durable, and what it shares with those who append.
+//! The thread that makes batches durable, and the state that it shares with appending threads.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::staging::disk::DiskFile;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// What appending threads and the committing one share. Lock order: `state` before `index`.
+/// State of the appending threads and the committing one. Lock order: `state` before `index`.
 #[derive(Debug)]
 pub(super) struct Shared {
     clock: Clock,
@@ -110,7 +110,7 @@ impl Shared {
         commit
     }
 
-    /// Has the committing thread write what is there, and end.
+    /// Has the committing thread write the batch in hand, and end.
     pub(super) fn close(&self) {
         let wakers = self.state.lock().filling.close();
         self.work.notify_all();
@@ -210,7 +210,7 @@ impl Shared {
     }
 }
 
-/// Has those who wait go on elsewhere: this thread belongs to the next batch.
+/// Has the waiting tasks go on elsewhere: this thread belongs to the next batch.
 fn wake(wakers: Vec<Waker>) {
     for waker in wakers {
         waker.wake();

@@ -46,7 +46,7 @@ pub(super) struct SegmentHeader {
 /// Why a header is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderError {
-    /// It has another magic or checksum.
+    /// The header has another magic or checksum.
     Invalid,
     /// A newer program wrote it.
     Newer(u32),
@@ -99,7 +99,7 @@ impl SegmentHeader {
 pub(super) enum RecordKind {
     /// The payload is what the key has, from this version on.
     Data,
-    /// The key has nothing any more, up to this version.
+    /// Ends the payloads of the key up to this version.
     Release,
 }
 

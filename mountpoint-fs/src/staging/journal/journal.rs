@@ -96,14 +96,14 @@ impl Journal {
 }
 
 impl Journal {
-    /// Refuses further records and makes durable, without waiting for it, what was appended.
+    /// Refuses further records and makes those before durable, without waiting for it.
     pub fn begin_close(&self) {
         self.shared.close();
     }
 }
 
 impl Drop for Journal {
-    /// Makes durable what was appended, and ends the thread.
+    /// Makes appended records durable, and ends the thread.
     fn drop(&mut self) {
         self.begin_close();
         if let Some(committer) = self.committer.take()

@@ -6,8 +6,8 @@
 //! writers. [`AdaptivePolicy`] learns which share of the writers comes back and after which time,
 //! and so how large a batch will be; the full batch goes at once, long before its time is over.
 //!
-//! A pause pays only while it is shorter than what one more sync costs. Syncs of more bytes take
-//! longer, which a pause does not change: the cost that counts is that of a sync of no bytes.
+//! A pause pays only while it is shorter than one more sync. Syncs of more bytes take longer,
+//! which a pause does not change: the cost that counts is that of a sync of no bytes.
 
 use std::fmt;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct FinishedFlush {
     pub waiting: usize,
 }
 
-/// What to do with a batch.
+/// The next step for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Write it now.
@@ -71,12 +71,12 @@ pub struct AdaptivePolicy {
     round: Option<Round>,
 }
 
-/// What followed a sync.
+/// The writers that come back after a sync.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     /// When the sync ended.
     began: Duration,
-    /// Until when who comes counts as coming back.
+    /// A writer that comes until then counts as coming back.
     ends: Duration,
     served: usize,
     returned: usize,
@@ -116,7 +116,7 @@ impl AdaptivePolicy {
         let returning = usize::try_from(self.returning).unwrap_or_default();
         let expected = (flush.writers * returning + 500) / 1000;
         let fixed = self.sync_cost.fixed();
-        // Without a pause, those who wait go in one sync, and who comes back goes in the next one.
+        // Without a pause, the waiting writers go in one sync, and returning ones in the next.
         let gain = fixed.as_secs_f64() * expected as f64;
         let cost = self.back_after.as_secs_f64() * flush.waiting as f64;
         if gain <= cost * GAIN_MIN {

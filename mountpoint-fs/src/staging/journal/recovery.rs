@@ -17,7 +17,7 @@ use super::log::{LogEnd, LogIndex, segment_name, segment_number};
 use super::types::{Damage, DamageReason, JournalError, RecordId, RecordKey};
 use crate::staging::disk::{Disk, DiskFile};
 
-/// What was found.
+/// The valid records of a journal, and its end.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) index: LogIndex,
@@ -228,7 +228,7 @@ impl Records<'_> {
     }
 }
 
-/// What is known of each key.
+/// The newest version of each key.
 #[derive(Debug, Default)]
 struct Fates {
     /// The newest version, and where it is unless it was released.

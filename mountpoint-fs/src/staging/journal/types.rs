@@ -12,7 +12,7 @@ pub struct RecordKey(pub u64);
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId {
-    /// What it is about.
+    /// The staged file that the record describes.
     pub key: RecordKey,
     /// Of two records of a key, the one with the higher version is newer.
     pub version: u64,
@@ -66,11 +66,11 @@ pub struct Damage {
     pub segment: u64,
     /// First byte in it that is not valid.
     pub offset: u64,
-    /// What is wrong with it.
+    /// The defect of the part.
     pub reason: DamageReason,
 }
 
-/// What is wrong with a part of a journal.
+/// The defect of a part of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DamageReason {
     /// The file is not there.
@@ -90,7 +90,7 @@ pub enum DamageReason {
 /// Why a journal cannot be opened.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// What it holds could be misread.
+    /// A newer program wrote the journal, whose records could be misread.
     #[error(
         "segment {segment} of the journal has format {found}, and this program reads up to {known}: \
          use the newer program that wrote it, or empty the journal with that one"

@@ -57,7 +57,7 @@ pub(crate) enum KeptPlace {
     First,
     /// The second data file.
     Second,
-    /// They are zeros.
+    /// Nowhere: the bytes are zeros.
     Zeros,
     /// The base, from which they were never read.
     Base,

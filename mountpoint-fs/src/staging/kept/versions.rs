@@ -115,7 +115,7 @@ impl KeptVersions {
         Ok([self.file(id, first)?, self.file(id, second)?])
     }
 
-    /// Removes a version. The description goes first: what is left has no name any more.
+    /// Removes a version. The description goes first: data files without one are no version.
     pub(crate) fn discard(&self, id: &str) -> io::Result<()> {
         let Some(kept) = self.kept.as_ref().filter(|_| is_id(id)) else {
             return Ok(());

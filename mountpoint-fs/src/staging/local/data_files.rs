@@ -141,7 +141,7 @@ impl DataFiles {
         drop(closed);
     }
 
-    /// Gives back the disk space of `range`, whose bytes are not needed any more.
+    /// Gives back the disk space of `range`, whose bytes are needed no longer.
     pub(in crate::staging) fn discard(&self, file: DataFileNo, range: &Range<u64>) {
         if let Ok(Some(file)) = self.file(file) {
             file.discard(range);

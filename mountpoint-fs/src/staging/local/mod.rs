@@ -1,7 +1,7 @@
 //! The local bytes of staged files: sparse files in the user's directory.
 //!
-//! Knows no contents: whoever reads knows which bytes count. Every call but [`DataFiles::new`] may
-//! wait for the disk.
+//! Knows no contents: the reader of a range knows which bytes count. Every call but
+//! [`DataFiles::new`] may wait for the disk.
 
 mod data_files;
 

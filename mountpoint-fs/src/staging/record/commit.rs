@@ -19,17 +19,17 @@ use crate::staging::local::{DataFiles, disk_error};
 /// A version to be made durable.
 #[derive(Debug)]
 pub(in crate::staging) struct CommitRequest {
-    /// All but what the contents say.
+    /// All facts but those that the contents have.
     pub(in crate::staging) version: VersionRecord,
     pub(in crate::staging) contents: Snapshot,
     pub(in crate::staging) files: Arc<DataFiles>,
-    /// What an upload is sending.
+    /// The version that an upload is sending.
     pub(in crate::staging) sending: Option<Sending>,
     /// The record of the version before.
     pub(in crate::staging) before: Option<CommittedRecord>,
 }
 
-/// What an upload is sending, with its sum if it is known.
+/// The version that an upload is sending, with its sum if it is known.
 pub(in crate::staging) type Sending = (Arc<Snapshot>, Option<SentVersion>);
 
 /// The record of a version.
@@ -43,7 +43,7 @@ pub(in crate::staging) struct CommittedRecord {
 /// Why a version is not durable.
 #[derive(Clone, Debug)]
 pub(in crate::staging) enum CommitFailure {
-    /// A data file could not be synced: nobody knows which of its bytes the disk has.
+    /// A data file could not be synced: which of its bytes the disk has is unknown.
     Sync(FsError),
     /// The version may be committed again.
     Again(FsError),
@@ -57,7 +57,7 @@ struct Prepared {
     sent: Option<SentVersion>,
 }
 
-/// Returns when the version is durable, with its record and what the upload is sending.
+/// Returns when the version is durable, with its record and the version that the upload is sending.
 pub(in crate::staging) async fn commit(
     context: &Arc<StagingContext>,
     journal: &Journal,
@@ -76,8 +76,8 @@ pub(in crate::staging) async fn commit(
     Ok((CommittedRecord { id, description }, prepared.sent))
 }
 
-/// Makes it durable that the file is removed: what was committed of it never comes back. Returns
-/// the record, which is to be released.
+/// Makes it durable that the file is removed: its committed versions never come back. Returns the
+/// record, which is to be released.
 pub(in crate::staging) async fn remove(
     context: &Arc<StagingContext>,
     journal: &Journal,

@@ -93,7 +93,7 @@ pub(super) enum PayloadError {
     /// A newer program wrote it.
     #[error("it has format {0}, and this program reads up to {FORMAT}")]
     Newer(u32),
-    /// It is something else.
+    /// The payload is no record.
     #[error("it is damaged: {0}")]
     Damaged(String),
 }

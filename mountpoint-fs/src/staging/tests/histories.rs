@@ -1,6 +1,6 @@
 //! Seeded histories of files over a simulated disk, with a power loss at any operation.
 //!
-//! The oracle knows, for each byte, the one that was acknowledged and those that were written since:
+//! The oracle knows, for each byte, the acknowledged one and those that were written since:
 //! a power loss may leave any of these, and nothing else.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::staging::directory::{Holder, StagingDirectory};
 use crate::staging::disk::simulated::{SimulatedDisk, SimulatedFault};
 use crate::staging::{StagedBase, StagedFile, Staging};
 
-/// What is known of one file.
+/// The bytes that one file may have.
 #[derive(Debug, Default)]
 struct Oracle {
     bytes: Vec<u8>,

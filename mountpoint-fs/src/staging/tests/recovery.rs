@@ -79,7 +79,7 @@ fn an_upload_of_a_killed_process_is_no_conflict() {
     }
 }
 
-/// The same, and the application has changed the file before the next mount looks.
+/// An application changes the file before the next mount looks: its upload is recognised too.
 #[test]
 fn changes_behind_an_upload_of_a_killed_process_are_no_conflict() {
     for len in [10, MIB] {
@@ -146,7 +146,7 @@ fn a_newer_format_refuses_the_directory() {
     );
 }
 
-/// What is damaged stays, is named, and is not uploaded; other files are.
+/// A damaged version stays, is named, and is not uploaded; other files are.
 #[test]
 fn nothing_is_uploaded_from_damage() {
     let bench = Bench::write_back(LONG);

@@ -134,7 +134,7 @@ fn a_commit_returns_before_the_upload_and_the_upload_follows() {
     }
 }
 
-/// What was uploaded is neither in the journal nor on the disk after the end of the mount.
+/// An uploaded file is neither in the journal nor on the disk after the end of the mount.
 #[test]
 fn nothing_is_left_of_a_file_that_was_uploaded() {
     let bench = Bench::write_back(Duration::ZERO);

@@ -20,7 +20,7 @@ pub(in crate::staging) struct Feed {
     pub(in crate::staging) copies: bool,
 }
 
-/// Least bytes of a copy from the base: what S3 takes as a part. Where many ranges changed, more,
+/// Least bytes of a copy from the base: S3's smallest part. Where many ranges changed, more,
 /// so that all copies of a file leave most parts for bytes.
 pub(super) fn copied_min(snapshot: &Snapshot) -> u64 {
     if snapshot.range_count() as u64 <= COPY_PARTS_MANY {

@@ -1,4 +1,4 @@
-//! Uploads of committed files in the background: when, how many at a time, and who waits for them.
+//! Uploads of committed files in the background: their times, their number and their waiters.
 //!
 //! `schedule` decides, `queue` acts and waits. Knows neither contents nor the journal: a file is
 //! a [`PendingFile`], which uploads itself.

@@ -1,4 +1,4 @@
-//! The queue of committed files: the thread that begins their uploads, and those who wait for it.
+//! The queue of committed files: the thread that begins their uploads, and its waiters.
 //!
 //! The lock is a leaf: files are called without it.
 
@@ -35,7 +35,7 @@ struct QueueState {
     is_closed: bool,
 }
 
-/// Somebody who waits, at most for a while.
+/// A task that waits, at most for a while.
 #[derive(Debug)]
 struct Waiter {
     until: Duration,
@@ -43,7 +43,7 @@ struct Waiter {
     told: oneshot::Sender<bool>,
 }
 
-/// What is waited for.
+/// The event that a waiter awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// No file waits.
@@ -177,7 +177,7 @@ impl UploadQueue {
         heard.await.unwrap_or(false)
     }
 
-    /// Begins no more uploads. What waits stays in the journal.
+    /// Begins no more uploads. Waiting files stay in the journal.
     pub(in crate::staging) fn close(&self) {
         let (files, waiters) = {
             let mut state = self.state.lock();
@@ -249,7 +249,7 @@ impl UploadQueue {
 }
 
 impl QueueState {
-    /// Takes those who wait for `event`.
+    /// Takes the waiters for `event`.
     fn take(&mut self, event: Event) -> Vec<oneshot::Sender<bool>> {
         let all = std::mem::take(&mut self.waiters).into_iter();
         let (told, rest): (Vec<_>, Vec<_>) = all.partition(|waiter| waiter.event == event);
@@ -258,7 +258,7 @@ impl QueueState {
     }
 }
 
-/// Wakes those who wait. The caller holds no lock.
+/// Wakes the waiters. The caller holds no lock.
 fn tell(told: Vec<oneshot::Sender<bool>>, is_there: bool) {
     executor::delivering(|| {
         for waiter in told {

@@ -12,7 +12,7 @@ pub(in crate::staging) trait PendingFile: Send + Sync + fmt::Debug {
     /// Uploads it as it is now.
     fn upload(self: Arc<Self>) -> BoxFuture<'static, Attempt>;
 
-    /// What is shown of it.
+    /// The description of the file, for people.
     fn describe(&self) -> PendingUpload;
 }
 
@@ -21,7 +21,7 @@ pub(in crate::staging) trait PendingFile: Send + Sync + fmt::Debug {
 pub(in crate::staging) enum Attempt {
     /// Nothing is left to do: it is stored, kept or removed.
     Ended,
-    /// It failed, and others may succeed.
+    /// The upload failed, and later ones may succeed.
     Failed,
     /// The bucket cannot be reached, by any file.
     Away,

@@ -72,10 +72,10 @@ fn faults(workload: Workload) -> Vec<Fault> {
     faults
 }
 
-/// What the bucket may hold when a workload has come to its end.
+/// The contents that the bucket may have when a workload has come to its end.
 struct Contents {
     before: Option<Vec<u8>>,
-    /// What a synchronisation before the end stores.
+    /// The contents that a synchronisation before the end stores.
     between: Option<Vec<u8>>,
     after: Vec<u8>,
 }
@@ -247,7 +247,7 @@ fn every_fault_at_every_request_is_told_or_does_no_harm() {
                 if is_lasting && fault == Fault::Fail(ErrorKind::NoSuchUpload) {
                     continue;
                 }
-                // What passes the client tries again by itself.
+                // The client repeats requests whose failure may pass.
                 let passes = [ErrorKind::Throttled, ErrorKind::Conflict].map(Fault::Fail);
                 if !is_lasting && passes.contains(&fault) {
                     continue;

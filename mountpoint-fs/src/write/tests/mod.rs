@@ -21,7 +21,7 @@ use crate::write::{Beginning, MemorySource, Stored, WriteContext, WriteObserver,
 
 pub(super) const MIB: usize = 1 << 20;
 
-/// What a writer told of itself.
+/// The reports of a writer.
 #[derive(Debug, Default)]
 pub(super) struct EventLog(Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! What requests cost, and who caused them, compared with what the server has seen.
+//! The costs of requests and the programs that caused them, compared with the server's counts.
 
 use std::fs;
 use std::path::Path;

@@ -245,7 +245,7 @@ fn a_process_renames_a_file_before_it_closes_it() {
     assert_eq!(read(&mounted.join("old")), b"bytes");
     file.sync_all().unwrap();
     nix::unistd::close(file).unwrap();
-    // What would go to the old name is refused, and told.
+    // A write that would go to the old name is refused, and told.
     let mut file = File::create_new(mounted.join("log")).unwrap();
     file.write_all(b"one").unwrap();
     std::fs::rename(mounted.join("log"), mounted.join("log.1")).unwrap();

@@ -179,7 +179,7 @@ fn trees_are_copied_and_removed() {
     assert_eq!(server.store().keys(BUCKET).len(), 1_200);
 }
 
-/// What another host changes is shown by each directory that is opened a second later.
+/// Each directory that is opened a second later shows changes of another host.
 #[test]
 fn changes_of_others_are_seen_after_a_second() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Reading: bytes, requests, memory, and who shares what.
+//! Reading: bytes, requests, memory, and sharing.
 
 mod caches;
 mod interfaces;

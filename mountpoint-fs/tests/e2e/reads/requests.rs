@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::Duration;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
-use mountpoint_fs::config::limits::STRIDE_RUNS_MAX;
+use mountpoint_fs::read::STRIDE_RUNS_MAX;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::harness::{BUCKET, Mounted, PATIENCE, read, release_when_in_flight, server};

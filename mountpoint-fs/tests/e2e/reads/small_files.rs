@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use mountpoint_fs::config::limits::{READER_IDLE, SIBLINGS_AHEAD_MAX};
+use mountpoint_fs::config::limits::READER_IDLE;
+use mountpoint_fs::read::SIBLINGS_AHEAD_MAX;
 
 use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server, wait_until};
 

@@ -8,7 +8,7 @@ use mountpoint_client::testing::server::{
     Fault, Operation, OperationCounters, RequestRecord, Rule, Server, synthetic_bytes,
 };
 
-use mountpoint_fs::config::limits::HEDGE_BURST;
+use mountpoint_fs::read::HEDGE_BURST;
 
 use crate::harness::{BUCKET, Mounted, PATIENCE, server};
 

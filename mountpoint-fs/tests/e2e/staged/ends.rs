@@ -117,7 +117,7 @@ fn a_full_disk_refuses_writes_and_keeps_what_was_stored() {
     let piece = vec![2; 256 << 10];
     let error = (0..100).find_map(|_| file.write_all(&piece).err()).unwrap();
     assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
-    // What was stored need not stay on the disk.
+    // Stored bytes need not stay on the disk.
     file.sync_all().unwrap();
     let len = file.metadata().unwrap().len();
     file.write_all_at(&piece, 0).unwrap();

@@ -110,7 +110,7 @@ fn read_all(mount: &Path) -> Files {
     files
 }
 
-/// What is there behind the call that was `cut`: one of what it may have left, or the test fails.
+/// The files behind the call that was `cut`: one of its possible results, or the test fails.
 fn after(mut files: Files, cut: &Change, mount: &Path, context: &str) -> Files {
     let found = read_all(mount);
     if let Change::Rename(from, to) = cut
@@ -177,7 +177,7 @@ fn check(seed: u64) {
         let directory = mounted.path().to_owned();
         mounted.signal(Signal::SIGKILL);
         umount2(&directory, MntFlags::MNT_DETACH).ok();
-        // What the cut call was to do, was done or not.
+        // The cut call was carried out or not.
         let mounted = mount(
             &server,
             staging.path(),

@@ -1,4 +1,4 @@
-//! What the tests share: servers, mounts, machines, faults.
+//! Shared parts of the tests: servers, mounts, machines, faults.
 
 pub(crate) mod fault_loop;
 pub(crate) mod harness;

@@ -106,8 +106,7 @@ fn put_absent_race(bucket: &Bucket) -> Result<(), Failure> {
     for racer in racers {
         match bucket.wait(racer) {
             Ok(_) => winners += 1,
-            // S3 answers 409 to some of those who lose; how a client reports that is not our
-            // question.
+            // S3 answers 409 to some of the losers; how a client reports that is not our question.
             Err(_) => continue,
         }
     }

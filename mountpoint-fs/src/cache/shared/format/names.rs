@@ -15,7 +15,7 @@ use crate::cache::identity::CachedVersion;
 /// One extent of one version, as all nodes name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cache::shared) struct ExtentName {
-    /// What its checksums cover.
+    /// The seed of its checksums.
     pub(in crate::cache::shared) seed: Seed,
     hex: String,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::jitter::Jitter;
 
-/// What a node knows of others that use the bucket now.
+/// A node's knowledge of others that use the bucket now.
 #[derive(Debug)]
 pub(in crate::cache::shared) struct FleetPolicy {
     jitter: Jitter,

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(in crate::cache::shared) struct TierHealth {
     /// Outcomes of the last requests, a bit each: 1 is a failure, or late.
     failed: u16,
-    /// What the last objects were, a bit each: 1 is damaged.
+    /// States of the last objects, a bit each: 1 is damaged.
     damaged: u16,
     off_until: Duration,
     /// Until when the one request after a pause is waited for.

@@ -18,7 +18,7 @@ pub(super) use miss_predictor::MissPredictor;
 pub(super) use search::{ExtentSearch, SearchStep};
 pub(super) use store_rate::StoreRate;
 
-/// What one node has learned of the shared bucket.
+/// One node's knowledge of the shared bucket.
 #[derive(Debug)]
 pub(super) struct TierPolicy {
     /// Of GETs.

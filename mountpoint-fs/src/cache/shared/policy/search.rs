@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::TierPolicy;
 
-/// What to do next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache::shared) enum SearchStep {
     /// Ask the bucket for the extent.

@@ -283,7 +283,7 @@ impl DiskFile {
         let Some(direct) = self.direct.get_or_init(reopen) else {
             return 0;
         };
-        // What fails here is written through the page cache, or fails there again.
+        // Bytes that fail here are written through the page cache, or fail there again.
         direct
             .write_all_at(&bytes[..len], offset)
             .map_or(0, |()| len)

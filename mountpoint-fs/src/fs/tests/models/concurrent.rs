@@ -14,7 +14,8 @@ use mountpoint_client::ErrorKind;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::limits::{FILE_TTL, LISTING_AGE_MAX, OPEN_FRESH_MAX};
+use crate::config::limits::FILE_TTL;
+use crate::namespace::bounds::{LISTING_AGE_MAX, OPEN_FRESH_MAX};
 use crate::operation::{Attributes, Opened};
 
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ struct Model {
     counts: BTreeMap<InodeNo, u64>,
     /// Directories that were listed.
     listed: BTreeSet<String>,
-    in_the_air: Vec<Operation>,
+    in_flight: Vec<Operation>,
     files: Vec<HandleNo>,
     directories: BTreeMap<HandleNo, Reading>,
 }
@@ -110,7 +111,7 @@ impl Model {
             inodes: HashMap::from([(InodeNo::ROOT, (String::new(), Is::Directory))]),
             counts: BTreeMap::new(),
             listed: BTreeSet::new(),
-            in_the_air: Vec::new(),
+            in_flight: Vec::new(),
             files: Vec::new(),
             directories: BTreeMap::new(),
         };
@@ -188,7 +189,7 @@ impl Model {
     }
 
     fn begin(&mut self, about: About, future: BoxFuture<'static, Outcome>) {
-        self.in_the_air.push(Operation {
+        self.in_flight.push(Operation {
             about,
             future,
             began: self.mount.clock.now(),
@@ -251,8 +252,8 @@ impl Model {
                 self.answer(index, matches!(step, Step::Fail(_)));
             }
             Step::Interrupt(index) => {
-                if let Some(index) = index.checked_rem(self.in_the_air.len()) {
-                    let operation = self.in_the_air.swap_remove(index);
+                if let Some(index) = index.checked_rem(self.in_flight.len()) {
+                    let operation = self.in_flight.swap_remove(index);
                     self.is_done(&operation.about);
                 }
             }
@@ -350,7 +351,7 @@ impl Model {
             About::Path(path) => path.starts_with(&self.inodes[&ino].0),
             About::Directory(..) => false,
         };
-        if self.in_the_air.iter().any(is_used)
+        if self.in_flight.iter().any(is_used)
             || self.directories.values().any(|reading| reading.ino == ino)
         {
             return;
@@ -382,13 +383,13 @@ impl Model {
     /// Polls each operation, as the thread that delivers an answer would, and records the outcomes.
     fn settle(&mut self) {
         let mut index = 0;
-        while index < self.in_the_air.len() {
-            let polled = Pin::new(&mut self.in_the_air[index].future).now_or_never();
+        while index < self.in_flight.len() {
+            let polled = Pin::new(&mut self.in_flight[index].future).now_or_never();
             let Some(outcome) = polled else {
                 index += 1;
                 continue;
             };
-            let operation = self.in_the_air.swap_remove(index);
+            let operation = self.in_flight.swap_remove(index);
             self.is_done(&operation.about);
             self.ended(&operation, outcome);
             // Its end may have woken others.
@@ -531,7 +532,7 @@ impl Model {
 
     /// The kernel forgets all inodes, in any order.
     fn finish(mut self, order: &[usize]) {
-        self.in_the_air.clear();
+        self.in_flight.clear();
         let fs = Arc::clone(&self.mount.fs);
         for handle in self.directories.keys() {
             fs.release_directory(*handle);

@@ -7,7 +7,8 @@ use mountpoint_client::types::ListRequest;
 use mountpoint_client::{ErrorKind, ObjectClient};
 
 use super::*;
-use crate::config::limits::{FIRST_BYTES_FAILED_AGE, FIRST_BYTES_LEN, LOOKUP_KEYS};
+use crate::config::limits::LOOKUP_KEYS;
+use crate::namespace::bounds::{FIRST_BYTES_FAILED_AGE, FIRST_BYTES_LEN};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 

@@ -8,8 +8,8 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, RequestId, Time, When};
 
 use super::*;
-use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 use crate::namespace::AllKeys;
+use crate::namespace::bounds::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 
 const DELAY: Duration = Duration::from_millis(50);
 
@@ -17,7 +17,7 @@ const DELAY: Duration = Duration::from_millis(50);
 struct Virtual {
     mount: Mount,
     due: BTreeMap<RequestId, Duration>,
-    in_the_air_max: usize,
+    in_flight_max: usize,
 }
 
 impl Virtual {
@@ -36,7 +36,7 @@ impl Virtual {
         Self {
             mount,
             due: BTreeMap::new(),
-            in_the_air_max: 0,
+            in_flight_max: 0,
         }
     }
 
@@ -49,7 +49,7 @@ impl Virtual {
             }
             let now = self.mount.clock.now();
             let pending = self.mount.bucket.pending_requests();
-            self.in_the_air_max = self.in_the_air_max.max(pending.len());
+            self.in_flight_max = self.in_flight_max.max(pending.len());
             for request in pending {
                 self.due.entry(request.id).or_insert(now + DELAY);
             }
@@ -114,12 +114,12 @@ fn a_large_directory_is_listed_many_times_faster_than_page_by_page() {
     assert!(names.into_iter().eq(keys()), "every name once, in order");
     let (_, lists, _) = general.mount.requests();
     println!(
-        "{took:?}, {lists} requests, {} in the air",
-        general.in_the_air_max
+        "{took:?}, {lists} requests, {} in flight",
+        general.in_flight_max
     );
     assert!(took * 5 <= DELAY * pages, "{took:?} for {pages} pages");
     assert!(lists <= 115, "{lists} requests");
-    assert!(general.in_the_air_max <= LIST_REQUESTS_MAX);
+    assert!(general.in_flight_max <= LIST_REQUESTS_MAX);
 
     // A directory bucket has no key order to begin behind.
     let options = SimOptions {
@@ -153,7 +153,7 @@ fn all_keys_of_a_bucket_are_listed_several_ranges_at_once() {
         assert!(found == *keys, "every key once, in order");
         let (_, lists, _) = general.mount.requests();
         println!("{took:?}, {lists} requests");
-        // What comes behind the end of a directory is hard to guess.
+        // The names behind the end of a directory are hard to predict.
         assert!(took <= DELAY * pages, "{took:?} for {pages} pages");
         assert!(lists <= 200, "{lists} requests");
 
@@ -239,9 +239,9 @@ fn a_server_that_says_to_slow_down_is_asked_less() {
         "{took:?}, undisturbed {undisturbed:?}"
     );
     assert!(
-        slow.in_the_air_max <= LIST_REQUESTS_MAX / 4,
-        "{} in the air",
-        slow.in_the_air_max
+        slow.in_flight_max <= LIST_REQUESTS_MAX / 4,
+        "{} in flight",
+        slow.in_flight_max
     );
 }
 

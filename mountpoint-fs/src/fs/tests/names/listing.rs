@@ -6,7 +6,8 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Operation, Time};
 
 use super::*;
-use crate::config::limits::{FILE_TTL, LISTING_AGE_MAX};
+use crate::config::limits::FILE_TTL;
+use crate::namespace::bounds::LISTING_AGE_MAX;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 

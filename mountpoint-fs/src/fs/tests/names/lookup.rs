@@ -8,7 +8,8 @@ use mountpoint_client::testing::sim::{Content, Operation, SimObject, Time};
 use mountpoint_client::types::Key;
 
 use super::*;
-use crate::config::limits::{BATCH_LOOKUPS, FILE_TTL};
+use crate::config::limits::FILE_TTL;
+use crate::namespace::bounds::BATCH_LOOKUPS;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::limits::{FILE_TTL, WALK_AGE_MAX};
+use crate::config::limits::FILE_TTL;
+use crate::namespace::bounds::WALK_AGE_MAX;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 

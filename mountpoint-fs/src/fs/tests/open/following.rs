@@ -1,7 +1,7 @@
 //! Reading files that another handle continues to write.
 
 use super::*;
-use crate::config::limits::FOLLOW_TRIES_MAX;
+use crate::fs::follow::FOLLOW_TRIES_MAX;
 use crate::operation::{RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;

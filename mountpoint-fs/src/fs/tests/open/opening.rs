@@ -8,7 +8,8 @@ use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::types::{ETag, Key};
 
 use super::*;
-use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
+use crate::config::limits::FILE_TTL;
+use crate::namespace::bounds::{OPEN_FETCH_MAX, OPEN_FRESH_MAX};
 use crate::operation::{LocalFiles, Opened, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;

@@ -6,8 +6,9 @@ use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::types::Priority;
 
 use super::*;
-use crate::config::limits::{READER_IDLE, SIBLING_BUDGET};
+use crate::config::limits::READER_IDLE;
 use crate::operation::Opened;
+use crate::read::SIBLING_BUDGET;
 
 const TTL: Duration = Duration::from_secs(60);
 const ROOT: InodeNo = InodeNo::ROOT;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use mountpoint_client::ErrorKind;
 
 use super::*;
-use crate::config::limits::RENAME_WAIT_MAX;
+use crate::namespace::bounds::RENAME_WAIT_MAX;
 use crate::operation::{AttributeChange, RenameMode, Stop, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;

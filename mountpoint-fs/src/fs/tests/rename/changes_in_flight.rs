@@ -192,7 +192,7 @@ fn a_rename_waits_for_every_change_below_it() {
                 break;
             }
         }
-        assert!(waited > 0, "{change:?} was never on its way");
+        assert!(waited > 0, "{change:?} was never in flight");
     }
 }
 

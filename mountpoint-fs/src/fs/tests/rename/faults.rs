@@ -71,7 +71,7 @@ fn what_was_gone_when_it_was_to_be_copied_is_not_deleted() {
 }
 
 #[test]
-fn a_directory_rename_that_fails_ends_when_nothing_of_it_is_in_the_air() {
+fn a_directory_rename_that_fails_ends_when_nothing_of_it_is_in_flight() {
     let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     for (is_directory_bucket, operation) in [
@@ -260,7 +260,7 @@ fn an_object_that_a_native_rename_does_not_find() {
 }
 
 #[test]
-fn a_copy_in_parts_that_fails_is_aborted_when_none_is_in_the_air() {
+fn a_copy_in_parts_that_fails_is_aborted_when_none_is_in_flight() {
     let write = WriteConfig {
         allow_rename: true,
         copy_limits: CopyLimits {

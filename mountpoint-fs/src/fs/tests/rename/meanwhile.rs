@@ -126,7 +126,7 @@ fn what_is_written_just_before_the_deletion_stays() {
 }
 
 #[test]
-fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
+fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_flight() {
     let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     let mount = manual(

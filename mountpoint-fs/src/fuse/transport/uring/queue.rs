@@ -12,7 +12,7 @@ use crate::fuse::reply::{Body, Outbox, Outgoing, ReplyTo};
 use crate::fuse::request_loop::RequestLoop;
 use crate::fuse::wire::ReplyHeader;
 
-/// What one thread serves.
+/// The queue that one thread serves.
 #[derive(Debug)]
 pub(super) struct Queue {
     ring: Ring,

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use super::InodeTable;
-use super::entries::Admitted;
-use crate::config::limits::IMPLICIT_DIRECTORIES_MAX;
+use super::entries::{Admitted, IMPLICIT_DIRECTORIES_MAX};
 use crate::namespace::inodes::inode::{Body, Moment, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::version::{Found, Version};

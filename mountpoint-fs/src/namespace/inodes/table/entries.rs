@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use crate::config::limits::IMPLICIT_DIRECTORIES_MAX;
 use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::inodes::kept::Kept;
@@ -493,3 +492,7 @@ fn hash_of_named(inodes: &Shards<Box<Inode>>, hasher: &RandomState, ino: InodeNo
 fn unknown(ino: InodeNo) -> FsError {
     FsError::Stale(format!("inode {} is not known any more", ino.0))
 }
+
+/// Directories that exist although no key shows them: created or emptied here. About 250 bytes
+/// each.
+pub(super) const IMPLICIT_DIRECTORIES_MAX: usize = 1 << 18;

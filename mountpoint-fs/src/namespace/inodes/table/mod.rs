@@ -25,7 +25,7 @@ pub(in crate::namespace) use entries::{Admitted, View};
 /// All inodes of a mount.
 ///
 /// The lock is T in the order H, I, T; it guards the whole table and is held for a few hash
-/// lookups: one for each directory of a key, at most `limits::EVICTION_LOOK`, or while the entries
+/// lookups: one for each directory of a key, at most `EVICTION_LOOK`, or while the entries
 /// of a shard move. No other lock is taken and no callback runs under it.
 #[derive(Debug)]
 pub(in crate::namespace) struct InodeTable {

@@ -78,7 +78,7 @@ pub(super) const WALK_WINDOW: usize = 4;
 /// most a fifth more than directories.
 pub(super) const WALK_USES_PER_WASTE: i32 = 5;
 
-/// What may be wasted without any use, in uses: 8 requests.
+/// Waste that is allowed without any use, in uses: 8 requests.
 pub(super) const WALK_CREDIT: i32 = 8 * WALK_USES_PER_WASTE;
 
 /// How often one more LIST may be wasted.

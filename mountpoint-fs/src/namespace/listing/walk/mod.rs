@@ -27,10 +27,11 @@ use seen::{SeenDirectories, Step};
 use subtrees::{NextList, Shown, SubtreeExtent, SubtreeYield};
 use upcoming::{Upcoming, UpcomingDirectories};
 
+pub(crate) use self::seen::WALK_AGE_MAX;
 use self::seen::WALK_NAMES_MAX;
 use super::first_answer::FirstAnswer;
 use super::page::Page;
-use crate::config::limits::{LIST_PAGE_KEYS, WALK_AGE_MAX};
+use crate::config::limits::LIST_PAGE_KEYS;
 
 pub use request::WalkStats;
 pub(in crate::namespace) use request::{

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::limits::{WALK_AGE_MAX, WALK_DIRECTORIES_MAX};
 use crate::namespace::listing::page::{Page, Place};
 use crate::namespace::version::Found;
 
@@ -207,6 +206,13 @@ const WALK_BEGIN_MAX: Duration = Duration::from_secs(1);
 /// Names in directories that are listed before they are opened, and subdirectories that walks
 /// remember. About 6 MB.
 pub(super) const WALK_NAMES_MAX: usize = 32_000;
+
+/// Largest age of a listing made before its directory was opened; less where names may be old for
+/// less time. How long a walk is remembered.
+pub(crate) const WALK_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// Directories of walks that are remembered, whether listed to their end or to be opened.
+pub(super) const WALK_DIRECTORIES_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::request::{ListedAhead, WalkRequestId};
-use crate::config::limits::WALK_DIRECTORIES_MAX;
+use super::seen::WALK_DIRECTORIES_MAX;
 
 /// State of a directory that a walk may open.
 #[derive(Debug)]

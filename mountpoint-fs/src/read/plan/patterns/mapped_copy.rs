@@ -10,7 +10,8 @@
 use std::mem;
 use std::ops::Range;
 
-use crate::config::limits::{PART_MIN, WINDOW_INITIAL_MAX};
+use crate::config::limits::PART_MIN;
+use crate::read::plan::window::WINDOW_INITIAL_MAX;
 
 /// The latest copy of one open file.
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ use std::ops::Range;
 use self::mapped_copy::{Behind, MappedCopy};
 use self::run_length::RunLengthPredictor;
 use self::sparse_scan::SparseScan;
+pub use self::stride::STRIDE_RUNS_MAX;
 use self::stride::Stride;
 use super::access::AccessKind;
 use super::proposal::Proposal;

@@ -9,8 +9,6 @@
 
 use std::ops::Range;
 
-use crate::config::limits::STRIDE_RUNS_MAX;
-
 /// The latest runs of one open file.
 #[derive(Debug, Default)]
 pub(super) struct Stride {
@@ -132,6 +130,11 @@ impl Stride {
 /// Equal steps that make a stride. Random reads make three in a row once in a number of places
 /// squared.
 const STEPS_MIN: usize = 3;
+
+/// Runs of a strided or backward reader that are fetched ahead.
+///
+/// At 20 ms a request, that is the rate of a machine that takes 1 ms for each.
+pub const STRIDE_RUNS_MAX: usize = 16;
 
 #[cfg(test)]
 #[expect(

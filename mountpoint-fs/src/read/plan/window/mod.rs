@@ -14,8 +14,9 @@ mod part_length;
 
 use std::time::Duration;
 
-use self::part_length::PartLength;
-use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
+pub(in crate::read::plan) use self::part_length::WINDOW_INITIAL_MAX;
+use self::part_length::{PARTS_PER_WINDOW, PartLength};
+use crate::config::limits::PART_MIN;
 use crate::read::plan::access::{Access, Bounds};
 use crate::store_distance::StoreDistance;
 

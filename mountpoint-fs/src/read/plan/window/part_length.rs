@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
+use crate::config::limits::PART_MIN;
 use crate::store_distance::StoreDistance;
 
 /// The minimum length that one stream has learned.
@@ -71,6 +71,14 @@ const PARTS_LONG_MAX: u64 = 32 << 20;
 /// Parts of twice the length are as fast, take up to a fifth more CPU, because they leave its
 /// caches, and twice the memory.
 const PARTS_LONG_NEAR_MAX: u64 = 8 << 20;
+
+/// Parts of a window: one being read, one complete, two in flight.
+pub(super) const PARTS_PER_WINDOW: u64 = 4;
+
+/// Largest initial window of a stream, and the smallest that it shrinks to by itself.
+///
+/// Small enough to stay in the caches of the CPU, large enough for a near store.
+pub(in crate::read::plan) const WINDOW_INITIAL_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {

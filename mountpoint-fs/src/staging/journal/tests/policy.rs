@@ -57,12 +57,12 @@ const HARD_DISK: Device = Device {
     hiccup_each: 1000,
 };
 
-/// Who writes.
+/// The writers of a run.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     writers: usize,
     bytes: usize,
-    /// What a writer does between its commits, beside what waking it costs.
+    /// Time of a writer between its commits, beside the cost of waking it.
     think: Duration,
 }
 

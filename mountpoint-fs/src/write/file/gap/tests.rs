@@ -9,7 +9,7 @@ use crate::operation::FsError;
 use crate::write::tests::{Bench, MIB, now, pattern, write};
 use crate::write::{Beginning, Stored};
 
-/// What a program does with a new file.
+/// The changes of a program to a new file.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Writes so many bytes at an offset.

@@ -16,7 +16,7 @@ const ALONE: &(dyn Fn() -> bool + Send + Sync) = &|| false;
 
 type Written = Pin<Box<dyn Future<Output = Result<(), FsError>> + Send>>;
 
-/// A piece of `content` that is written by who goes on meanwhile.
+/// A piece of `content` that a writer writes meanwhile.
 fn send(writer: &Arc<Writer>, content: &[u8], piece: usize) -> Written {
     let (writer, at) = (Arc::clone(writer), piece * MIB);
     let bytes = content[at..content.len().min(at + MIB)].to_vec();
@@ -40,7 +40,7 @@ fn check(order: &[usize], checksum_of: usize) {
     let mut waiting: Vec<Written> = Vec::new();
     for piece in order {
         waiting.push(send(&writer, &content, *piece));
-        // What one of them brings wakes others.
+        // The bytes of one of them wake others.
         let mut before = waiting.len() + 1;
         while waiting.len() < before {
             before = waiting.len();
@@ -86,7 +86,7 @@ fn what_never_comes_is_waited_for_once() {
     bench.context.pressure.look();
     now(ahead).unwrap();
     assert!(!bench.context.pressure.look(), "nobody waits");
-    // What comes too late would have to go back.
+    // A WRITE that comes too late would have to go back.
     let late = now(send(&writer, &content, 1));
     assert!(matches!(late, Err(FsError::NotSequential(_))), "{late:?}");
     assert_eq!((bench.content(), bench.uploads()), (None, 0));

@@ -143,11 +143,11 @@ fn blue(says_when: bool) -> ObjectHeaders {
 fn dressed_late(bench: &Bench) -> std::sync::Arc<Writer> {
     let writer = bench.writer(Beginning::New);
     write(&writer, 0, &pattern(11 * MIB)).unwrap();
-    let dressed = now(writer.change_metadata(|headers| {
+    let changed = now(writer.change_metadata(|headers| {
         headers.metadata = blue(true).metadata;
         Ok(())
     }));
-    assert!(dressed.unwrap());
+    assert!(changed.unwrap());
     writer
 }
 

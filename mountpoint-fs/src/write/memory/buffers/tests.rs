@@ -108,7 +108,7 @@ impl Bench {
     fn is_within(&self, limit: u64, files: &[(File, usize)]) {
         let waiting = files.iter().filter_map(|(file, _)| file.waiting.as_ref());
         let waiting: u64 = waiting.map(|(_, counted)| counted.bytes()).sum();
-        // What reads hold when a WRITE begins to wait they give back later.
+        // Reads give back later the memory that they hold when a WRITE begins to wait.
         assert!(self.budget.used() <= limit + waiting);
         assert!(self.memory.used() + waiting <= limit - (limit / 8).max(8 << 20));
     }
@@ -119,7 +119,7 @@ impl Bench {
     }
 }
 
-/// What a file asks for whose buffer has `len` bytes.
+/// The request of a file whose buffer has `len` bytes.
 fn ask_of(len: usize) -> BufferRequest {
     BufferRequest {
         len: len as u64,
@@ -128,7 +128,7 @@ fn ask_of(len: usize) -> BufferRequest {
     }
 }
 
-/// What a file asks for that is to get room for a part.
+/// The request of a file that is to get room for a part.
 fn large(held: u64) -> BufferRequest {
     BufferRequest {
         held,

@@ -153,8 +153,8 @@ fn nothing_is_sent_early_while_parts_are_on_their_way() {
     now(waiting).unwrap();
 }
 
-/// Each holds enough for a part and waits for a larger buffer; those who hold the rest of the
-/// memory have stopped.
+/// Each writer holds enough for a part and waits for a larger buffer; the writers that hold the
+/// rest of the memory have stopped.
 #[test]
 fn writers_that_all_wait_send_what_they_hold() {
     let bench = in_turn(Time::Immediate);

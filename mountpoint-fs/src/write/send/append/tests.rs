@@ -257,7 +257,7 @@ fn what_others_appended_behind_a_lost_answer_does_not_make_the_part_missing() {
     drop(bench.client.take_log());
     now(writer.store()).unwrap();
     assert_eq!(puts(&bench), []);
-    // What comes next has no place, neither at the file's end nor at the object's.
+    // The next bytes have no place, neither at the file's end nor at the object's.
     for offset in [8, 16] {
         let writer = overtaken();
         drop(bench.client.take_log());

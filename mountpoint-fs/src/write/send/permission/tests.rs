@@ -11,7 +11,7 @@ use crate::operation::FsError;
 use crate::write::tests::{Bench, MIB, now, pattern};
 use crate::write::{Beginning, Writer};
 
-/// What a program does to a file of this key, and who hears of a refusal.
+/// The change of a program to a file of this key, and the call that reports a refusal.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A small file is stored.
@@ -123,7 +123,7 @@ fn who_may_not_write_is_told_by_the_first_write() {
             (Stored("a"), 0),
         ]);
     }
-    // What the proof did not show, and what was permitted before.
+    // Permissions that the proof did not show, and those from before.
     check(&[
         (Close("a", PutObject), 1),
         (Close("a", PutObject), 1),

@@ -111,7 +111,7 @@ fn a_cache_keeps_to_its_size_and_keeps_what_is_used_again() {
         let newest = time::OffsetDateTime::parse(newest, format).unwrap();
         now - newest.unix_timestamp() >= 2
     });
-    // What a busy disk has not stored is stored when it is read again.
+    // Bytes that a busy disk has not stored are stored when they are read again.
     wait_until("the hot set", || {
         read(&first, 0..8);
         stored() == 8

@@ -39,7 +39,7 @@ fn tree(server: &Server) {
     }
 }
 
-/// What a program sees of all names, and the bytes of all files.
+/// A program's view of all names, and the bytes of all files.
 fn all_of(mounted: &Mounted) -> String {
     shell(
         mounted.path(),

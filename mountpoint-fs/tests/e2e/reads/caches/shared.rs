@@ -231,7 +231,7 @@ fn mounts_at_the_same_time_share_each_version() {
     assert!(bytes == synthetic_bytes(1, 0..SIZE), "not the open version");
     check_not_asked(&origin, &second);
 
-    // What one mount reads of the new version another one finds.
+    // Another mount finds the bytes of the new version that one mount reads.
     let large = |mounted: &Mounted| {
         let bytes = fs::read(mounted.join("large")).unwrap();
         assert!(bytes == synthetic_bytes(2, 0..SIZE), "not the new version");
@@ -263,7 +263,7 @@ fn a_shared_bucket_that_is_silent_costs_neither_a_mount_nor_a_read() {
     assert!(mounted.unmount().success());
 }
 
-/// What a mount says whose shared cache cannot be used.
+/// The log of a mount whose shared cache cannot be used.
 #[track_caller]
 fn check_refused(server: &Server, args: &[&str], texts: &[&str]) {
     let directory = TempDir::new().unwrap();

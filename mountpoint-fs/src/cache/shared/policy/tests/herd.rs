@@ -48,7 +48,7 @@ enum Event {
     Late(usize),
 }
 
-/// What a node knows of one extent.
+/// A node's knowledge of one extent.
 #[derive(Default)]
 struct Extent {
     search: Option<ExtentSearch>,
@@ -67,7 +67,7 @@ struct Node {
     asked: usize,
 }
 
-/// What nodes learn of each other.
+/// The ways in which nodes learn of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signs {
     /// All but one node have seen others at their start.

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use super::InodeTable;
-use crate::config::limits::EVICTION_LOOK;
 use crate::namespace::inodes::eviction::{pause, quota};
 use crate::operation::{EvictionBatch, StaleName};
 
@@ -69,6 +68,11 @@ impl InodeTable {
 /// A walk of 300,000 names took the process from 26 to 96 MiB. After the kernel had forgotten the
 /// names it stayed at 96 MiB without this, and is at 36 MiB with it.
 const TRIM_DROPPED_MIN: u64 = 32_768;
+
+/// Slots of the inode table that are examined while its lock is held. 0.1 to 0.6 ms.
+///
+/// All other operations on names wait meanwhile.
+const EVICTION_LOOK: usize = 1_024;
 
 #[cfg(test)]
 mod tests;

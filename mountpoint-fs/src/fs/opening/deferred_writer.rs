@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use super::FileSystem;
-use super::file_system::OpenedFor;
+use super::open_for_reading::OpenedFor;
 use super::open_for_writing::check_options;
-use super::permission::{Change, permit};
+use crate::fs::FileSystem;
+use crate::fs::permission::{Change, permit};
 use crate::handle::{Closing, DeferredWriter, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Readers, being_written};
 use crate::operation::{AttributeChange, FsError, InodeNo, OpenOptions, Opened, WriteOptions};
@@ -42,7 +42,11 @@ impl FileSystem {
     }
 
     /// Opens a file for writing, without a writer before the first change.
-    pub(super) fn open_unchanged(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
+    pub(in crate::fs) fn open_unchanged(
+        &self,
+        ino: InodeNo,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
         if self.namespace.is_being_written(ino) {
             let key = self.key_text(ino, None).unwrap_or_default();
             return Err(being_written(&key));
@@ -60,7 +64,7 @@ impl FileSystem {
 
     /// The writer of an open file. If the file is unchanged, a write at `offset` is its first
     /// change.
-    pub(super) async fn writer_at<'a>(
+    pub(in crate::fs) async fn writer_at<'a>(
         &self,
         file: &'a OpenFile,
         offset: u64,
@@ -84,7 +88,7 @@ impl FileSystem {
     }
 
     /// Notes a refused write.
-    pub(super) fn refused(&self, file: &OpenFile) {
+    pub(in crate::fs) fn refused(&self, file: &OpenFile) {
         if let OpenFile::Reading { ino, .. } = file {
             self.namespace.write_refused(*ino);
         }
@@ -115,7 +119,10 @@ impl FileSystem {
     /// `ftruncate` to nothing as the first change of an open file. Returns whether it was that.
     ///
     /// The next writes replace the file.
-    pub(super) async fn cut_unchanged(&self, change: &AttributeChange) -> Result<bool, FsError> {
+    pub(in crate::fs) async fn cut_unchanged(
+        &self,
+        change: &AttributeChange,
+    ) -> Result<bool, FsError> {
         let (Some(handle), Some(0)) = (change.handle, change.size) else {
             return Ok(false);
         };
@@ -135,7 +142,7 @@ impl FileSystem {
     }
 
     /// A length above 0 as the first change of an empty open file. Its writer begins with that.
-    pub(super) async fn begin_empty(
+    pub(in crate::fs) async fn begin_empty(
         &self,
         file: &OpenFile,
         len: u64,
@@ -168,7 +175,7 @@ impl FileSystem {
     }
 
     /// Handles the close of a descriptor of an unchanged file.
-    pub(super) fn closed_unchanged(&self, deferred: &DeferredWriter, closing: &dyn Closing) {
+    pub(in crate::fs) fn closed_unchanged(&self, deferred: &DeferredWriter, closing: &dyn Closing) {
         let key = self.key_text(deferred.ino, None).unwrap_or_default();
         let name = key.rsplit_once('/').map_or(&*key, |(_, name)| name);
         deferred.closed_unchanged(closing, name);

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm, Key, StoredChecksum};
 
-use super::FileSystem;
-use super::permission::{Change, permit};
 use crate::config::WriteConfig;
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
+use crate::fs::FileSystem;
+use crate::fs::permission::{Change, permit};
 use crate::handle::{OpenFile, OpenWriter, Opener};
 use crate::namespace::{Namespace, OpenVersion, Readers, Version};
 use crate::operation::{
@@ -137,7 +137,7 @@ impl FileSystem {
     }
 
     /// Begins to write an existing file from its beginning. It is replaced, or must be empty.
-    pub(super) async fn begin_whole(
+    pub(in crate::fs) async fn begin_whole(
         &self,
         ino: InodeNo,
         truncate: bool,
@@ -171,7 +171,7 @@ impl FileSystem {
     /// Begins to write behind the end of an existing file.
     ///
     /// Its bytes stay; if they are too few for a part of an upload, they are read now.
-    pub(super) async fn begin_appending(
+    pub(in crate::fs) async fn begin_appending(
         &self,
         ino: InodeNo,
         readers: Readers,
@@ -308,13 +308,13 @@ impl FileSystem {
     }
 
     /// Registers the writer of an open file.
-    pub(super) fn new_writer(&self, open: OpenWriter) -> Arc<OpenWriter> {
+    pub(in crate::fs) fn new_writer(&self, open: OpenWriter) -> Arc<OpenWriter> {
         let open = Arc::new(open);
         self.writers.lock().insert(open.ino, Arc::clone(&open));
         open
     }
 
-    pub(super) fn new_progress(&self, size: u64) -> Arc<Progress> {
+    pub(in crate::fs) fn new_progress(&self, size: u64) -> Arc<Progress> {
         Arc::new(Progress::new(size, self.clock.wall()))
     }
 
@@ -333,7 +333,10 @@ impl FileSystem {
 }
 
 /// Checks that an existing file may be opened for writing with `options`.
-pub(super) fn permit_writing(config: &WriteConfig, options: WriteOptions) -> Result<(), FsError> {
+pub(in crate::fs) fn permit_writing(
+    config: &WriteConfig,
+    options: WriteOptions,
+) -> Result<(), FsError> {
     let change = match options {
         WriteOptions { truncate: true, .. } => Change::Overwrite,
         WriteOptions { append: true, .. } => Change::Append,
@@ -344,7 +347,7 @@ pub(super) fn permit_writing(config: &WriteConfig, options: WriteOptions) -> Res
 }
 
 /// Refuses options that streaming writes cannot fulfil.
-pub(super) fn check_options(options: WriteOptions) -> Result<(), FsError> {
+pub(in crate::fs) fn check_options(options: WriteOptions) -> Result<(), FsError> {
     if options.synchronous {
         return Err(FsError::NotSequential(
             "O_SYNC and O_DSYNC ask for each write to be stored, which S3 cannot do: call fsync at the end instead"

@@ -1,0 +1,65 @@
+//! Bytes of a block for the data file of an entry, with their checksums.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+
+use crate::cache::index::{Extent, by_chunk, checksum};
+use crate::cache::storage::StoredFile;
+use crate::operation::Slices;
+
+/// Writes the bytes of `missing`, which are in `range`, whose bytes are `slices`. Returns the
+/// extents that the index has to note. Blocks.
+pub(super) fn write_missing(
+    data: &dyn StoredFile,
+    missing: &[Range<u64>],
+    range: &Range<u64>,
+    slices: &Slices,
+) -> io::Result<Vec<Extent>> {
+    let mut added = Vec::new();
+    for part in missing {
+        for (at, bytes) in pieces(range, slices, part) {
+            data.write_at(bytes, at)?;
+        }
+        added.extend(by_chunk(part).map(|chunk| Extent {
+            start: chunk.start,
+            len: u32::try_from(chunk.end - chunk.start).expect("a chunk is small"),
+            crc: checksum(&joined(range, slices, &chunk)),
+        }));
+    }
+    Ok(added)
+}
+
+/// The bytes of `part`, which lies in `range`, as they lie in the slices of `range`, each with its
+/// offset in the object.
+fn pieces<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Vec<(u64, &'a [u8])> {
+    let mut at = range.start;
+    let mut pieces = Vec::new();
+    for (block, bytes) in slices {
+        let slice = at..at + bytes.len() as u64;
+        at = slice.end;
+        let wanted = slice.start.max(part.start)..slice.end.min(part.end);
+        if wanted.start < wanted.end {
+            let inside = |offset: u64| {
+                bytes.start + usize::try_from(offset - slice.start).expect("inside a block")
+            };
+            let bytes = block.bytes(inside(wanted.start)..inside(wanted.end));
+            pieces.push((wanted.start, bytes));
+        }
+    }
+    pieces
+}
+
+/// The bytes of `part` in one piece.
+fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<'a, [u8]> {
+    match &pieces(range, slices, part)[..] {
+        [(_, bytes)] => Cow::Borrowed(bytes),
+        several => Cow::Owned(
+            several
+                .iter()
+                .flat_map(|(_, bytes)| *bytes)
+                .copied()
+                .collect(),
+        ),
+    }
+}

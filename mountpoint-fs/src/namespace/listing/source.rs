@@ -1,0 +1,76 @@
+//! The requests of one listing, and the names in their answers.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use mountpoint_client::types::{ListOutput, ListRequest};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
+
+use super::key_ranges::From;
+use super::page::Batch;
+use super::unrepresentable::HiddenKeys;
+use crate::clock::Clock;
+use crate::config::limits::{LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
+use crate::operation::FsError;
+
+/// The client, and the directory that it lists.
+pub(super) struct ListSource {
+    pub(super) client: Arc<dyn ObjectClient>,
+    pub(super) clock: Clock,
+    pub(super) prefix: Arc<str>,
+    pub(super) hidden: Arc<HiddenKeys>,
+}
+
+impl ListSource {
+    /// Sends a request.
+    pub(super) fn ask(&self, from: &From) -> (Duration, Pending<ListOutput>) {
+        let (mut start_after, mut continuation_token) = (None, None);
+        match from {
+            From::Start => {}
+            From::Behind(key) => start_after = Some(format!("{}{key}", self.prefix)),
+            From::Token(token) => continuation_token = Some(String::from(&**token)),
+        }
+        let asked = self.clock.now();
+        let answer = self.client.list(ListRequest {
+            prefix: self.prefix.to_string(),
+            delimiter: Some("/".to_owned()),
+            start_after,
+            continuation_token,
+            max_keys: Some(LIST_PAGE_KEYS),
+        });
+        (asked, answer)
+    }
+
+    /// The names of an answer, and how many times the server asked for fewer requests.
+    pub(super) fn read(
+        &self,
+        answer: Result<ListOutput, ClientError>,
+    ) -> Result<(Batch, u32), FsError> {
+        let listed = answer?;
+        if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX / 2 {
+            return Err(self.broken("more entries in a page than anybody asked for"));
+        }
+        self.hidden.note(&self.prefix, &listed);
+        let slow_downs = listed.slow_downs;
+        Ok((Batch::of(&self.prefix, listed), slow_downs))
+    }
+
+    /// The error of an answer that is none.
+    pub(super) fn broken(&self, what: &str) -> FsError {
+        let message = format!("listing of {:?}: the server sent {what}", self.prefix);
+        FsError::Client(ClientError::new(ErrorKind::InvalidResponse, message))
+    }
+}
+
+/// Polls a request once and returns it; a later poll gets an answer that is ready now.
+pub(super) fn poll_once(
+    answer: &mut Pending<ListOutput>,
+    context: &mut Context<'_>,
+) -> Pending<ListOutput> {
+    match answer.poll_unpin(context) {
+        Poll::Ready(arrived) => Box::pin(std::future::ready(arrived)),
+        Poll::Pending => std::mem::replace(answer, Box::pin(std::future::pending())),
+    }
+}
