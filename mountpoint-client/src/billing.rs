@@ -1,8 +1,8 @@
 //! The programs that cause requests to S3, counted by S3's classes of charges.
 //!
-//! A caller names the account of the requests that its thread begins, by [`enter`] or by a function
-//! that it [`install`]s. The client counts each attempt in the account of the caller that began the
-//! request. Without an account nothing is counted. Any thread; no locks.
+//! A [`Caller`] names the account of the requests that its thread begins, by [`enter`] or by a
+//! function that it [`install`]s. The client counts each attempt in the account of the caller that
+//! began the request. Without an account nothing is counted. Any thread; no locks.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -143,40 +143,49 @@ impl fmt::Debug for RequestAccount {
     }
 }
 
+/// A program, and its call, that causes requests to S3.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The account of the program.
+    pub account: Arc<RequestAccount>,
+    /// The program's call, by a number that the installed function gives; 0 if it gives none.
+    pub call: u64,
+}
+
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<RequestAccount>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Caller>> = const { RefCell::new(None) };
 }
 
-/// Tells the account of a thread that has not [`enter`]ed one.
-type AccountOfThread = fn() -> Option<Arc<RequestAccount>>;
+/// Tells the caller of a thread that has not [`enter`]ed one.
+type CallerOfThread = fn() -> Option<Caller>;
 
-static ACCOUNT_OF_THREAD: OnceLock<AccountOfThread> = OnceLock::new();
+static CALLER_OF_THREAD: OnceLock<CallerOfThread> = OnceLock::new();
 
-/// Has `account` asked for the account of each request whose thread has not [`enter`]ed one. Only
+/// Has `caller` asked for the caller of each request whose thread has not [`enter`]ed one. Only
 /// the first call has an effect.
-pub fn install(account: AccountOfThread) {
-    ACCOUNT_OF_THREAD.get_or_init(|| account);
+pub fn install(caller: CallerOfThread) {
+    CALLER_OF_THREAD.get_or_init(|| caller);
 }
 
-/// The account of requests that this thread begins now.
+/// The caller of requests that this thread begins now.
 #[must_use]
-pub fn current() -> Option<Arc<RequestAccount>> {
+pub fn current() -> Option<Caller> {
     let entered = CURRENT.with_borrow(Option::clone);
-    entered.or_else(|| ACCOUNT_OF_THREAD.get().and_then(|account| account()))
+    entered.or_else(|| CALLER_OF_THREAD.get().and_then(|caller| caller()))
 }
 
-/// From here to the drop of the guard, this thread begins requests for `account`. `None` changes
+/// From here to the drop of the guard, this thread begins requests for `caller`. `None` changes
 /// nothing.
 #[must_use]
-pub fn enter(account: Option<Arc<RequestAccount>>) -> EnteredAccount {
-    EnteredAccount(account.map(|account| CURRENT.replace(Some(account))))
+pub fn enter(caller: Option<Caller>) -> EnteredCaller {
+    EnteredCaller(caller.map(|caller| CURRENT.replace(Some(caller))))
 }
 
-/// Returns to the account before.
+/// Returns to the caller before.
 #[derive(Debug)]
-pub struct EnteredAccount(Option<Option<Arc<RequestAccount>>>);
+pub struct EnteredCaller(Option<Option<Caller>>);
 
-impl Drop for EnteredAccount {
+impl Drop for EnteredCaller {
     fn drop(&mut self) {
         if let Some(before) = self.0.take() {
             CURRENT.set(before);
@@ -187,14 +196,14 @@ impl Drop for EnteredAccount {
 /// `future` with its requests for the caller's account, on whichever thread it is polled.
 pub(crate) fn on_account<F: Future>(future: F) -> OnAccount<F> {
     OnAccount {
-        account: current(),
+        caller: current(),
         future: Box::pin(future),
     }
 }
 
-/// A future whose requests are for one account.
+/// A future whose requests are for one caller.
 pub(crate) struct OnAccount<F> {
-    account: Option<Arc<RequestAccount>>,
+    caller: Option<Caller>,
     future: Pin<Box<F>>,
 }
 
@@ -202,7 +211,7 @@ impl<F: Future> Future for OnAccount<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let _entered = enter(self.account.clone());
+        let _entered = enter(self.caller.clone());
         self.future.as_mut().poll(context)
     }
 }
@@ -210,7 +219,7 @@ impl<F: Future> Future for OnAccount<F> {
 /// An attempt that is counted when it ends.
 #[derive(Debug)]
 pub(crate) struct BilledAttempt {
-    account: Option<Arc<RequestAccount>>,
+    caller: Option<Caller>,
     bucket: BilledBucket,
     class: RequestClass,
     /// Bytes of an object that are sent.
@@ -222,13 +231,13 @@ pub(crate) struct BilledAttempt {
 impl BilledAttempt {
     /// An attempt that is sent to `bucket` with a body of `sent` bytes.
     pub(crate) fn new(
-        account: Option<Arc<RequestAccount>>,
+        caller: Option<Caller>,
         bucket: BilledBucket,
         operation: &str,
         sent: u64,
     ) -> Self {
         Self {
-            account,
+            caller,
             bucket,
             class: RequestClass::of(operation),
             sent: match operation {
@@ -242,12 +251,17 @@ impl BilledAttempt {
     /// The attempt has ended with `received` bytes and this status, if there was an answer. S3
     /// does not charge for its own failures, 500 and above.
     pub(crate) fn ended(&self, received: u64, status: Option<u16>) {
-        if let Some(account) = &self.account
+        if let Some(Caller { account, .. }) = &self.caller
             && status.is_some_and(|status| status < 500)
         {
             let received = if self.receives { received } else { 0 };
             account.add(self.bucket, self.class, self.sent, received);
         }
+    }
+
+    /// The program's call that caused it; 0 if that is not known.
+    pub(crate) fn call(&self) -> u64 {
+        self.caller.as_ref().map_or(0, |caller| caller.call)
     }
 
     /// The attempt was given up: S3 may have served it.
@@ -278,14 +292,14 @@ mod tests {
     #[test]
     fn attempts_are_counted_in_their_account() {
         let account = RequestAccount::new("cat");
-        let attempt = |operation, sent| {
-            BilledAttempt::new(
-                Some(Arc::clone(&account)),
-                BilledBucket::Main,
-                operation,
-                sent,
-            )
+        let caller = Caller {
+            account: Arc::clone(&account),
+            call: 7,
         };
+        let attempt = |operation, sent| {
+            BilledAttempt::new(Some(caller.clone()), BilledBucket::Main, operation, sent)
+        };
+        assert_eq!(attempt("GetObject", 0).call(), 7);
         attempt("GetObject", 0).ended(100, Some(206));
         attempt("GetObject", 0).ended(0, Some(404));
         attempt("GetObject", 0).ended(0, Some(503));
@@ -307,12 +321,15 @@ mod tests {
 
     #[test]
     fn the_account_of_a_thread_is_that_of_the_innermost_caller() {
-        let (outer, inner) = (RequestAccount::new("outer"), RequestAccount::new("inner"));
-        let name = || current().map(|account| account.name().to_owned());
+        let caller = |name| {
+            let account = RequestAccount::new(name);
+            Some(Caller { account, call: 0 })
+        };
+        let name = || current().map(|caller| caller.account.name().to_owned());
         assert_eq!(name(), None);
-        let entered = enter(Some(outer));
+        let entered = enter(caller("outer"));
         {
-            let _inner = enter(Some(inner));
+            let _inner = enter(caller("inner"));
             let _nothing = enter(None);
             assert_eq!(name().as_deref(), Some("inner"));
         }

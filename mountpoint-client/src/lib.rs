@@ -7,6 +7,7 @@
 //!
 //! This crate knows keys, ranges and ETags; it knows no inode, no file and no kernel.
 
+pub mod attempt_report;
 pub mod billing;
 pub mod credentials;
 pub mod crt_client;

@@ -8,7 +8,7 @@ use mountpoint_fs::{
 };
 
 /// The commands of the program besides mounting.
-const HELPERS: [Helper; 7] = [
+const HELPERS: [Helper; 9] = [
     doctor::HELPER,
     bench_command::HELPER,
     indexer::HELPER,
@@ -16,6 +16,8 @@ const HELPERS: [Helper; 7] = [
     cache_command::HELPER,
     staged_command::HELPER,
     stats_command::HELPER,
+    stats_command::TRACE_HELPER,
+    stats_command::RECORD_HELPER,
 ];
 
 fn main() -> ExitCode {

@@ -359,6 +359,7 @@ fn links_between_documents_lead_somewhere() {
         "METRICS.md",
         "PROGRAMS.md",
         "SEMANTICS.md",
+        "TRACES.md",
         "TROUBLESHOOTING.md",
     ];
     let others = others.into_iter().map(str::to_owned);

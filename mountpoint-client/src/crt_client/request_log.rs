@@ -1,8 +1,8 @@
-//! Each request to S3, over the CRT and over the SDK: its numbers, and its line of the log when it
-//! has ended.
+//! Each request to S3, over the CRT and over the SDK: its numbers, and when it has ended its line
+//! of the log and its report.
 //!
-//! While the log has no use for these lines, nothing is prepared for them. A line never has a
-//! header of the request.
+//! While lines and reports have no reader, nothing is prepared for them. Neither has a header of
+//! the request.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,6 +22,7 @@ use mountpoint_crt_sys::{Failure, ResponseHead};
 use tokio::time::Instant;
 
 use super::text::decode_form;
+use crate::attempt_report::{self, AttemptReport};
 use crate::billing::{self, BilledAttempt, BilledBucket};
 use crate::endpoint::Endpoint;
 use crate::metrics::{OperationMetrics, REQUESTS};
@@ -33,17 +34,19 @@ pub(super) struct SentRequest {
     metrics: Arc<OperationMetrics>,
     billed: BilledAttempt,
     began: Instant,
-    has_begun: bool,
+    first_byte: Option<Duration>,
     has_ended: bool,
     line: Option<Sent>,
 }
 
-/// The fields of a request's line.
+/// The fields of a line and of a report that are known when a request is sent.
 #[derive(Debug)]
 struct Sent {
     operation: &'static str,
     target: String,
     range: Option<String>,
+    number: u32,
+    len: u64,
 }
 
 impl SentRequest {
@@ -59,6 +62,8 @@ impl SentRequest {
             operation,
             target: target(),
             range: None,
+            number: attempt_report::number(),
+            len,
         });
         let metrics = REQUESTS.of(operation);
         metrics.begins(len);
@@ -66,7 +71,7 @@ impl SentRequest {
             metrics,
             billed,
             began: Instant::now(),
-            has_begun: false,
+            first_byte: None,
             has_ended: false,
             line,
         }
@@ -76,6 +81,14 @@ impl SentRequest {
     pub(super) fn of_range(mut self, range: &Range<u64>) -> Self {
         if let Some(sent) = &mut self.line {
             sent.range = Some(format!("{}-{}", range.start, range.end.saturating_sub(1)));
+        }
+        self
+    }
+
+    /// The request is sent for the `number`th time.
+    pub(super) fn of_attempt(mut self, number: u32) -> Self {
+        if let Some(sent) = &mut self.line {
+            sent.number = number;
         }
         self
     }
@@ -93,8 +106,10 @@ impl SentRequest {
 
     /// The answer begins.
     pub(super) fn answer_begins(&mut self) {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.metrics.first_byte(self.began.elapsed());
+        if self.first_byte.is_none() {
+            let after = self.began.elapsed();
+            self.first_byte = Some(after);
+            self.metrics.first_byte(after);
         }
     }
 
@@ -112,19 +127,54 @@ impl SentRequest {
         let failure = failure.filter(|_| head.is_none_or(ResponseHead::is_success));
         let is_refused = head.is_some_and(|head| !head.is_success());
         let failed = (is_refused || failure.is_some()).then(|| status.unwrap_or(0));
+        // Reported before it is counted: a request that is in no gauge is in every record.
+        if let Some(sent) = self.line.take() {
+            let failure = failure.map(|failure| failure.error.to_string());
+            let id = head.and_then(|head| head.header(REQUEST_ID));
+            self.report(sent, took, Answered { status, id, len }, failure.as_deref());
+        }
         self.metrics.ended(took, len, failed);
         self.billed.ended(len, status);
-        let Some(sent) = self.line.take() else { return };
+    }
+
+    /// Writes the line, and hands the report over.
+    fn report(&self, sent: Sent, took: Duration, answered: Answered<'_>, failure: Option<&str>) {
+        let Answered { status, id, len } = answered;
         let line = Line {
             operation: sent.operation,
             target: &sent.target,
             range: sent.range.as_deref(),
             status,
             took,
-            id: head.and_then(|head| head.header(REQUEST_ID)),
+            id,
         };
-        line.write(failure.map(|failure| failure.error.to_string()).as_deref());
+        line.write(failure);
+        if attempt_report::is_wanted() {
+            attempt_report::tell(AttemptReport {
+                operation: sent.operation.into(),
+                target: sent.target,
+                range: sent.range,
+                number: sent.number,
+                status,
+                request_id: id.map(str::to_owned),
+                failure: failure.map(str::to_owned),
+                first_byte: self.first_byte,
+                took,
+                sent: sent.len,
+                received: len,
+                call: self.billed.call(),
+            });
+        }
     }
+}
+
+/// The answer to a request.
+struct Answered<'a> {
+    status: Option<u16>,
+    /// S3's name of the request.
+    id: Option<&'a str>,
+    /// Bytes of an object.
+    len: u64,
 }
 
 impl Drop for SentRequest {
@@ -134,16 +184,13 @@ impl Drop for SentRequest {
         }
         self.metrics.given_up();
         self.billed.given_up();
-        if let Some(sent) = &self.line {
-            let line = Line {
-                operation: sent.operation,
-                target: &sent.target,
-                range: sent.range.as_deref(),
+        if let Some(sent) = self.line.take() {
+            let nothing = Answered {
                 status: None,
-                took: self.began.elapsed(),
                 id: None,
+                len: 0,
             };
-            line.write(Some("given up"));
+            self.report(sent, self.began.elapsed(), nothing, Some("given up"));
         }
     }
 }
@@ -185,8 +232,12 @@ impl AttemptLog {
 #[derive(Debug)]
 struct Began {
     at: Instant,
-    /// Set if a line is wanted.
+    /// Set if a line or a report is wanted.
     target: Option<String>,
+    /// Number of the attempt.
+    number: u32,
+    /// Bytes of the body.
+    len: u64,
     metrics: Arc<OperationMetrics>,
     billed: BilledAttempt,
     has_ended: AtomicBool,
@@ -224,6 +275,8 @@ impl Intercept for AttemptLog {
         config.interceptor_state().store_put(Began {
             at: Instant::now(),
             target: is_wanted().then(|| self.target(context.request().uri())),
+            number: attempt_report::number(),
+            len,
             metrics,
             billed,
             has_ended: AtomicBool::new(false),
@@ -259,7 +312,22 @@ impl Intercept for AttemptLog {
             took,
             id: response.and_then(|response| response.headers().get(REQUEST_ID)),
         };
-        line.write(response.is_none().then_some("no answer"));
+        let failure = response.is_none().then_some("no answer");
+        line.write(failure);
+        if attempt_report::is_wanted() {
+            attempt_report::tell(AttemptReport {
+                operation: line.operation.to_owned().into(),
+                target: target.clone(),
+                number: began.number,
+                status: line.status,
+                request_id: line.id.map(str::to_owned),
+                failure: failure.map(str::to_owned),
+                took,
+                sent: began.len,
+                call: began.billed.call(),
+                ..AttemptReport::default()
+            });
+        }
         Ok(())
     }
 }
@@ -299,7 +367,7 @@ impl fmt::Display for Millis {
 }
 
 fn is_wanted() -> bool {
-    tracing::enabled!(tracing::Level::DEBUG)
+    tracing::enabled!(tracing::Level::DEBUG) || attempt_report::is_wanted()
 }
 
 const REQUEST_ID: &str = "x-amz-request-id";

@@ -44,7 +44,7 @@ impl fmt::Debug for Helper {
 }
 
 /// Words that select a helper command: a bucket of such a name is mounted as `s3://NAME`.
-pub const HELPER_NAMES: [&str; 9] = [
+pub const HELPER_NAMES: [&str; 11] = [
     "doctor",
     "bench",
     "index",
@@ -52,6 +52,8 @@ pub const HELPER_NAMES: [&str; 9] = [
     "cache",
     "staged",
     "stats",
+    "trace",
+    "record",
     "completions",
     "man",
 ];

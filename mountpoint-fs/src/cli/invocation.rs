@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     /// Helpers without tasks, and `cache` with one.
-    fn helpers() -> [Helper; 4] {
+    fn helpers() -> [Helper; 5] {
         fn run(_: Vec<OsString>) -> ExitCode {
             ExitCode::SUCCESS
         }
@@ -211,7 +211,13 @@ mod tests {
             command: || Command::new("mount-s3 cache").subcommand(Command::new("stat")),
             run,
         };
-        [plain("doctor"), plain("index"), plain("warm"), cache]
+        [
+            plain("doctor"),
+            plain("index"),
+            plain("warm"),
+            plain("trace"),
+            cache,
+        ]
     }
 
     #[track_caller]
@@ -255,6 +261,14 @@ mod tests {
         check("index s3://bucket/a/ -o names", Ok("index 3"));
         check("index /mnt -o rw", Ok("mount index at /mnt by fstab"));
         check("s3://index /mnt", Ok("mount index at /mnt"));
+        check("trace /mnt -o file", Ok("trace 3"));
+        check("trace /mnt -o /file --seconds 3", Ok("trace 5"));
+        check(
+            "trace /mnt -o ro,_netdev",
+            Ok("mount trace at /mnt ro by fstab"),
+        );
+        check("trace /mnt", Ok("trace 1"));
+        check("s3://trace /mnt", Ok("mount trace at /mnt"));
         check("cache", Ok("cache 0"));
         check("cache --help", Ok("cache 1"));
         check("cache stat /mnt", Ok("cache 2"));
@@ -271,7 +285,7 @@ mod tests {
         check("completions", Err("SHELL"));
         check("man", Ok("man "));
         check("man warm", Ok("man warm"));
-        check("man x", Err("doctor, index, warm, cache"));
+        check("man x", Err("doctor, index, warm, trace, cache"));
         check("man warm x", Err("unexpected"));
         check(
             "bucket /mnt -o ro,_netdev",

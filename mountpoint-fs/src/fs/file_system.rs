@@ -213,6 +213,13 @@ impl FileSystem {
         self.namespace.is_open(ino)
     }
 
+    /// Size of the file `ino` as it was stored last, as far as is known.
+    #[must_use]
+    pub fn stored_size(&self, ino: InodeNo) -> Option<u64> {
+        let stored = self.namespace.stored_version(ino);
+        stored.map(|(_, version)| version.size)
+    }
+
     /// Reads up to `size` bytes; fewer only at the end of the file.
     ///
     /// `fills_cache` means that the kernel asks for pages, not an application for bytes.

@@ -31,7 +31,8 @@ mod wire;
 pub use allowed_users::OtherUsers;
 pub use connection::Connection;
 pub use mounting::{
-    Coverage, Mount, MountError, MountOptions, check_mount_point, inherit, is_dead_mount, mount,
+    Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
+    is_dead_mount, mount,
 };
 pub(crate) use reply::log_slow;
 pub use session::Session;

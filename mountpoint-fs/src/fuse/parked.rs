@@ -68,9 +68,10 @@ impl Starter {
                 Arc::get_mut(&mut self.spare).expect("it has just been made")
             }
         };
+        let captured = reply.captured().map(Arc::clone);
         match Arc::get_mut(&mut task.trace) {
-            Some(trace) => trace.reset(requester.thread),
-            None => task.trace = Arc::new(OperationTrace::of(requester.thread)),
+            Some(trace) => trace.reset(requester.thread, captured),
+            None => task.trace = Arc::new(OperationTrace::of(requester.thread, captured)),
         }
         task.requester = requester;
         task.on_signal = on_signal;

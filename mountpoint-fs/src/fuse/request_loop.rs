@@ -87,8 +87,10 @@ impl RequestLoop {
                     ..
                 } = request.header;
                 // Made before the dispatch, so that a panic there is answered too.
-                let reply = wants_reply
-                    .then(|| ReplyTo::device(channel, unique).measured(&request.operation));
+                let reply = wants_reply.then(|| {
+                    let reply = ReplyTo::device(channel, unique);
+                    reply.measured(&request.operation, || self.dispatcher.subject(&request))
+                });
                 let answer = self.dispatcher.dispatch(&request);
                 self.carry_out(requester(&request.header), answer, reply);
             }
@@ -99,7 +101,8 @@ impl RequestLoop {
     /// Serves a request that a library parsed.
     pub(super) fn serve_parsed(&mut self, request: &Request<'_>, reply: Option<ReplyTo>) {
         guarded(|| {
-            let reply = reply.map(|reply| reply.measured(&request.operation));
+            let subject = || self.dispatcher.subject(request);
+            let reply = reply.map(|reply| reply.measured(&request.operation, subject));
             let answer = self.dispatcher.dispatch(request);
             self.carry_out(requester(&request.header), answer, reply);
         });
@@ -114,13 +117,17 @@ impl RequestLoop {
         make: impl FnOnce(Arc<Dispatcher>) -> PendingReply,
     ) {
         guarded(|| {
-            let listing = Operation::ReadDirectory {
-                handle: 0,
-                offset: 0,
-                size: 0,
-                plus,
+            let listing = Request {
+                header: *header,
+                operation: Operation::ReadDirectory {
+                    handle: 0,
+                    offset: 0,
+                    size: 0,
+                    plus,
+                },
             };
-            let reply = reply.measured(&listing);
+            let subject = || self.dispatcher.subject(&listing);
+            let reply = reply.measured(&listing.operation, subject);
             let operation = make(Arc::clone(&self.dispatcher));
             let answer = Answer::Later(operation, OnSignal::End);
             self.carry_out(requester(header), answer, Some(reply));
@@ -134,7 +141,7 @@ impl RequestLoop {
             let answer = request.map(|request| {
                 (
                     requester(&request.header),
-                    Measure::begin(&request.operation),
+                    Measure::begin(&request.operation, || self.dispatcher.subject(&request)),
                     self.dispatcher.dispatch(&request),
                 )
             });

@@ -3,14 +3,17 @@
 //! The layers above record through the `metrics` facade, by handles that they take once. The
 //! [`MetricsRegistry`] is its recorder; sinks take [`Snapshot`]s of it and never change it. Without
 //! a registry, handles do nothing and [`is_measured`] tells that no clock need be read. [`trace`]
-//! has the waits of one operation.
+//! has the waits of one operation, [`capture`] each operation while a command records them.
 
+pub mod capture;
 mod definitions;
 mod histogram;
+mod process;
 pub mod programs;
 mod registry;
 mod snapshot;
 pub mod trace;
+mod wait;
 
 pub use definitions::{METRICS, MetricDefinition, MetricKind, MetricUnit, names};
 pub use histogram::{Histogram, HistogramCounts};

@@ -4,25 +4,27 @@
 //! while for each thread. Any thread.
 
 use std::collections::HashMap;
-use std::fs;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use mountpoint_client::billing::{self, RequestAccount};
+use mountpoint_client::billing::{self, Caller, RequestAccount};
 
+use super::process::process_of;
 use super::registry::is_measured;
-use super::trace;
+use super::trace::{self, Origin};
 use crate::sync::Mutex;
 
 /// Has the client count its requests by the programs that cause them.
 pub fn install_accounts() {
-    billing::install(|| is_measured().then(|| account_of(trace::current_thread())));
+    billing::install(|| measured_caller(trace::current_origin()));
 }
 
-/// The account of the program that `thread` belongs to, by its number in our PID namespace; 0 is
-/// the mount itself. `None` if nothing is measured.
-pub fn measured_account(thread: u32) -> Option<Arc<RequestAccount>> {
-    is_measured().then(|| account_of(thread))
+/// The program of `origin`, and its call. `None` if nothing is measured.
+pub fn measured_caller(origin: Origin) -> Option<Caller> {
+    is_measured().then(|| Caller {
+        account: account_of(origin.thread),
+        call: origin.call,
+    })
 }
 
 /// All accounts. Those of programs with the same name are one.
@@ -39,7 +41,7 @@ fn account_of(thread: u32) -> Arc<RequestAccount> {
     // Without the lock: the kernel is asked.
     let name = match thread {
         0 => THE_MOUNT.to_owned(),
-        thread => program_of(thread).unwrap_or_else(|| UNKNOWN.to_owned()),
+        thread => process_of(thread).map_or_else(|| UNKNOWN.to_owned(), |process| process.name),
     };
     PROGRAMS.lock().add(thread, name, now)
 }
@@ -87,21 +89,6 @@ impl Programs {
     }
 }
 
-/// The name of the process that `thread` belongs to; `None` if it is not visible.
-fn program_of(thread: u32) -> Option<String> {
-    let text = |path: String| {
-        let bytes = fs::read(path).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let status = text(format!("/proc/{thread}/status"))?;
-    let process = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Tgid:"))?
-        .trim();
-    let name = text(format!("/proc/{process}/comm"))?;
-    Some(name.trim_end_matches('\n').to_owned())
-}
-
 /// The name of requests that belong to no operation of the kernel: checks, repairs, uploads of
 /// staged files.
 const THE_MOUNT: &str = "(mount)";
@@ -121,16 +108,6 @@ const KNOWN_FOR: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_belongs_to_its_process() {
-        let own = fs::read_to_string("/proc/self/comm").unwrap();
-        let thread = std::thread::Builder::new().name("other".to_owned());
-        let number = || u32::try_from(nix::unistd::gettid().as_raw()).unwrap();
-        let name = thread.spawn(move || program_of(number())).unwrap();
-        assert_eq!(name.join().unwrap().as_deref(), Some(own.trim_end()));
-        assert_eq!(program_of(u32::MAX), None);
-    }
 
     #[test]
     fn programs_and_threads_are_bounded() {

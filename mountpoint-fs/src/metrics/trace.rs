@@ -8,92 +8,15 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use super::capture::CapturedCall;
 use super::registry::is_measured;
-use crate::clock::Clock;
-
-/// The cause of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitCause {
-    /// The kernel has not handed the request over yet.
-    KernelQueue,
-    /// Requests about names: look-ups, listings, attributes.
-    Names,
-    /// Memory for data.
-    Memory,
-    /// A place among the requests in flight.
-    Connection,
-    /// The first byte of an answer with data.
-    FirstByte,
-    /// The rest of that answer.
-    Body,
-    /// S3 said to slow down.
-    Throttling,
-    /// The time until a failed request is sent again.
-    Retry,
-    /// The disk of the cache.
-    Disk,
-    /// The bucket that mounts share.
-    SharedCache,
-    /// Requests that change the bucket, and the writes before.
-    Change,
-    /// The kernel takes the reply.
-    Reply,
-    /// None of these.
-    Other,
-}
-
-impl WaitCause {
-    /// Every cause, in the order of a request's life.
-    pub const ALL: [Self; 13] = [
-        Self::KernelQueue,
-        Self::Names,
-        Self::Memory,
-        Self::Connection,
-        Self::FirstByte,
-        Self::Body,
-        Self::Throttling,
-        Self::Retry,
-        Self::Disk,
-        Self::SharedCache,
-        Self::Change,
-        Self::Reply,
-        Self::Other,
-    ];
-
-    /// Whether such waits are for requests to S3 whose pauses are not told apart.
-    #[must_use]
-    pub fn is_of_requests(self) -> bool {
-        matches!(self, Self::Names | Self::Change)
-    }
-
-    /// The cause as a label.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::KernelQueue => "kernel_queue",
-            Self::Names => "names",
-            Self::Memory => "memory",
-            Self::Connection => "connection",
-            Self::FirstByte => "first_byte",
-            Self::Body => "body",
-            Self::Throttling => "throttling",
-            Self::Retry => "retry",
-            Self::Disk => "disk",
-            Self::SharedCache => "shared_cache",
-            Self::Change => "change",
-            Self::Reply => "reply",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// Times by cause, as of [`WaitCause::ALL`].
-pub type WaitTimes = [Duration; WaitCause::ALL.len()];
+use super::wait::nanos;
+pub use super::wait::{WaitCause, WaitTimes, micros, now};
 
 /// The waits of one operation so far.
 #[derive(Debug, Default)]
@@ -103,21 +26,34 @@ pub struct OperationTrace {
     parked_at: AtomicU64,
     /// The thread of the application, 0 if it is not known.
     thread: AtomicU32,
+    /// Set if the operation is captured.
+    captured: Option<Arc<CapturedCall>>,
+}
+
+/// The request of the kernel that causes work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The thread of the application that waits for it; 0 if it is not known.
+    pub thread: u32,
+    /// Its number; 0 if it is not captured.
+    pub call: u64,
 }
 
 impl OperationTrace {
     /// No wait yet of an operation that `thread` waits for.
     #[must_use]
-    pub fn of(thread: u32) -> Self {
+    pub fn of(thread: u32, captured: Option<Arc<CapturedCall>>) -> Self {
         Self {
             thread: AtomicU32::new(thread),
+            captured,
             ..Self::default()
         }
     }
 
     /// Forgets everything, for the next operation, which `thread` waits for.
-    pub fn reset(&mut self, thread: u32) {
+    pub fn reset(&mut self, thread: u32, captured: Option<Arc<CapturedCall>>) {
         *self.thread.get_mut() = thread;
+        self.captured = captured;
         for nanos in &mut self.nanos {
             *nanos.get_mut() = 0;
         }
@@ -129,9 +65,22 @@ impl OperationTrace {
         self.parked_at.store(nanos(now()).max(1), Ordering::Relaxed);
     }
 
-    /// Adds a wait.
-    pub fn add(&self, cause: WaitCause, time: Duration) {
+    /// Adds a wait that began at `began`, a time of [`now`].
+    pub fn add(&self, cause: WaitCause, began: Duration, time: Duration) {
         self.nanos[cause as usize].fetch_add(nanos(time), Ordering::Relaxed);
+        if let Some(captured) = &self.captured {
+            captured.waited(cause, began, time);
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            thread: self.thread.load(Ordering::Relaxed),
+            call: self
+                .captured
+                .as_ref()
+                .map_or(0, |captured| captured.causes()),
+        }
     }
 
     /// The times by cause. What no cause claims of the time since the operation was parked until
@@ -162,13 +111,13 @@ pub fn current() -> Option<Arc<OperationTrace>> {
     CURRENT.with_borrow(Option::clone)
 }
 
-/// The thread of the application that waits for the operation which this thread polls; 0 if there
-/// is none, or it is not known.
+/// The request of the kernel whose operation this thread polls; nothing of it is known if there is
+/// none.
 #[must_use]
-pub fn current_thread() -> u32 {
+pub fn current_origin() -> Origin {
     CURRENT.with_borrow(|trace| match trace {
-        Some(trace) => trace.thread.load(Ordering::Relaxed),
-        None => 0,
+        Some(trace) => trace.origin(),
+        None => Origin::default(),
     })
 }
 
@@ -220,26 +169,9 @@ struct WaitTimer {
 impl Drop for WaitTimer {
     fn drop(&mut self) {
         if let Some((began, Some(trace))) = self.began.take() {
-            trace.add(self.cause, now().saturating_sub(began));
+            trace.add(self.cause, began, now().saturating_sub(began));
         }
     }
-}
-
-/// Time since the first call, for measurements alone: no decision depends on it.
-#[must_use]
-pub fn now() -> Duration {
-    static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::monotonic);
-    CLOCK.now()
-}
-
-/// A time in microseconds, as metrics have it.
-#[must_use]
-pub fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -249,7 +181,7 @@ mod tests {
     #[test]
     fn what_no_cause_claims_is_the_rest() {
         let trace = Arc::new(OperationTrace::default());
-        trace.add(WaitCause::Memory, Duration::from_secs(7));
+        trace.add(WaitCause::Memory, now(), Duration::from_secs(7));
         let times = trace.times(WaitCause::Names, now());
         assert_eq!(times[WaitCause::Memory as usize], Duration::from_secs(7));
         assert_eq!(times.iter().sum::<Duration>(), Duration::from_secs(7));

@@ -26,8 +26,9 @@ pub use index::open_index;
 pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;
 pub use metrics::{
-    MetricDocument, MetricsConfig, MountDescription, NumberDocument, OtlpEndpoint, SOCKET_PREFIX,
-    STATS_FORMAT, StatsDocument, prometheus_name,
+    CAPTURE_FORMAT, CAPTURE_SECONDS_MAX, CaptureLine, CaptureRequest, MetricDocument,
+    MetricsConfig, MountDescription, NumberDocument, OtlpEndpoint, SOCKET_PREFIX, STATS_FORMAT,
+    StatsDocument, prometheus_name,
 };
 pub use parts::store_id;
 pub use process::control_group::{MemoryGroup, memory_groups};

@@ -1,16 +1,20 @@
-//! `mount-s3 stats [DIRECTORY]`: shows what running mounts do and what they wait for.
+//! `mount-s3 stats [DIRECTORY]`: shows the work of running mounts and their waits; `trace` and
+//! `record` write each request of one mount to a file.
 //!
 //! Each mount answers over a socket of its own with all its numbers; everything shown is derived
 //! here. Changes nothing. Runs on the main thread of its own process.
 
 mod activity;
 mod arguments;
+mod capture;
 mod draw;
 mod mounts;
 mod run;
 mod screen;
 mod sockets;
 mod view;
+
+pub use capture::{RECORD_HELPER, TRACE_HELPER};
 
 use crate::cli::Helper;
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::sockets;
-use crate::fuse::Coverage;
+use super::sockets::{self, AnsweringMount};
+use crate::fuse::{Coverage, MountedAt};
 use crate::mount::StatsDocument;
 
 /// All mounts, or the one that shows a directory.
@@ -22,20 +22,26 @@ impl SelectedMounts {
     /// # Errors
     /// A text for the user if none answers.
     pub(super) fn ask(&self) -> Result<Vec<StatsDocument>, String> {
-        let mut documents = sockets::ask_all();
+        let mounts = self.find()?.into_iter();
+        Ok(mounts.map(|mount| mount.document).collect())
+    }
+
+    /// Those that run, with the way to ask them more.
+    ///
+    /// # Errors
+    /// A text for the user if none answers.
+    pub(super) fn find(&self) -> Result<Vec<AnsweringMount>, String> {
+        let mut mounts = sockets::find_all();
         let Some(directory) = &self.0 else {
-            return match documents.is_empty() {
+            return match mounts.is_empty() {
                 true => Err(format!("no mount of this user answers{HINT}")),
-                false => Ok(documents),
+                false => Ok(mounts),
             };
         };
-        documents.retain(|document| is_at(document, directory));
-        match documents.is_empty() {
-            true => Err(format!(
-                "no mount of this user that answers shows {}{HINT}",
-                directory.display()
-            )),
-            false => Ok(documents),
+        mounts.retain(|mount| is_at(&mount.document, directory));
+        match mounts.is_empty() {
+            true => Err(without_answer(directory)),
+            false => Ok(mounts),
         }
     }
 }
@@ -47,6 +53,27 @@ fn is_at(document: &StatsDocument, directory: &Path) -> bool {
     match coverage.and_then(Coverage::of_named) {
         Some(coverage) => coverage.covers(directory),
         None => directory.starts_with(&document.mount.directory),
+    }
+}
+
+/// Why no mount answers for `directory`, as far as the mount table tells.
+fn without_answer(directory: &Path) -> String {
+    let place = directory.display();
+    match MountedAt::of(directory) {
+        Some(mounted) if !mounted.is_ours() => format!(
+            "{place} is in a mount of another program ({})",
+            mounted.kind
+        ),
+        Some(mounted) => match mounted.user {
+            Some(user) if user != nix::unistd::geteuid().as_raw() => format!(
+                "no mount of this user that answers shows {place}: that mount is of user {user}; \
+                 that user and root may ask it"
+            ),
+            _ => format!("no mount of this user that answers shows {place}{HINT}"),
+        },
+        None => format!(
+            "no mount of this user that answers shows {place}: it is in no mount of mount-s3"
+        ),
     }
 }
 

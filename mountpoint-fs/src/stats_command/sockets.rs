@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -15,15 +16,42 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use crate::mount::{SOCKET_PREFIX, STATS_FORMAT, StatsDocument};
 
-/// What the mounts of this machine that answer this user say.
-pub(super) fn ask_all() -> Vec<StatsDocument> {
-    let mut documents = Vec::new();
+/// A mount that has answered.
+#[derive(Debug)]
+pub(super) struct AnsweringMount {
+    /// Its answer.
+    pub(super) document: StatsDocument,
+    /// A path, or `@` and a name.
+    name: String,
+    /// The root directory of its process.
+    root: PathBuf,
+}
+
+impl AnsweringMount {
+    fn new(document: StatsDocument, name: &str, root: &Path) -> Self {
+        Self {
+            document,
+            name: name.to_owned(),
+            root: root.to_owned(),
+        }
+    }
+
+    /// A new connection to it.
+    pub(super) fn connect(&self) -> io::Result<UnixStream> {
+        connected(&self.name, &self.root)
+    }
+}
+
+/// The mounts of this machine that answer this user.
+pub(super) fn find_all() -> Vec<AnsweringMount> {
+    let mut mounts = Vec::new();
     let mut answered = BTreeSet::new();
     let table = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
     for found in listening(&table).take(SOCKETS_MAX) {
-        if let Some(document) = ask(found.name, Path::new("/")) {
+        let root = Path::new("/");
+        if let Some(document) = ask(found.name, root) {
             answered.insert(found.inode);
-            documents.push(document);
+            mounts.push(AnsweringMount::new(document, found.name, root));
         }
     }
     for process in processes().into_iter().take(SOCKETS_MAX) {
@@ -35,14 +63,15 @@ pub(super) fn ask_all() -> Vec<StatsDocument> {
         let table = fs::read_to_string(process.join("net/unix")).unwrap_or_default();
         let own = listening(&table).filter(|found| sockets.contains(&found.inode));
         for found in own {
-            if let Some(document) = ask(found.name, &process.join("root")) {
+            let root = process.join("root");
+            if let Some(document) = ask(found.name, &root) {
                 answered.insert(found.inode);
-                documents.push(document);
+                mounts.push(AnsweringMount::new(document, found.name, &root));
             }
         }
     }
-    documents.sort_by_key(StatsDocument::place);
-    documents
+    mounts.sort_by_key(|mount| mount.document.place());
+    mounts
 }
 
 /// A socket that waits for connections.
@@ -92,6 +121,8 @@ fn socket_inodes(process: &Path) -> BTreeSet<u64> {
 /// The answer of a mount; `None` if there is none, or if it is of another version of the format.
 fn ask(name: &str, root: &Path) -> Option<StatsDocument> {
     let mut stream = connected(name, root).ok()?;
+    // Without a question a mount tells its numbers.
+    stream.shutdown(Shutdown::Write).ok()?;
     let mut text = Vec::new();
     stream
         .by_ref()

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use mountpoint_client::billing::{self, RequestAccount};
+use mountpoint_client::billing::{self, Caller};
 
 use crate::executor;
 use crate::sync::Mutex;
@@ -23,7 +23,7 @@ use crate::sync::Mutex;
 pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
     let work: Work = Box::pin(work);
     let job = Arc::new(Job {
-        account: billing::current(),
+        caller: billing::current(),
         work: Mutex::new(Some(work)),
         state: AtomicU8::new(RUNNING),
     });
@@ -33,8 +33,8 @@ pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Job {
-    /// The account of the program that causes the work's requests.
-    account: Option<Arc<RequestAccount>>,
+    /// The program that causes the work's requests.
+    caller: Option<Caller>,
     /// The future; `None` during a poll. The lock is held only to take it out or put it back.
     work: Mutex<Option<Work>>,
     state: AtomicU8,
@@ -56,7 +56,7 @@ impl Job {
             };
             let waker = Waker::from(Arc::clone(self));
             let polled = executor::delivering(|| {
-                let _entered = billing::enter(self.account.clone());
+                let _entered = billing::enter(self.caller.clone());
                 work.as_mut().poll(&mut Context::from_waker(&waker))
             });
             match polled {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Core;
 use super::attempts::Attempts;
 use super::call::{Call, CallKind};
+use crate::attempt_report::numbered;
 use crate::crt_client::fault::Fault;
 use crate::pauses::{CountedRequest, PauseReason};
 use crate::retry::RetryPolicy;
@@ -41,7 +42,7 @@ where
         attempts.starts(core);
         let outcome = {
             // Passed by value, it would be kept twice.
-            let answer = pin!(attempt());
+            let answer = pin!(numbered(attempts.made(), attempt()));
             outcome(core, &call, &mut attempts, answer).await
         };
         drop(permit);

@@ -21,7 +21,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::answer_head;
 use super::read_checksum;
 use super::state::{GetState, Phase, SentAttempt, missing};
-use crate::billing::{self, BilledAttempt, RequestAccount};
+use crate::billing::{self, BilledAttempt, Caller};
 use crate::crt_client::core::{Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
@@ -36,8 +36,8 @@ pub(in crate::crt_client) struct GetOperation {
     core: Arc<Core>,
     request: GetRequest,
     observer: Arc<dyn GetObserver>,
-    /// The account of the program that causes it.
-    account: Option<Arc<RequestAccount>>,
+    /// The program that causes it.
+    caller: Option<Caller>,
     state: Mutex<GetState>,
 }
 
@@ -93,7 +93,7 @@ impl GetOperation {
             core: Arc::clone(core),
             request,
             observer,
-            account: billing::current(),
+            caller: billing::current(),
             state: Mutex::new(state),
         }
     }
@@ -174,10 +174,12 @@ impl GetOperation {
         let attempt = state.attempts.made();
         let interface = lane.interface();
         let target = || self.core.on_key("GetObject", &self.request.key).target;
-        let account = self.account.clone();
-        let billed = BilledAttempt::new(account, self.core.billed, "GetObject", 0);
+        let caller = self.caller.clone();
+        let billed = BilledAttempt::new(caller, self.core.billed, "GetObject", 0);
         state.phase = Phase::Sent(SentAttempt {
-            logged: SentRequest::now("GetObject", 0, billed, target).of_range(&asked),
+            logged: SentRequest::now("GetObject", 0, billed, target)
+                .of_range(&asked)
+                .of_attempt(attempt),
             asked,
             lane,
             cancel: None,

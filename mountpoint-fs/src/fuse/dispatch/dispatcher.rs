@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::failure_log::{FailureLog, Subject};
 use super::open_flags::new_file;
 use super::refusal::{Refusal, unsupported};
+use super::subject::subject;
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
@@ -22,6 +23,7 @@ use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
+use crate::metrics::capture::CallRecord;
 use crate::operation::{Attributes, DirectorySink, FsError, HandleNo, InodeNo};
 
 /// The way to answer a request.
@@ -73,6 +75,11 @@ impl Dispatcher {
             failures,
             passthrough,
         })
+    }
+
+    /// The subject of `request`, for a recording.
+    pub(in crate::fuse) fn subject(&self, request: &Request<'_>) -> CallRecord {
+        subject(&self.fs, request)
     }
 
     /// The answer to `request`. Requests without an answer are carried out at once.

@@ -9,5 +9,6 @@ mod mutations;
 mod open_flags;
 mod opening;
 mod refusal;
+mod subject;
 
 pub(super) use dispatcher::{Answer, Dispatcher, Rules};

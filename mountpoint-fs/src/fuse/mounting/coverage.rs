@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 
 use super::mount_info::{DeviceNumber, MountInfo};
+use super::mount_options::MOUNT_TYPE;
 
 /// A mount, at all directories where this process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,41 @@ impl Coverage {
             .map(|(_, mount)| mount.directory.clone())
             .collect();
         leads_into(path, &roots)
+    }
+}
+
+/// The FUSE mount that a path leads into, as the mount table has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedAt {
+    /// Its type: `fuse.mount-s3` for mounts of this program.
+    pub kind: String,
+    /// The user that mounted it.
+    pub user: Option<u32>,
+}
+
+impl MountedAt {
+    /// The FUSE mount that `path` leads into, without touching it; `None` if there is none.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let mounts = MountInfo::all().ok()?.into_iter();
+        let is_fuse = |mount: &MountInfo| mount.kind == "fuse" || mount.kind.starts_with("fuse.");
+        let mount = mounts
+            .filter(is_fuse)
+            .filter(|mount| leads_into(path, std::slice::from_ref(&mount.directory)))
+            .max_by_key(|mount| mount.directory.as_os_str().len())?;
+        let mut options = mount.options.split(',');
+        let user = options.find_map(|option| option.strip_prefix("user_id="));
+        Some(Self {
+            user: user.and_then(|user| user.parse().ok()),
+            kind: mount.kind,
+        })
+    }
+
+    /// Whether it may be a mount of this program. A mount that another process has made for this
+    /// program has the type that process chose.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.kind == MOUNT_TYPE || self.kind == "fuse"
     }
 }
 

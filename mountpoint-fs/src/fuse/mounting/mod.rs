@@ -15,7 +15,7 @@ mod mount_point;
 pub(super) mod readahead;
 mod unmount_watchdog;
 
-pub use coverage::Coverage;
+pub use coverage::{Coverage, MountedAt};
 pub use inherited::inherit;
 pub use mount_error::MountError;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::reply::Reply;
 use crate::clock::Clock;
 use crate::fuse::log::LogLimit;
 use crate::fuse::wire::{Mutation, Operation};
+use crate::metrics::capture::{CallRecord, CapturedCall, call_begins};
 use crate::metrics::names::{FUSE_BYTES, FUSE_ERRORS, FUSE_IO_SIZE, FUSE_LATENCY, FUSE_WAIT_TIME};
 use crate::metrics::trace::{OperationTrace, WaitCause, WaitTimes, micros, now};
 
@@ -41,21 +42,29 @@ pub(in crate::fuse) struct Measure {
     trace: Option<Arc<OperationTrace>>,
     /// How long requests to S3 had paused when this one was parked, if it may wait for such.
     paused_before: Option<PausedTime>,
+    /// Set if the request is recorded.
+    captured: Option<Arc<CapturedCall>>,
 }
 
 impl Measure {
-    /// A request that has just arrived; `None` if nothing is measured.
-    pub(in crate::fuse) fn begin(operation: &Operation<'_>) -> Option<Self> {
+    /// A request that has just arrived; `None` if nothing is measured. Its subject is asked for if
+    /// the request is to be recorded.
+    pub(in crate::fuse) fn begin(
+        operation: &Operation<'_>,
+        subject: impl FnOnce() -> CallRecord,
+    ) -> Option<Self> {
         if !crate::metrics::is_measured() {
             return None;
         }
         static HANDLES: LazyLock<[RequestHandles; FuseRequest::ALL.len()]> =
             LazyLock::new(|| FuseRequest::ALL.map(RequestHandles::new));
+        let (request, began) = (&HANDLES[FuseRequest::of(operation) as usize], now());
         Some(Self {
-            request: &HANDLES[FuseRequest::of(operation) as usize],
-            began: now(),
+            request,
+            began,
             trace: None,
             paused_before: None,
+            captured: call_begins(request.name, began, subject),
         })
     }
 
@@ -64,6 +73,11 @@ impl Measure {
         trace.parks();
         self.trace = Some(Arc::clone(trace));
         self.paused_before = self.request.rest.is_of_requests().then(paused_time);
+    }
+
+    /// The record of the request, if it is recorded.
+    pub(super) fn captured(&self) -> Option<&Arc<CapturedCall>> {
+        self.captured.as_ref()
     }
 
     /// The reply begins to be sent.
@@ -78,6 +92,13 @@ impl Measure {
             Reply::Absence(_) => Some(Errno::ENOENT),
             _ => None,
         };
+        if let Some(captured) = &self.captured {
+            captured.answered(|record| {
+                record.done = data;
+                record.errno = errno.map(|errno| format!("{errno:?}"));
+                note_found(reply, record);
+            });
+        }
         Replying {
             measure: self,
             data,
@@ -95,6 +116,19 @@ pub(super) struct Replying {
     began: Duration,
 }
 
+/// Adds the handle that a reply opens and the inode that it finds.
+fn note_found(reply: &Reply, record: &mut CallRecord) {
+    let (handle, found) = match reply {
+        Reply::Opened(opened) => (Some(opened.handle), None),
+        Reply::Created(entry, opened) => (Some(opened.handle), Some(entry.attributes.ino)),
+        Reply::Entry(entry) => (None, Some(entry.attributes.ino)),
+        Reply::PassedThrough(handle, _) | Reply::OpenedDirectory(handle) => (Some(*handle), None),
+        _ => (None, None),
+    };
+    record.handle = handle.map(|handle| handle.0).or(record.handle);
+    record.found = found.map(|ino| ino.0);
+}
+
 impl Replying {
     /// The kernel has the reply.
     pub(super) fn ended(self) {
@@ -103,10 +137,12 @@ impl Replying {
             began,
             trace,
             paused_before,
+            captured,
         } = self.measure;
         let end = now();
+        let reply = end.saturating_sub(self.began);
         request.latency.record(micros(end.saturating_sub(began)));
-        request.waited(WaitCause::Reply, end.saturating_sub(self.began));
+        request.waited(WaitCause::Reply, reply);
         if let Some(len) = self.data {
             request.io_size.record(len as f64);
             request.bytes.increment(len);
@@ -129,6 +165,12 @@ impl Replying {
                     request.waited(cause, *time);
                 }
             }
+        }
+        if let Some(captured) = captured {
+            let mut times = times.unwrap_or_default();
+            times[WaitCause::Reply as usize] += reply;
+            captured.waited(WaitCause::Reply, self.began, reply);
+            captured.ended(&times, end);
         }
         if let Some(slow) = SLOW.get() {
             let took = end.saturating_sub(began);

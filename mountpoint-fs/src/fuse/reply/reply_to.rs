@@ -14,6 +14,7 @@ use super::measure::Measure;
 use super::outbox::Outbox;
 use super::reply::Reply;
 use crate::fuse::wire::Operation;
+use crate::metrics::capture::{CallRecord, CapturedCall};
 use crate::metrics::trace::OperationTrace;
 
 /// The right, and the duty, to answer one request.
@@ -62,9 +63,14 @@ impl ReplyTo {
         }
     }
 
-    /// Measures the request until it is answered.
-    pub(in crate::fuse) fn measured(self, operation: &Operation<'_>) -> Self {
-        self.measured_as(Measure::begin(operation))
+    /// Measures the request until it is answered. Its subject is asked for if the request is to be
+    /// recorded.
+    pub(in crate::fuse) fn measured(
+        self,
+        operation: &Operation<'_>,
+        subject: impl FnOnce() -> CallRecord,
+    ) -> Self {
+        self.measured_as(Measure::begin(operation, subject))
     }
 
     /// Goes on with a measurement that has begun.
@@ -78,6 +84,11 @@ impl ReplyTo {
         if let Some(measure) = &mut self.measure {
             measure.parks(trace);
         }
+    }
+
+    /// The record of the request, if it is recorded.
+    pub(in crate::fuse) fn captured(&self) -> Option<&Arc<CapturedCall>> {
+        self.measure.as_ref().and_then(Measure::captured)
     }
 
     /// The request, if it came through a ring.

@@ -1,9 +1,10 @@
 //! Where the numbers of a mount go: the log, a collector of OpenTelemetry, Prometheus over HTTP,
-//! `mount-s3 stats` over the mount's socket.
+//! `mount-s3 stats` over the mount's socket, which also hands out records of each request.
 //!
 //! All sinks read one [`MetricsRegistry`] and share one thread, so that none can slow the mount
 //! down. A sink that fails at the start ends the start; later its failure is a line in the log.
 
+mod capture;
 mod collector;
 mod document;
 mod http;
@@ -15,6 +16,7 @@ mod service;
 mod socket;
 mod unix_socket;
 
+pub use capture::{CAPTURE_FORMAT, CAPTURE_SECONDS_MAX, CaptureLine, CaptureRequest};
 pub(super) use collector::MeasuredParts;
 pub use document::{MetricDocument, MountDescription, NumberDocument, STATS_FORMAT, StatsDocument};
 pub(super) use log::TARGET as LOG_TARGET;

@@ -20,7 +20,7 @@ use super::otlp::Exporter;
 use super::unix_socket::BoundSocket;
 use super::{MetricsConfig, log, socket};
 use crate::clock::Clock;
-use crate::metrics::{self, MetricsRegistry, Snapshot, programs};
+use crate::metrics::{self, MetricsRegistry, Snapshot, capture, programs};
 use crate::mount::cost::CostMeter;
 use crate::mount::start_error::StartError;
 
@@ -60,6 +60,7 @@ impl MetricsService {
             return Ok(None);
         };
         programs::install_accounts();
+        capture::install_observer();
         let clock = Clock::monotonic();
         let bound = config.listen.as_ref().map(Bound::bind).transpose()?;
         let endpoint = config.otlp.clone();
@@ -140,7 +141,7 @@ impl MetricsService {
         };
         let answers: BoxFuture<'_, ()> = match socket {
             Some(socket) => {
-                let serving = socket::serve(socket, document);
+                let serving = socket::serve(socket, Arc::clone(&registry), document);
                 endless("the socket of mount-s3 stats", serving).boxed()
             }
             None => pending().boxed(),

@@ -1,4 +1,5 @@
-//! The mount's own socket, for `mount-s3 stats`: each connection gets one JSON document.
+//! The mount's own socket, for `mount-s3 stats`: each connection gets one JSON document, or what it
+//! asks for.
 //!
 //! The socket is in the state directory. If that cannot be used, or its path is too long, the
 //! socket has a name of Linux's abstract namespace instead, which is seen in the same container
@@ -16,8 +17,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 
+use super::capture;
 use super::http::{CONNECTIONS_MAX, accepted};
 use super::unix_socket::{BoundSocket, is_permitted, is_socket};
+use crate::metrics::MetricsRegistry;
 
 /// Begin of the names of these sockets, by which they are found.
 pub const SOCKET_PREFIX: &str = "mount-s3.stats.";
@@ -74,9 +77,11 @@ fn remove_dead(directory: &Path, now: SystemTime) {
     }
 }
 
-/// Sends what `document` returns to each permitted connection, until the future is dropped.
+/// Sends what `document` returns to each permitted connection that asks for nothing else, until the
+/// future is dropped.
 pub(super) async fn serve(
     socket: BoundSocket,
+    registry: Arc<MetricsRegistry>,
     document: impl Fn() -> Vec<u8> + Send + Sync + 'static,
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(socket.listener()?)?;
@@ -90,11 +95,17 @@ pub(super) async fn serve(
         if !is_permitted(&stream) {
             continue;
         }
-        let document = Arc::clone(&document);
+        let (document, registry) = (Arc::clone(&document), Arc::clone(&registry));
         tokio::spawn(async move {
-            let text = document();
-            // A reader that stalls or leaves asks again.
-            drop(tokio::time::timeout(SEND_MAX, stream.write_all(&text)).await);
+            match capture::first_line(&mut stream).await {
+                Ok(request) if request.is_empty() => {
+                    let text = document();
+                    // A reader that stalls or leaves asks again.
+                    drop(tokio::time::timeout(SEND_MAX, stream.write_all(&text)).await);
+                }
+                Ok(request) => capture::serve(stream, &request, &registry).await,
+                Err(error) => tracing::debug!("a connection asked for nothing: {error}"),
+            }
             drop(place);
         });
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
-use mountpoint_client::billing::RequestAccount;
+use mountpoint_client::billing::Caller;
 use mountpoint_client::types::{GetRequest, Priority};
 use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::Block;
@@ -27,8 +27,8 @@ use super::waiters::Waiters;
 use crate::cache::{CachedCopies, CachedObject, SharedObject};
 use crate::executor;
 use crate::memory::Purpose;
-use crate::metrics::programs::measured_account;
-use crate::metrics::trace::{WaitCause, WaitTimes, current_thread};
+use crate::metrics::programs::measured_caller;
+use crate::metrics::trace::{Origin, WaitCause, WaitTimes, current_origin};
 use crate::operation::Slices;
 use crate::read::object_version::ObjectVersion;
 use crate::sync::Mutex;
@@ -41,8 +41,8 @@ pub(in crate::read) struct Fetch {
     /// Where its bytes land.
     block: Block,
     purpose: Purpose,
-    /// The thread of the application that had it made, 0 if it is not known.
-    thread: u32,
+    /// The request of the kernel that had it made.
+    origin: Origin,
     pub(super) metrics: Arc<GetMetrics>,
     /// Where its bytes may be before they are asked for, and are kept afterwards.
     copies: CachedCopies,
@@ -137,7 +137,7 @@ impl Fetch {
             range,
             block,
             purpose,
-            thread: current_thread(),
+            origin: current_origin(),
             metrics: Arc::clone(metrics),
             copies: copies.clone(),
             source: AtomicU8::new(Source::first(copies) as u8),
@@ -166,9 +166,9 @@ impl Fetch {
         }
     }
 
-    /// The account of the program that had it made.
-    pub(super) fn account(&self) -> Option<Arc<RequestAccount>> {
-        measured_account(self.thread)
+    /// The program, and its call, that had it made.
+    pub(super) fn caller(&self) -> Option<Caller> {
+        measured_caller(self.origin)
     }
 
     /// Its bytes of the object.

@@ -141,7 +141,7 @@ impl GetSender {
         self.metrics.count_get((fetch.len() - fill.filled()) as u64);
         self.metrics.hedge_policy.sent();
         let request = fetch.request(0, priority);
-        let _account = billing::enter(fetch.account());
+        let _caller = billing::enter(fetch.caller());
         // Dropping the handle lets the GET finish: closing its connection costs more than a part.
         drop(self.client.get(request, fill, fetch));
     }
@@ -176,7 +176,7 @@ impl GetSender {
             return self.get(fetch, fill);
         };
         fetch.set_source(Source::Shared);
-        let _account = billing::enter(fetch.account());
+        let _caller = billing::enter(fetch.caller());
         let this = Arc::clone(self);
         let range = fetch.range().clone();
         let may_wait = fetch.purpose() == Purpose::ReadAhead;

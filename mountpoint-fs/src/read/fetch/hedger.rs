@@ -183,7 +183,7 @@ impl Hedger {
         let request = fetch.request(from, Priority::Hedge { avoid });
         tracing::debug!(key = %request.key, range = ?request.range, "a GET is late: sent a second time");
         let observer = Arc::new(SecondGet(Arc::clone(fetch)));
-        let _account = billing::enter(fetch.account());
+        let _caller = billing::enter(fetch.caller());
         // Dropping the handle lets the GET finish: closing its connection costs more than a part.
         drop(self.client.get(request, fill, observer));
         true

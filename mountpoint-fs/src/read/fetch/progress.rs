@@ -81,15 +81,19 @@ impl<F: Fn() -> WaitTimes> Drop for FetchWait<'_, F> {
             return;
         };
         let mut rest = now().saturating_sub(began);
-        let spent = (self.times)().into_iter().zip(before);
-        for (cause, (after, before)) in WaitCause::ALL.into_iter().zip(spent) {
-            let time = after.saturating_sub(before).min(rest);
-            if !time.is_zero() {
-                rest -= time;
-                trace.add(cause, time);
-            }
+        let mut times = (self.times)();
+        for (time, before) in times.iter_mut().zip(before) {
+            *time = time.saturating_sub(before).min(rest);
+            rest -= *time;
         }
         // Before the first cause: the GET waited to be sent.
-        trace.add(WaitCause::Connection, rest);
+        trace.add(WaitCause::Connection, began, rest);
+        let mut since = began + rest;
+        for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
+            if !time.is_zero() {
+                trace.add(cause, since, time);
+                since += time;
+            }
+        }
     }
 }

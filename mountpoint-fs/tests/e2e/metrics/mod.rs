@@ -1,5 +1,6 @@
 //! What a mount measures, compared with what the server has seen, at each sink.
 
+mod captures;
 mod causes;
 mod costs;
 mod sinks;

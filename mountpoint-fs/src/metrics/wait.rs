@@ -1,0 +1,104 @@
+//! The causes for which operations wait, and the clock of measurements. A leaf.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// The cause of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitCause {
+    /// The kernel has not handed the request over yet.
+    KernelQueue,
+    /// Requests about names: look-ups, listings, attributes.
+    Names,
+    /// Memory for data.
+    Memory,
+    /// A place among the requests in flight.
+    Connection,
+    /// The first byte of an answer with data.
+    FirstByte,
+    /// The rest of that answer.
+    Body,
+    /// S3 said to slow down.
+    Throttling,
+    /// The time until a failed request is sent again.
+    Retry,
+    /// The disk of the cache.
+    Disk,
+    /// The bucket that mounts share.
+    SharedCache,
+    /// Requests that change the bucket, and the writes before.
+    Change,
+    /// The kernel takes the reply.
+    Reply,
+    /// None of these.
+    Other,
+}
+
+impl WaitCause {
+    /// Every cause, in the order of a request's life.
+    pub const ALL: [Self; 13] = [
+        Self::KernelQueue,
+        Self::Names,
+        Self::Memory,
+        Self::Connection,
+        Self::FirstByte,
+        Self::Body,
+        Self::Throttling,
+        Self::Retry,
+        Self::Disk,
+        Self::SharedCache,
+        Self::Change,
+        Self::Reply,
+        Self::Other,
+    ];
+
+    /// Whether such waits are for requests to S3 whose pauses are not told apart.
+    #[must_use]
+    pub fn is_of_requests(self) -> bool {
+        matches!(self, Self::Names | Self::Change)
+    }
+
+    /// The cause as a label.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KernelQueue => "kernel_queue",
+            Self::Names => "names",
+            Self::Memory => "memory",
+            Self::Connection => "connection",
+            Self::FirstByte => "first_byte",
+            Self::Body => "body",
+            Self::Throttling => "throttling",
+            Self::Retry => "retry",
+            Self::Disk => "disk",
+            Self::SharedCache => "shared_cache",
+            Self::Change => "change",
+            Self::Reply => "reply",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Times by cause, as of [`WaitCause::ALL`].
+pub type WaitTimes = [Duration; WaitCause::ALL.len()];
+
+/// Time since the first call, for measurements alone: no decision depends on it.
+#[must_use]
+pub fn now() -> Duration {
+    static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::monotonic);
+    CLOCK.now()
+}
+
+/// A time in microseconds, as metrics have it.
+#[must_use]
+pub fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// A time in nanoseconds.
+#[must_use]
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
