@@ -10,6 +10,8 @@ mod process;
 mod profile;
 mod put;
 mod reader_memory;
+mod recorded;
+mod replay;
 mod results;
 mod run;
 mod server;
@@ -26,6 +28,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::commit_sweep::CommitSweep;
 use crate::limit::{ClientLimit, FuseLimit};
 use crate::put::PutFile;
+use crate::recorded::Pace;
+use crate::replay::ReplayOptions;
 use crate::server::{Needs, Setup};
 
 #[derive(Debug, Parser)]
@@ -48,6 +52,8 @@ enum Helper {
     Allocations,
     /// Group commit of the journal of staged writes on this disk, beside other policies
     CommitSweep(CommitSweep),
+    /// Reads that `mount-s3 record` recorded, below a directory of one's own
+    Replay(ReplayOptions),
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]
     Serve(Needs),
@@ -91,6 +97,15 @@ struct Settings {
         default_value = "all"
     )]
     workload: Vec<String>,
+    /// When the reads of --replay are issued
+    #[arg(
+        long,
+        value_name = "PACE",
+        value_enum,
+        default_value_t,
+        requires = "replay"
+    )]
+    replay_pace: Pace,
     /// How often each system carries out each workload; they take turns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -125,6 +140,7 @@ fn main() -> ExitCode {
     let done = match command_line.helper {
         Some(Helper::Allocations) => allocations::run(),
         Some(Helper::CommitSweep(options)) => commit_sweep::run(&options),
+        Some(Helper::Replay(options)) => replay::run(&options),
         Some(Helper::Serve(needs)) => server::serve(&needs),
         Some(Helper::Put(options)) => put::run(&options),
         Some(Helper::LimitFuse(options)) => limit::run_fuse(options),

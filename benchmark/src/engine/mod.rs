@@ -8,6 +8,7 @@ mod fio;
 mod histogram;
 mod outcome;
 mod pattern;
+pub(crate) mod replay;
 mod script;
 mod write;
 
@@ -26,6 +27,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::clock::Stopwatch;
 use crate::dataset::{FileSet, KIB, MIB};
+use crate::recorded::REPLAYED;
 use crate::workload::{Action, Descriptors, Mode, Pattern};
 
 pub(crate) use histogram::Histogram;
@@ -108,6 +110,7 @@ pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) 
         Action::Shuffled { files, block } => write::shuffled(root, files, block),
         Action::Untar { files } => write::untar(root, &source, files),
         Action::Clone { files } => write::clone(root, &source, files),
+        Action::Replay { recorded, pace } => replay::run(recorded, pace, &root.join(REPLAYED)),
         // These tell time and latencies themselves.
         Action::Fio { files, job } => return fio::run(&root.join(files.key(0)), job, limit),
         Action::Script { files, script } => return script::run(root, files, script, limit),
@@ -115,8 +118,12 @@ pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) 
     Ok(tally.outcome(clock.elapsed()))
 }
 
-/// Compares a few blocks of a mounted file with the bucket's content.
-pub(crate) fn verify(root: &Path, files: FileSet) -> Result<()> {
+/// Compares a few blocks of a mounted file that `action` read with the bucket's content.
+pub(crate) fn verify(root: &Path, action: Action) -> Result<()> {
+    if let Some(recorded) = action.recorded() {
+        return replay::verify(recorded, root);
+    }
+    let files = action.files();
     let len = (64 * KIB).min(files.size);
     let mut random = StdRng::seed_from_u64(files.size);
     for offset in [

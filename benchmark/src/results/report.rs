@@ -265,7 +265,7 @@ fn cost(row: &Row) -> String {
 /// Whether costs are told for each GB, or for each operation.
 fn per_byte(group: Group) -> bool {
     match group {
-        Group::Random | Group::FirstByte | Group::Metadata | Group::Tail => false,
+        Group::Random | Group::FirstByte | Group::Metadata | Group::Tail | Group::Replay => false,
         Group::Sequential
         | Group::Cached
         | Group::DiskCache

@@ -136,7 +136,7 @@ impl Bench<'_> {
             total_cpu: process::own_cpu_time()? - before,
             memory_peak_bytes: 0,
         };
-        engine::verify(folder.path(), files)?;
+        engine::verify(folder.path(), workload.action)?;
         Ok(measurement(workload.unit, &outcome, used, None))
     }
 

@@ -94,7 +94,8 @@ impl Bench<'_> {
         let server_pid = server.pid();
         let profile = self.start_profile(mounted.pid())?;
         let before = CpuTimes::now(&mounted, server_pid)?;
-        let mut outcome = self.watched(&mounted, workload.action, self.limit)?;
+        let limit = self.limit.max(workload.action.time_max());
+        let mut outcome = self.watched(&mounted, workload.action, limit)?;
         let files = workload.action.files();
         let server = self.servers.behind(workload.link)?;
         if workload.action.writes() {
@@ -111,7 +112,7 @@ impl Bench<'_> {
         let memory_peak_bytes = process::memory_peak(mounted.pid())?;
         let is_synthetic = !workload.action.writes() && !workload.action.reads_made_file();
         if is_synthetic && system.role != Role::FuseLimit {
-            engine::verify(mounted.directory(), files)?;
+            engine::verify(mounted.directory(), workload.action)?;
         }
         let used = Used {
             mount_cpu: after.mount - before.mount,

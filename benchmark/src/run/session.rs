@@ -11,6 +11,7 @@ use super::progress::Progress;
 use crate::clock;
 use crate::dataset::Dataset;
 use crate::reader_memory::ReaderMemory;
+use crate::recorded::{REPLAYED, Recorded};
 use crate::results::digits::digits;
 use crate::results::document;
 use crate::results::machine::Machine;
@@ -28,13 +29,14 @@ const SECONDS: f64 = 5.0;
 const SECONDS_MAX: f64 = 86_400.0;
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
-    let all = workload::all(&Dataset::new(settings.setup.quick));
+    let (all, names) = known_and_named(settings)?;
     if settings.workload.iter().any(|name| name == "list") {
         list(&all);
         return Ok(());
     }
-    let workloads = match workload::select(&all, &settings.workload) {
+    let workloads = match workload::select(&all, &names) {
         Ok(workloads) => workloads,
+        Err(name) if name == REPLAYED => bail!("the workload replay needs --replay FILE"),
         Err(name) => bail!("there is no workload {name:?}; --workload list shows them"),
     };
     let (workloads, left_out): (Vec<_>, Vec<_>) = workloads
@@ -72,7 +74,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         systems: versions.collect::<Result<_>>()?,
         baseline: baseline(settings, &systems),
         command: command(settings),
-        workloads: settings.workload.join(","),
+        workloads: names.join(","),
         setup: settings.setup.clone(),
         rounds: settings.rounds,
         seconds,
@@ -92,6 +94,20 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         folder.display()
     ));
     Ok(())
+}
+
+/// The workloads that there are, with that of `--replay`, and the names of those to measure.
+fn known_and_named(settings: &Settings) -> Result<(Vec<Workload>, Vec<String>)> {
+    let mut all = workload::all(&Dataset::new(settings.setup.quick));
+    let mut names = settings.workload.clone();
+    if let Some(path) = &settings.setup.replay {
+        let recorded = Recorded::read(path)?;
+        all.push(workload::replayed(recorded, settings.replay_pace));
+        if names == ["all"] {
+            names = vec![REPLAYED.to_owned()];
+        }
+    }
+    Ok((all, names))
 }
 
 fn list(workloads: &[Workload]) {

@@ -11,6 +11,7 @@ use mountpoint_client::testing::server::{
 use super::setup::{Access, Requests, Setup};
 use super::store::{Store, written_marker};
 use crate::dataset::{BUCKET, Dataset, FileSet, WRITTEN};
+use crate::recorded::Recorded;
 use crate::workload::Conditions;
 
 pub(super) struct OwnStore(Server);
@@ -32,6 +33,12 @@ impl OwnStore {
             for index in 0..set.count {
                 let (key, seed) = (set.key(index), set.seed(index));
                 server.store().put_synthetic(BUCKET, &key, set.size, seed);
+            }
+        }
+        if let Some(path) = &setup.replay {
+            for file in Recorded::read(path)?.files {
+                let store = server.store();
+                store.put_synthetic(BUCKET, &file.key(), file.size, file.seed);
             }
         }
         server.store().put(BUCKET, &written_marker(), "");

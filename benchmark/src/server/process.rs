@@ -117,6 +117,9 @@ impl ServerProcess {
         };
         command.env("GLIBC_TUNABLES", ALLOCATOR);
         command.arg("serve").args(setup.quick.then_some("--quick"));
+        if let Some(path) = &setup.replay {
+            command.arg("--replay").arg(path);
+        }
         if network.is_some() {
             command.args(["--address", SERVER_ADDRESS]);
         }

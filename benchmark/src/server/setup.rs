@@ -2,6 +2,7 @@
 
 use std::env;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub(crate) struct Setup {
     /// Half the files, half their size
     #[arg(long)]
     pub(crate) quick: bool,
+    /// A file of `mount-s3 record`, whose reads are the workload `replay`; no other is measured
+    /// unless it is named
+    #[arg(long, value_name = "FILE", conflicts_with = "endpoint_url")]
+    pub(crate) replay: Option<PathBuf>,
     /// Time that the server waits before it answers a request, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) latency_ms: u64,

@@ -1,6 +1,9 @@
 //! What a workload does with its files. Knows not how that is carried out.
 
-use crate::dataset::FileSet;
+use std::time::Duration;
+
+use crate::dataset::{FileSet, Shape};
+use crate::recorded::{Pace, REPLAYED, Recorded};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
@@ -47,6 +50,11 @@ pub(crate) enum Action {
     Untar { files: FileSet },
     /// The files by `git clone`, from a repository on the local disk that holds them.
     Clone { files: FileSet },
+    /// Reads that were recorded.
+    Replay {
+        recorded: &'static Recorded,
+        pace: Pace,
+    },
 }
 
 impl Action {
@@ -64,7 +72,31 @@ impl Action {
             | Self::Shuffled { files, .. }
             | Self::Untar { files }
             | Self::Clone { files } => files,
+            // They are not alike.
+            Self::Replay { recorded, .. } => FileSet {
+                prefix: REPLAYED,
+                shape: Shape::Flat,
+                count: recorded.files.len() as u64,
+                size: 0,
+                seed: 0,
+            },
         }
+    }
+
+    /// The record whose files are read.
+    pub(crate) fn recorded(&self) -> Option<&'static Recorded> {
+        match *self {
+            Self::Replay { recorded, .. } => Some(recorded),
+            _ => None,
+        }
+    }
+
+    /// How long it may take before it is given up, where that is not the run's limit.
+    pub(crate) fn time_max(&self) -> Duration {
+        let recorded = self.recorded();
+        recorded.map_or(Duration::ZERO, |recorded| {
+            TIMES_SLOWER_MAX * recorded.time()
+        })
     }
 
     /// Whether it reads a file that is put there for it, and is not synthetic.
@@ -80,6 +112,9 @@ impl Action {
         )
     }
 }
+
+/// A replay on a slow store takes longer than its record.
+const TIMES_SLOWER_MAX: u32 = 20;
 
 /// The settings of `fio`.
 #[derive(Clone, Copy, Debug)]

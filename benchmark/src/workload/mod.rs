@@ -1,6 +1,7 @@
 //! Tables of the workloads that are measured. Knows how none of them is carried out.
 
 mod action;
+mod replayed;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::{Dataset, FileSet};
 
 pub(crate) use action::{Action, Descriptors, FioJob, Mode, Pattern, Script};
+pub(crate) use replayed::replayed;
 
 /// One row of the benchmark.
 #[derive(Clone, Debug)]
@@ -157,10 +159,12 @@ pub(crate) enum Group {
     S3,
     /// An S3-like store where some answers are late.
     Tail,
+    /// A pattern that a person has recorded.
+    Replay,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Sequential,
         Self::Cached,
         Self::DiskCache,
@@ -176,6 +180,7 @@ impl Group {
         Self::Network,
         Self::S3,
         Self::Tail,
+        Self::Replay,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -195,6 +200,7 @@ impl Group {
             Self::Network => "nic",
             Self::S3 => "s3",
             Self::Tail => "tail",
+            Self::Replay => "replay",
         }
     }
 
@@ -215,16 +221,18 @@ impl Group {
             Self::Network => "Several network interfaces",
             Self::S3 => "Sequential reads from a store as far away as S3",
             Self::Tail => "Late answers",
+            Self::Replay => "A recorded pattern",
         }
     }
 
     /// Whether FUSE alone and the client alone say anything of it. What waits for a far store is
     /// bounded by how much is asked for at once, what loads weights by copies of its own, what a
-    /// cache holds by the disk, and neither of the two decides that.
+    /// cache holds by the disk, a recorded pattern by its programs, and neither of the two decides
+    /// that.
     pub(crate) fn has_limit(self) -> bool {
         !matches!(
             self,
-            Self::DiskCache | Self::Staged | Self::S3 | Self::Loading | Self::Tail
+            Self::DiskCache | Self::Staged | Self::S3 | Self::Loading | Self::Tail | Self::Replay
         )
     }
 }
@@ -326,6 +334,7 @@ pub(crate) fn files_read(workloads: &[Workload]) -> Vec<FileSet> {
     let mut sets: Vec<FileSet> = Vec::new();
     for files in actions
         .filter(|action| !action.writes() && !action.reads_made_file())
+        .filter(|action| action.recorded().is_none())
         .map(|action| action.files())
     {
         match sets.iter_mut().find(|set| set.prefix == files.prefix) {

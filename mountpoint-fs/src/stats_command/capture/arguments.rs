@@ -25,7 +25,7 @@ pub(super) struct TraceArguments {
 /// Write what programs read and write in a mount, as a pattern without data.
 ///
 /// The file has a line of JSON for each open, read, write and close: which file, where, how much,
-/// when. What
+/// when. `make bench WORKLOAD=replay BENCH_ARGS='--replay FILE'` carries out the same reads. What
 /// the kernel answers from its page cache, the mount does not see. doc/TRACES.md has the format.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3 record", bin_name = "mount-s3 record", max_term_width = 110, after_help = RECORD_EXAMPLES)]
@@ -96,6 +96,8 @@ const RECORD_EXAMPLES: &str = "\
 Examples:
   mount-s3 record /mnt/data --seconds 60 -o job.jsonl      what programs do for a minute
   mount-s3 record /mnt/data --hash-names -o job.jsonl      the same without names
+  make bench WORKLOAD=replay BENCH_ARGS='--replay job.jsonl'
+                                                           the same reads, in a checkout of the sources
 
 The format: doc/TRACES.md. A bucket that is called record is mounted with
 `mount-s3 s3://record DIRECTORY`.";
