@@ -47,7 +47,7 @@ impl Invocation {
         let rest = arguments.get(2..).unwrap_or_default();
         let first = arguments.get(1).and_then(|first| first.to_str());
         let helper = helpers.iter().find(|helper| Some(helper.name) == first);
-        if let Some(helper) = helper.filter(|_| is_index(&arguments)) {
+        if let Some(helper) = helper.filter(|_| has_output(&arguments)) {
             return Ok(Self::Helper(*helper, rest.to_vec()));
         }
         if let Some(translated) = fstab::translate(&arguments) {
@@ -75,12 +75,24 @@ impl Invocation {
     }
 }
 
-/// Whether these are the arguments of `mount-s3 index BUCKET -o FILE`, which look like those of
-/// mount(8). Its second one is a directory, whose path is absolute.
-fn is_index(arguments: &[OsString]) -> bool {
-    let second = arguments.get(2).map(|second| second.as_encoded_bytes());
-    arguments.get(1).is_some_and(|first| first == "index")
-        && second.is_some_and(|second| !second.starts_with(b"/"))
+/// Whether these are the arguments of a helper command whose `-o FILE` looks like the options of
+/// mount(8).
+///
+/// The second argument of mount(8) is a directory, whose path is absolute: `index` has a bucket
+/// there. Its options begin with `rw` or `ro`, which are no names that `trace` and `record` get.
+fn has_output(arguments: &[OsString]) -> bool {
+    let [_, name, second, rest @ ..] = arguments else {
+        return false;
+    };
+    match name.to_str() {
+        Some("index") => !second.as_encoded_bytes().starts_with(b"/"),
+        Some("trace" | "record") => {
+            let file = rest.get(1).map(|file| file.as_encoded_bytes());
+            let first = file.and_then(|file| file.split(|byte| *byte == b',').next());
+            !matches!(first, Some(b"rw" | b"ro"))
+        }
+        _ => false,
+    }
 }
 
 /// The error with options as they were typed, without the dashes of their flags.
@@ -153,19 +165,17 @@ fn options_elsewhere(arguments: &[OsString], error: &clap::Error) -> Option<clap
 }
 
 /// Print the completions of mount-s3 for a shell.
-///
-/// For this session of bash: source <(mount-s3 completions bash)
 #[derive(Clone, Debug, Parser)]
-#[command(name = "completions", bin_name = "mount-s3 completions")]
+#[command(name = "completions", bin_name = "mount-s3 completions", after_help = COMPLETIONS_EXAMPLES)]
 struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
 
-/// Print the manual page of mount-s3; read it with `mount-s3 man | man -l -`.
+/// Print the manual page of mount-s3, or of a helper command.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "man", bin_name = "mount-s3 man")]
+#[command(name = "man", bin_name = "mount-s3 man", after_help = MAN_EXAMPLES)]
 struct ManArgs {
     /// A helper command, as index or cache
     #[arg(value_name = "COMMAND")]
@@ -187,6 +197,18 @@ impl ManArgs {
         Ok(Invocation::Man(Some(*helper)))
     }
 }
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(mount-s3 completions bash)                  for this session of bash
+  mount-s3 completions bash > /etc/bash_completion.d/mount-s3
+                                                       for each one
+  mount-s3 completions fish | source                   for this session of fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  mount-s3 man | man -l -                              read the page of the program
+  mount-s3 man trace | man -l -                        that of `mount-s3 trace`";
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ mod generate;
 mod helper;
 mod invocation;
 mod mount_like;
+mod page;
 
 pub use args::{CliArgs, VERSION};
 pub use bucket::{BucketArg, BucketArgError};
@@ -24,3 +25,4 @@ pub use generate::{completions, man_page};
 pub use helper::{HELPER_NAMES, Helper};
 pub use invocation::{Invocation, Shell};
 pub use mount_like::{Flag, flags_given, mount_arguments, text_given};
+pub use page::page_of;

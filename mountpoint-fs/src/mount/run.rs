@@ -15,7 +15,7 @@ use super::process::pid_file::PidFile;
 use super::start_log::log_start;
 use super::target::MountingFlags;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
-use crate::cli::{CliArgs, Helper, Invocation, VERSION, completions, man_page};
+use crate::cli::{CliArgs, Helper, Invocation, VERSION, completions, man_page, page_of};
 use crate::config::limits;
 use crate::journal;
 
@@ -31,6 +31,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>, helpers: &[Helper]) -> Exi
             // `--help` and `--version` take this path as well, with code 0. A failure to print
             // cannot be reported.
             error.print().ok();
+            if let Some(page) = page_of(&error.to_string()).filter(|_| error.use_stderr()) {
+                tell(&page);
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
@@ -43,7 +46,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>, helpers: &[Helper]) -> Exi
     match result {
         Ok(code) => code,
         Err(reason) => {
-            tell(&reason);
+            match page_of(&reason) {
+                Some(page) => tell(&format!("{reason} ({page})")),
+                None => tell(&reason),
+            }
             ExitCode::FAILURE
         }
     }

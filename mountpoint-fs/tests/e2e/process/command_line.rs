@@ -49,7 +49,10 @@ fn buckets_with_the_names_of_helper_commands() {
     for name in HELPER_NAMES {
         let mut help = mount_s3();
         help.args([name, "--help"]);
-        check(&help.output().unwrap(), 0, &format!("mount-s3 {name}"), "");
+        let help = help.output().unwrap();
+        check(&help, 0, &format!("mount-s3 {name}"), "");
+        // Each shows how it is used.
+        check(&help, 0, "\nExamples:\n", "");
         server.store().create_bucket(name);
         server.store().put(name, "file", name.as_bytes().to_vec());
         let mut command = mount_s3();
