@@ -199,8 +199,8 @@ impl WriteContext {
         }
     }
 
-    /// Aborts every upload that is neither completed nor continued by the next mount. For the end of
-    /// the mount.
+    /// Aborts every upload that is neither completed nor continued by the next mount. For the end
+    /// of the mount.
     pub async fn abort_all(&self) {
         let uploads: Vec<_> = self
             .uploads
