@@ -97,10 +97,10 @@ fn replace(kills: usize, uploads: usize) {
     let context = format!("kills {kills:04b}, uploads {uploads:04b}");
     let mut mount = Staged::write_back();
     let behind = |mount: Staged, step: usize| {
-        if uploads & (1 << step) != 0 {
+        if uploads & 1 << step != 0 {
             mount.upload();
         }
-        match kills & (1 << step) {
+        match kills & 1 << step {
             0 => mount,
             _ => mount.killed(),
         }
