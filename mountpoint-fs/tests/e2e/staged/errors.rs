@@ -5,7 +5,7 @@ use crate::harness::{put, server};
 
 /// Each call is tried on the local disk, then in the mount.
 const CALLS: &str = r#"
-import ctypes, errno, fcntl, mmap, stat, subprocess, sys
+import ctypes, errno, fcntl, mmap, shutil, stat, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
 libc.renameat2.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
@@ -105,6 +105,10 @@ def calls():
     open('program', 'w').write('#!/bin/sh\n'); os.chmod('program', 0o755); program = os.open('program', W)
     yield 'run of a program that is written', lambda: subprocess.run(['./program'])
     os.close(program); yield 'run of a program', lambda: subprocess.run(['./program'], check=True)
+    shutil.copy('/bin/sleep', 'running'); running = subprocess.Popen(['./running', '600'])
+    yield 'open of a program that runs', lambda: os.open('running', W)
+    yield 'truncate of a program that runs', lambda: os.truncate('running', 0)
+    running.kill(); running.wait(); yield 'open of a program that ran', lambda: os.close(os.open('running', W))
     if os.path.exists('hard'): os.unlink('hard')
     os.unlink('f'); yield 'links of an unlinked file', lambda: 1 / os.fstat(rw).st_nlink
     yield 'open of an unlinked file', lambda: os.open('f', R)

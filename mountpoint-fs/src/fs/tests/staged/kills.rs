@@ -97,10 +97,10 @@ fn replace(kills: usize, uploads: usize) {
     let context = format!("kills {kills:04b}, uploads {uploads:04b}");
     let mut mount = Staged::write_back();
     let behind = |mount: Staged, step: usize| {
-        if uploads & 1 << step != 0 {
+        if uploads & (1 << step) != 0 {
             mount.upload();
         }
-        match kills & 1 << step {
+        match kills & (1 << step) {
             0 => mount,
             _ => mount.killed(),
         }
@@ -108,7 +108,10 @@ fn replace(kills: usize, uploads: usize) {
     for (version, steps) in [("first", [0, 1]), ("second", [2, 3])] {
         mount.make("main.lock", version);
         mount = behind(mount, steps[0]);
-        mount.rename((ROOT, "main.lock"), (ROOT, "main")).unwrap();
+        // The kernel looks a name up before it renames it.
+        mount.walk("main.lock");
+        let renamed = mount.rename((ROOT, "main.lock"), (ROOT, "main"));
+        renamed.unwrap_or_else(|error| panic!("{context}, {version}: {error}"));
         mount = behind(mount, steps[1]);
         assert_eq!(mount.content("main"), version, "{context}");
     }
