@@ -129,7 +129,7 @@ fn databases_are_refused_clearly() {
         &source,
         "! python3 -c 'import sqlite3; db = sqlite3.connect(\"db\"); db.execute(\"create table t (x)\"); db.commit()' 2> $S/said \
          && grep -q 'sqlite3.OperationalError' $S/said \
-         && echo content > there && ! python3 -c 'open(\"there\", \"r+b\").write(b\"x\")' 2> $S/said && grep -q OSError $S/said \
+         && echo content > there && ! python3 -c 'open(\"there\", \"r+b\", 0).write(b\"x\")' 2> $S/said && grep -q OSError $S/said \
          && grep -qx content there && rm there",
     );
     // A journal that was synchronised before its refusal may stay; the database leaves no object.
