@@ -108,8 +108,12 @@ fn one_host_sees_what_the_other_has_closed() {
     assert_eq!(one.run("wc -l < log"), "10\n");
 }
 
-/// What nobody has fetched is gone with the version that another client replaced: the changes are
-/// kept, and the rest is named and never made up.
+/// Changes the file `f`, which another host replaces before its close.
+const CHANGED_BY_BOTH: &str = "import os, sys; f = os.open(\"f\", os.O_RDWR); os.pwrite(f, b\"ab\", 4); \
+                               open(sys.argv[1], \"w\").write(\"9876543210\"); os.close(f)";
+
+/// Bytes that nobody has fetched are gone with the version that another client replaced: the
+/// changes are kept, and the rest is named and never made up.
 #[test]
 fn changes_whose_base_is_gone_are_kept_and_say_what_is_missing() {
     for policy in ["fail", "keep-both", "overwrite"] {
@@ -119,12 +123,13 @@ fn changes_whose_base_is_gone_are_kept_and_say_what_is_missing() {
             Staged::new(&server, &[]),
             Staged::new(&server, &["--on-conflict", policy]),
         );
-        let file = open(&two);
-        file.write_all_at(b"ab", 4).unwrap();
-        // Not by a child, which would close a copy of the descriptor, and store the changes so.
-        std::fs::write(one.mounted.join("f"), "9876543210").unwrap();
-        let error = close(file).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{policy}");
+        // A process of its own: a child of this one would close a copy of the descriptor, which
+        // stores the changes.
+        let changed = two.run(&format!(
+            "! python3 -c '{CHANGED_BY_BOTH}' {} 2>&1",
+            one.mounted.join("f").display()
+        ));
+        assert!(changed.contains("Errno 116"), "{policy}: {changed}");
         assert_eq!(server.store().keys(BUCKET), ["f"], "{policy}");
         assert_eq!(stored(&server, "f"), b"9876543210", "{policy}");
         let staged = |task: &str, rest: &[&str]| {

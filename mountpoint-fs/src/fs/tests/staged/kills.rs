@@ -92,7 +92,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A file is replaced as git replaces a branch: a lock file is written, closed, and renamed over
-/// it. Kills and uploads come behind any of these steps, those that the bits say.
+/// it. Kills and uploads come behind those of these steps that the bits say.
 fn replace(kills: usize, uploads: usize) {
     let context = format!("kills {kills:04b}, uploads {uploads:04b}");
     let mut mount = Staged::write_back();
@@ -120,8 +120,8 @@ fn replace(kills: usize, uploads: usize) {
 
 #[test]
 fn a_file_that_replaces_another_outlives_kills_at_each_step() {
-    for kills in 0..16 {
-        for uploads in 0..16 {
+    for kills in [0, 1, 2, 4, 8, 15] {
+        for uploads in [0, 1, 2, 4, 8] {
             replace(kills, uploads);
         }
     }
