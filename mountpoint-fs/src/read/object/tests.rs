@@ -1,7 +1,7 @@
 //! How far ahead of a reader the disk is asked.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mountpoint_client::testing::sim::{SimClient, SimOptions, pattern_bytes};
 use mountpoint_client::types::{ETag, Key};
@@ -51,8 +51,9 @@ fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
     let slices: Slices = [(fill.block(), 0..fill.filled())].into_iter().collect();
     let cached = cache.object(&version.key, &version.etag, SIZE);
     // A disk that is busy keeps nothing for a while.
-    let begun = Instant::now();
-    while !cached.has(&(0..STORED)) && begun.elapsed() < STORE_TIME_MAX {
+    let time = Clock::monotonic();
+    let begun = time.now();
+    while !cached.has(&(0..STORED)) && time.now() - begun < STORE_TIME_MAX {
         cached.store(&(0..STORED), slices.clone());
         cache.drain(STORE_TIME_MAX);
     }
