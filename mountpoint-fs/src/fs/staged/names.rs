@@ -44,6 +44,11 @@ impl HeldFile {
         is_newer && file.may_have_object() && file.failure().is_none() && !file.is_removed()
     }
 
+    /// Whether the file is in the journal alone, so that a rename of it is one record there.
+    fn is_renamed_in_journal(&self) -> bool {
+        self.open.file.is_recorded() && !self.may_have_object()
+    }
+
     /// Whether the journal has a version of it.
     fn is_waiting(&self) -> bool {
         let file = &self.open.file;
@@ -146,10 +151,12 @@ impl FileSystem {
         let held = pin!(async {
             let source = self.hold_settled(from, HeldFile::must_be_stored).await?;
             let to = to.filter(|to| Some(*to) != from);
-            let target = match source.as_ref().is_none_or(HeldFile::may_have_object) {
-                // A kill behind the requests must not bring back what they have replaced.
-                true => self.hold_settled(to, HeldFile::is_waiting).await?,
-                false => self.hold_staged(to).await,
+            let is_one_record = source.as_ref().is_some_and(HeldFile::is_renamed_in_journal);
+            let target = match is_one_record {
+                true => self.hold_staged(to).await,
+                // A kill behind the requests must not bring back what they have replaced, and one
+                // before the close of a file that nobody has yet must not lose what it replaces.
+                false => self.hold_settled(to, HeldFile::is_waiting).await?,
             };
             Ok((source, target))
         });

@@ -1,6 +1,7 @@
 //! Staged files through the operations of the kernel, over a simulated bucket and a real directory.
 
 mod close;
+mod kills;
 mod model;
 mod names;
 mod open;
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 
 use super::{OPENER, READ};
 use crate::clock::Clock;
-use crate::config::{ConflictPolicy, FsConfig, StagingConfig, WriteConfig};
+use crate::config::{ConflictPolicy, FsConfig, StagingConfig, WriteBackConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::handle::{Closing, Opener};
 use crate::operation::{
@@ -74,12 +75,26 @@ impl Staged {
 
     fn over(bucket: Arc<SimClient>, write: WriteConfig, on_conflict: ConflictPolicy) -> Self {
         let directory = TempDir::new().unwrap();
+        Self::on(directory, bucket, (write, None), on_conflict)
+    }
+
+    /// A mount with what is in `directory`.
+    fn on(
+        directory: TempDir,
+        bucket: Arc<SimClient>,
+        (write, write_back): (WriteConfig, Option<WriteBackConfig>),
+        on_conflict: ConflictPolicy,
+    ) -> Self {
         let config = FsConfig {
             write,
             ..FsConfig::default()
         };
         let client = Arc::clone(&bucket) as Arc<dyn ObjectClient>;
-        let mut fs = FileSystem::new(client, config, Clock::manual());
+        let clock = match write_back {
+            Some(_) => Clock::monotonic(),
+            None => Clock::manual(),
+        };
+        let mut fs = FileSystem::new(client, config, clock);
         let staging = StagingConfig {
             directory: directory.path().to_owned(),
             on_conflict,
@@ -87,7 +102,7 @@ impl Staged {
             endpoint: String::new(),
             host: "host".to_owned(),
             mount_point: "/mnt".to_owned(),
-            write_back: None,
+            write_back,
         };
         fs.stage(&staging, &|_| false).unwrap();
         fs.writing.believe();

@@ -1,0 +1,154 @@
+//! What a kill leaves of files that wait for their upload and change their names.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::SimClient;
+use tempfile::TempDir;
+
+use super::{ROOT, Staged, all_changes, wait};
+use crate::config::{ConflictPolicy, WriteBackConfig};
+
+/// Longer than any test takes: nothing is uploaded before [`Staged::upload`].
+const LONG: Duration = Duration::from_secs(600);
+
+impl Staged {
+    fn write_back() -> Self {
+        let mount = Self::new(&[]);
+        Self::next(TempDir::new().unwrap(), mount.bucket)
+    }
+
+    fn next(directory: TempDir, bucket: Arc<SimClient>) -> Self {
+        let write_back = WriteBackConfig {
+            delay: LONG,
+            drain_timeout: LONG,
+        };
+        let config = (all_changes(), Some(write_back));
+        Self::on(directory, bucket, config, ConflictPolicy::Fail)
+    }
+
+    /// The next mount, behind a kill of this one.
+    fn killed(self) -> Self {
+        let found = TempDir::new().unwrap();
+        copy(self.directory.path(), found.path());
+        Self::next(found, self.bucket)
+    }
+
+    fn upload(&self) {
+        let staging = self.fs.staging().unwrap();
+        assert!(wait(staging.drain(LONG)).is_empty());
+        wait(self.fs.drained());
+    }
+
+    /// Writes a new file, and closes it.
+    fn make(&self, name: &str, content: &str) {
+        let (_, handle) = self.create(ROOT, name);
+        self.write(handle, 0, content).unwrap();
+        self.close(handle).unwrap();
+    }
+
+    fn content(&self, name: &str) -> String {
+        let handle = self.open_to_read(name);
+        let content = self.read(handle).unwrap();
+        self.close(handle).unwrap();
+        content
+    }
+
+    /// The bucket has these files in the end, and no other one.
+    #[track_caller]
+    fn check_bucket(&self, files: &[(&str, &str)], context: &str) {
+        self.upload();
+        let keys: Vec<_> = files.iter().map(|(key, _)| (*key).to_owned()).collect();
+        assert_eq!(self.bucket.keys(), keys, "{context}");
+        for (key, content) in files {
+            assert_eq!(self.stored(key).unwrap(), *content, "{context}");
+        }
+        assert_eq!(self.kept(), 0, "{context}");
+    }
+}
+
+/// Copies the regular files below `from`, as a kill leaves them.
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (kind, to) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            fs::create_dir(&to).unwrap();
+            fs::set_permissions(&to, Permissions::from_mode(0o700)).unwrap();
+            copy(&entry.path(), &to);
+        } else if kind.is_file() {
+            let file = File::open(entry.path()).unwrap();
+            let len = file.metadata().unwrap().len();
+            let mut copied = File::create(to).unwrap();
+            // The room that a segment of the journal claims is empty behind its first records.
+            io::copy(&mut file.take(1 << 20), &mut copied).unwrap();
+            copied.set_len(len).unwrap();
+        }
+    }
+}
+
+/// A file is replaced as git replaces a branch: a lock file is written, closed, and renamed over
+/// it. Kills and uploads come behind any of these steps, those that the bits say.
+fn replace(kills: usize, uploads: usize) {
+    let context = format!("kills {kills:04b}, uploads {uploads:04b}");
+    let mut mount = Staged::write_back();
+    let behind = |mount: Staged, step: usize| {
+        if uploads & (1 << step) != 0 {
+            mount.upload();
+        }
+        match kills & (1 << step) {
+            0 => mount,
+            _ => mount.killed(),
+        }
+    };
+    for (version, steps) in [("first", [0, 1]), ("second", [2, 3])] {
+        mount.make("main.lock", version);
+        mount = behind(mount, steps[0]);
+        mount.rename((ROOT, "main.lock"), (ROOT, "main")).unwrap();
+        mount = behind(mount, steps[1]);
+        assert_eq!(mount.content("main"), version, "{context}");
+    }
+    mount.check_bucket(&[("main", "second")], &context);
+}
+
+#[test]
+fn a_file_that_replaces_another_outlives_kills_at_each_step() {
+    for kills in 0..16 {
+        for uploads in 0..16 {
+            replace(kills, uploads);
+        }
+    }
+}
+
+/// A file that is renamed before its close is lost by a kill, as is what was not closed of any. The
+/// file that it replaces is not: one of them is there.
+#[test]
+fn a_file_that_is_not_closed_replaces_no_other_one_before() {
+    for is_uploaded in [false, true] {
+        for is_closed in [false, true] {
+            let context = format!("{is_uploaded} {is_closed}");
+            let mount = Staged::write_back();
+            mount.make("f", "old");
+            if is_uploaded {
+                mount.upload();
+            }
+            let (_, handle) = mount.create(ROOT, "f.tmp");
+            mount.write(handle, 0, "new").unwrap();
+            mount.rename((ROOT, "f.tmp"), (ROOT, "f")).unwrap();
+            assert_eq!(mount.content("f"), "new", "{context}");
+            let expected = match is_closed {
+                true => "new",
+                false => "old",
+            };
+            if is_closed {
+                mount.close(handle).unwrap();
+            }
+            let next = mount.killed();
+            next.check_bucket(&[("f", expected)], &context);
+        }
+    }
+}
