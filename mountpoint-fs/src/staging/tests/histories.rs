@@ -46,6 +46,13 @@ impl Oracle {
         }
     }
 
+    /// All bytes are durable.
+    fn committed(&mut self) {
+        self.acknowledged = Some(self.bytes.clone());
+        self.since.clear();
+        self.unknown.clear();
+    }
+
     /// Compares with the object in the bucket after the next mount.
     fn check(&self, found: Option<&[u8]>, context: &str) {
         let Some(found) = found else {
@@ -71,10 +78,32 @@ impl Oracle {
     }
 }
 
+/// A file that has or had the key of the number.
+struct HistoryFile {
+    file: Arc<StagedFile>,
+    key: usize,
+    oracle: Oracle,
+}
+
 struct History {
     staging: Arc<Staging>,
-    files: Vec<(Arc<StagedFile>, Oracle)>,
+    files: Vec<HistoryFile>,
+    keys: usize,
+    names: RenameLog,
     random: StdRng,
+}
+
+/// What became of names.
+#[derive(Default)]
+struct RenameLog {
+    /// Keys that renames have left.
+    left: Vec<usize>,
+    /// A rename of the last file that did not return: its old key, and what the new one had.
+    interrupted: Option<(usize, Oracle)>,
+}
+
+fn key(number: usize) -> Key {
+    Key::parse(&format!("key{number}")).unwrap()
 }
 
 fn open(
@@ -93,16 +122,25 @@ fn open(
 }
 
 impl History {
+    fn new_key(&mut self) -> usize {
+        self.keys += 1;
+        self.keys - 1
+    }
+
     fn new_file(&mut self) {
-        let number = self.files.len();
-        let key = Key::parse(&format!("key{number}")).unwrap();
+        let number = self.new_key();
+        let key = key(number);
         let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
         let headers = self.staging.headers_of_new(&key);
         let events = Arc::<EventLog>::default();
         let file = self
             .staging
             .file(key, StagedBase::None, headers, progress, events);
-        self.files.push((file, Oracle::default()));
+        self.files.push(HistoryFile {
+            file,
+            key: number,
+            oracle: Oracle::default(),
+        });
     }
 
     fn step(&mut self) {
@@ -110,11 +148,11 @@ impl History {
             self.new_file();
         }
         let number = self.random.random_range(0..self.files.len());
-        let (file, oracle) = &mut self.files[number];
+        let HistoryFile { file, oracle, .. } = &mut self.files[number];
         if oracle.is_removed || oracle.may_be_removed {
             return;
         }
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..10) {
             0..4 => {
                 // Some files are too large for the journal.
                 let large = usize::from(number % 2 == 1) * 150_000;
@@ -131,18 +169,86 @@ impl History {
                 }
             }
             4..7 => match wait(file.commit()) {
-                Ok(()) => {
-                    oracle.acknowledged = Some(oracle.bytes.clone());
-                    oracle.since.clear();
-                    oracle.unknown.clear();
-                }
+                Ok(()) => oracle.committed(),
                 Err(_) => oracle.unknown.push(oracle.bytes.len()),
             },
+            // Other files are not renamed by a record.
+            7..9 if file.is_recorded() => self.rename(number),
             _ => match wait(file.remove()) {
                 Ok(()) => oracle.is_removed = true,
                 Err(_) => oracle.may_be_removed = true,
             },
         }
+    }
+
+    /// Renames a file that was committed, over another one if there is one, as the file system does.
+    fn rename(&mut self, number: usize) {
+        let mut source = self.files.swap_remove(number);
+        let replaced = match self.files.is_empty() {
+            true => None,
+            false => {
+                let other = self.random.random_range(0..self.files.len());
+                let oracle = &self.files[other].oracle;
+                let is_there = !oracle.is_removed && !oracle.may_be_removed;
+                is_there.then(|| self.files.swap_remove(other))
+            }
+        };
+        let to = match &replaced {
+            Some(other) => other.key,
+            None => self.new_key(),
+        };
+        let from = std::mem::replace(&mut source.key, to);
+        let renamed = source.file.rename_unstored(key(to), StagedBase::None);
+        if wait(renamed).is_ok() {
+            source.oracle.committed();
+            self.names.left.push(from);
+            if let Some(other) = &replaced {
+                other.file.removed();
+                // The newer record of the key counts, whatever becomes of this one.
+                wait(other.file.remove()).ok();
+            }
+        } else {
+            source.oracle.unknown.push(source.oracle.bytes.len());
+            let replaced = replaced.map(|it| it.oracle);
+            self.names.interrupted = Some((from, replaced.unwrap_or_default()));
+        }
+        self.files.push(source);
+    }
+
+    /// Lets the mount and its files go. Returns what is known of each key that a file has.
+    fn end(self) -> (Vec<(usize, Oracle)>, RenameLog) {
+        let files = self.files.into_iter();
+        (files.map(|it| (it.key, it.oracle)).collect(), self.names)
+    }
+}
+
+/// Compares with the bucket after the next mount.
+fn check(
+    client: &SimClient,
+    (mut oracles, names): (Vec<(usize, Oracle)>, RenameLog),
+    context: &str,
+) {
+    let found = |number: usize| {
+        let object = client.object(key(number).as_str());
+        object.map(|object| object.content.to_vec())
+    };
+    let mut left = names.left;
+    if let (Some((from, replaced)), Some((to, _))) = (names.interrupted, oracles.last_mut()) {
+        if found(from).is_some() {
+            let to = std::mem::replace(to, from);
+            replaced.check(found(to).as_deref(), &format!("{context}, key{to}"));
+        } else {
+            left.push(from);
+        }
+    }
+    for (number, oracle) in &oracles {
+        oracle.check(
+            found(*number).as_deref(),
+            &format!("{context}, key{number}"),
+        );
+    }
+    for number in left {
+        assert_eq!(found(number), None, "{context}, key{number} was renamed");
     }
 }
 
@@ -158,13 +264,14 @@ fn run(seed: u64, operation: u64) -> u64 {
     let disk = SimulatedDisk::new(seed);
     disk.fail_at(operation, SimulatedFault::PowerLoss);
     let outer = TempDir::new().unwrap();
-    let mut oracles = Vec::new();
+    let mut known = None;
     if let Ok(staging) = open(&disk, &client, &outer) {
-        let random = StdRng::seed_from_u64(seed);
         let mut history = History {
             staging,
             files: Vec::new(),
-            random,
+            keys: 0,
+            names: RenameLog::default(),
+            random: StdRng::seed_from_u64(seed),
         };
         for _ in 0..STEPS {
             history.step();
@@ -172,11 +279,7 @@ fn run(seed: u64, operation: u64) -> u64 {
                 break;
             }
         }
-        oracles = history
-            .files
-            .into_iter()
-            .map(|(_, oracle)| oracle)
-            .collect();
+        known = Some(history.end());
     }
     let operations = disk.operations();
     let disk = disk.restart();
@@ -189,10 +292,8 @@ fn run(seed: u64, operation: u64) -> u64 {
         staging.unreadable()
     );
     assert!(wait(staging.drain(LONG)).is_empty(), "{context}");
-    for (number, oracle) in oracles.iter().enumerate() {
-        let key = format!("key{number}");
-        let object = client.object(&key).map(|object| object.content.to_vec());
-        oracle.check(object.as_deref(), &format!("{context}, {key}"));
+    if let Some(known) = known {
+        check(&client, known, &context);
     }
     operations
 }
