@@ -34,6 +34,8 @@ pub(super) struct VersionRow {
     size: u64,
     /// Bytes of the file that are here, zeros included; unknown for a file of a mount.
     local: Option<u64>,
+    /// Bytes of the file that only the version has which it is based on.
+    missing: Option<u64>,
     /// Bytes of the disk that it occupies; unknown for a file of a mount.
     bytes: Option<u64>,
     base_etag: Option<String>,
@@ -53,6 +55,7 @@ impl VersionRow {
             id,
             state,
             local: Some(description.size - missing.min(description.size)),
+            missing: Some(missing),
             key: description.key,
             bucket: description.bucket,
             endpoint: description.endpoint,
@@ -83,6 +86,7 @@ impl VersionRow {
             reason,
             size: row.size,
             local: None,
+            missing: None,
             bytes: None,
             base_etag: None,
             tries: row.tries,
@@ -96,10 +100,18 @@ impl VersionRow {
             Some(local) => format!("{} of {size} here", HumanBytes(local)),
             None => size.to_string(),
         };
-        vec![
+        let mut lines = vec![
             format!("{id}  s3://{bucket}/{key}  {size}"),
             format!("    {}", self.reason),
-        ]
+        ];
+        if let Some(missing @ 1..) = self.missing {
+            let etag = self.base_etag.as_deref().unwrap_or_default();
+            lines.push(format!(
+                "    {missing} bytes are missing here: `export` reads them from the version {etag} of the object, if the \
+                 bucket still has that, or writes zeros with --local-only"
+            ));
+        }
+        lines
     }
 }
 

@@ -9,7 +9,9 @@ use super::keeping::keep_as;
 use super::parts::FileParts;
 use super::releasing::release;
 use super::state::{Base, NeverStored};
+use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
+use crate::staging::contents::{Piece, Snapshot, Source};
 use crate::staging::local::disk_error;
 use crate::staging::record::sent_version;
 use crate::staging::upload::{Resolved, StoreRequest, is_conflict, resolve};
@@ -69,7 +71,7 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
                 }
                 file.state.lock().contents.end_store(false);
                 if is_conflict {
-                    let reason = format!("another client changed the object: {error}");
+                    let reason = conflict_reason(&file.context.config, &request.snapshot, &error);
                     return Err(keep_as(file, &reason).await);
                 }
                 return Err(error);
@@ -80,6 +82,21 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
     Err(FsError::Busy(format!(
         "{key}: other clients keep changing it"
     )))
+}
+
+/// Why a file is kept that another client's change met.
+fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError) -> String {
+    let pieces = snapshot.pieces(0..snapshot.size());
+    let missing = pieces.iter().filter(|piece| piece.source == Source::Base);
+    let missing: u64 = missing.map(Piece::len).sum();
+    let lacks = match config.on_conflict {
+        ConflictPolicy::KeepBoth | ConflictPolicy::Overwrite if missing > 0 => format!(
+            "; {missing} bytes of the file were neither changed nor read here, so without the version that was opened \
+             only its changes can be kept"
+        ),
+        _ => String::new(),
+    };
+    format!("another client changed the object: {error}{lacks}")
 }
 
 /// Notes what a store that failed was sending. The bucket may have it all the same, where only the

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 use mountpoint_client::testing::server::Server;
 
-use crate::harness::{BUCKET, put, read, server};
+use crate::harness::{BUCKET, mount_s3, put, read, server};
 
 use super::{Staged, stored};
 
@@ -106,4 +106,57 @@ fn one_host_sees_what_the_other_has_closed() {
         ));
     }
     assert_eq!(one.run("wc -l < log"), "10\n");
+}
+
+/// What nobody has fetched is gone with the version that another client replaced: the changes are
+/// kept, and the rest is named and never made up.
+#[test]
+fn changes_whose_base_is_gone_are_kept_and_say_what_is_missing() {
+    for policy in ["fail", "keep-both", "overwrite"] {
+        let server = server();
+        put(&server, "f", "0123456789");
+        let (one, two) = (
+            Staged::new(&server, &[]),
+            Staged::new(&server, &["--on-conflict", policy]),
+        );
+        let file = open(&two);
+        file.write_all_at(b"ab", 4).unwrap();
+        one.run("printf 9876543210 > f");
+        let error = close(file).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{policy}");
+        assert_eq!(server.store().keys(BUCKET), ["f"], "{policy}");
+        assert_eq!(stored(&server, "f"), b"9876543210", "{policy}");
+        let staged = |task: &str, rest: &[&str]| {
+            let directory = two.staging.path().to_str().unwrap();
+            let mut command = mount_s3();
+            command.args(["staged", task, directory]).args(rest);
+            let output = command.output().unwrap();
+            let told = [output.stdout, output.stderr].concat();
+            (output.status.success(), String::from_utf8(told).unwrap())
+        };
+        let (_, listed) = staged("list", &[]);
+        assert!(listed.contains("8 bytes are missing here"), "{listed}");
+        let says_why = listed.contains("8 bytes of the file were neither changed nor read");
+        assert_eq!(says_why, policy != "fail", "{listed}");
+        let (_, json) = staged("list", &["--json"]);
+        assert!(json.contains("\"missing\":8"), "{json}");
+        let id = listed.split_whitespace().next().unwrap();
+        let target = two.local.path().join("exported");
+        let path = target.to_str().unwrap();
+        let (is_done, told) = staged("export", &[id, path, "--force-path-style"]);
+        assert!(!is_done && told.contains("--local-only"), "{told}");
+        assert!(!target.exists());
+        let (is_done, told) = staged("export", &[id, path, "--local-only"]);
+        assert!(
+            is_done && told.contains("8 bytes of them are zeros"),
+            "{told}"
+        );
+        assert_eq!(read(&target), b"\0\0\0\0ab\0\0\0\0");
+        // The version that was opened comes back: its bytes are.
+        put(&server, "f", "0123456789");
+        std::fs::remove_file(&target).unwrap();
+        let (is_done, told) = staged("export", &[id, path, "--force-path-style"]);
+        assert!(is_done, "{told}");
+        assert_eq!(read(&target), b"0123ab6789");
+    }
 }
