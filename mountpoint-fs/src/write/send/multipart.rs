@@ -3,6 +3,9 @@
 //! Each step runs in the background from its request on; parts are sent in parallel. Invariants:
 //! only whole files are completed; an upload ends once; an upload is aborted only after all its
 //! parts were answered, because S3 may keep a part that arrives behind an abort.
+//!
+//! An upload with a checkpoint outlives its attempt: the next one continues it, and sends no part
+//! that S3 has already.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +18,7 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::ambiguous_outcome;
+use super::checkpoint::{BegunUpload, FinishedPart, PartContent, UploadCheckpoint, may_continue};
 use super::context::SendContext;
 use super::copied_range::{CopiedRange, copy_failed};
 use super::features::{Storing, Uses};
@@ -35,6 +39,8 @@ pub(in crate::write) struct Upload {
     key: Key,
     failure: Arc<Failure>,
     begun: SharedOutcome<Result<Begun, FsError>>,
+    /// Where a later attempt finds the upload; without it, a failure aborts the upload.
+    checkpoint: Option<Arc<UploadCheckpoint>>,
     /// Parts in their order. The lock is a leaf.
     parts: Mutex<Vec<SharedOutcome<Result<Part, FsError>>>>,
     /// The failure of a copy: no more copies are made.
@@ -62,6 +68,8 @@ enum FailureOwner {
 struct Begun {
     upload: OpenUpload,
     checksum: Option<ChecksumAlgorithm>,
+    /// Whether the mount's journal names it, so that the next mount aborts it.
+    is_journaled: bool,
 }
 
 impl Upload {
@@ -72,27 +80,25 @@ impl Upload {
         context: &Arc<SendContext>,
         key: &Key,
         failure: &Arc<Failure>,
-        copies: bool,
-        headers: ObjectHeaders,
+        (copies, headers): (bool, ObjectHeaders),
+        checkpoint: Option<Arc<UploadCheckpoint>>,
     ) -> Arc<Self> {
         let upload = Arc::new(Self {
             context: Arc::clone(context),
             key: key.clone(),
             failure: Arc::clone(failure),
             begun: SharedOutcome::new(),
+            checkpoint,
             parts: Mutex::default(),
             broken: OnceLock::new(),
             is_ended: AtomicBool::new(false),
         });
         let (this, pending) = (Arc::clone(&upload), context.begin());
         background::run(async move {
-            let begun = this.create(copies, headers).await;
-            match &begun {
-                Ok(begun) => this.context.journal.begun(&begun.upload).await,
-                Err(error) => {
-                    this.context.permission.failed(&this.key, error);
-                    this.failure.set(error);
-                }
+            let begun = this.open(copies, headers).await;
+            if let Err(error) = &begun {
+                this.context.permission.failed(&this.key, error);
+                this.failure.set(error);
             }
             this.begun.settle(begun);
             drop(pending);
@@ -100,13 +106,78 @@ impl Upload {
         upload
     }
 
-    async fn create(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
-        let context = &self.context;
-        let wanted = context.features.reduce(Uses {
+    /// Continues the upload of the checkpoint, or creates one that the next process will find.
+    async fn open(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
+        let wanted = self.context.features.reduce(Uses {
             condition: PutCondition::None,
             checksum: None,
-            algorithm: context.config.checksum.filter(|_| !copies),
+            algorithm: self.context.config.checksum.filter(|_| !copies),
         });
+        let continued = self.continued(&headers, wanted.algorithm).await?;
+        if let Some(begun) = continued {
+            return Ok(begun);
+        }
+        let (upload, checksum) = self.create(wanted, headers.clone()).await?;
+        let is_noted = match &self.checkpoint {
+            Some(checkpoint) => {
+                let upload = upload.clone();
+                let begun = BegunUpload {
+                    upload,
+                    headers,
+                    checksum,
+                };
+                checkpoint.begin(begun).await
+            }
+            None => false,
+        };
+        if !is_noted {
+            self.context.journal.begun(&upload).await;
+        }
+        Ok(Begun {
+            upload,
+            checksum,
+            is_journaled: !is_noted,
+        })
+    }
+
+    /// The upload of the checkpoint, if it is one of this file. Another one is aborted.
+    async fn continued(
+        &self,
+        headers: &ObjectHeaders,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Result<Option<Begun>, FsError> {
+        let Some(checkpoint) = &self.checkpoint else {
+            return Ok(None);
+        };
+        let Some(found) = checkpoint.begun() else {
+            return Ok(None);
+        };
+        if found.is_for(&self.key, headers, checksum) {
+            return Ok(Some(Begun {
+                upload: found.upload,
+                checksum: found.checksum,
+                is_journaled: !checkpoint.is_noted(),
+            }));
+        }
+        match checkpoint.abort(&self.context).await {
+            Err(error) if may_continue(&error) => Err(error),
+            Err(error) => {
+                let key = &found.upload.key;
+                tracing::warn!(%key, "an unfinished upload stays in the bucket: {error}");
+                checkpoint.end();
+                Ok(None)
+            }
+            Ok(()) => Ok(None),
+        }
+    }
+
+    /// Creates an upload. Returns it with the checksum of its parts.
+    async fn create(
+        &self,
+        wanted: Uses,
+        headers: ObjectHeaders,
+    ) -> Result<(OpenUpload, Option<ChecksumAlgorithm>), FsError> {
+        let context = &self.context;
         let mut uses = wanted.clone();
         loop {
             let since = context.clock.now();
@@ -117,10 +188,7 @@ impl Upload {
                 Ok(upload) => {
                     context.parts.upload_begun(context.clock.now() - since);
                     context.features.learn(&wanted, &uses);
-                    return Ok(Begun {
-                        upload,
-                        checksum: uses.algorithm,
-                    });
+                    return Ok((upload, uses.algorithm));
                 }
                 Err(error) => match context.features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
@@ -182,8 +250,8 @@ impl Upload {
                 this.failure.set(error);
             }
             settled.settle(sent);
-            if failed.is_some() {
-                this.abort().await;
+            if let Some(error) = &failed {
+                this.give_up(error).await;
             }
             drop(pending);
         });
@@ -193,7 +261,15 @@ impl Upload {
     async fn send(&self, number: PartNumber, source: Source) -> Result<Part, FsError> {
         let begun = self.begun.wait().await?;
         let client = &self.context.client;
-        match source {
+        let checkpoint = self.checkpoint.as_ref();
+        let content = checkpoint.map(|_| source.content());
+        if let (Some(checkpoint), Some(content)) = (checkpoint, &content) {
+            if let Some(part) = checkpoint.known(number, source.len(), content) {
+                return Ok(part);
+            }
+            checkpoint.sending(number);
+        }
+        let sent = match source {
             Source::Bytes(body, checksum) => {
                 let checksum = begun.checksum.and(checksum);
                 let sent = client.put_part(&begun.upload, number, body, checksum);
@@ -215,7 +291,12 @@ impl Upload {
                 drop(leave);
                 sent
             }
+        };
+        if let (Ok(part), Some(checkpoint), Some(content)) = (&sent, checkpoint, content) {
+            let part = part.clone();
+            checkpoint.finished(&begun.upload, FinishedPart { part, content });
         }
+        sent
     }
 
     /// Makes the object of the parts, when S3 has all of them. A failure leaves nothing. `old` is
@@ -230,12 +311,22 @@ impl Upload {
             Ok(_) => {
                 self.is_ended.store(true, Ordering::Release);
                 if let Some(Ok(begun)) = self.begun.get() {
-                    self.context.journal.ended(&begun.upload);
+                    self.ended(&begun);
                 }
             }
-            Err(_) => self.abort().await,
+            Err(error) => self.give_up(error).await,
         }
         outcome
+    }
+
+    /// S3 has forgotten the upload.
+    fn ended(&self, begun: &Begun) {
+        if begun.is_journaled {
+            self.context.journal.ended(&begun.upload);
+        }
+        if let Some(checkpoint) = &self.checkpoint {
+            checkpoint.end();
+        }
     }
 
     async fn try_complete(
@@ -264,6 +355,10 @@ impl Upload {
                 }
                 Err(error) => match features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
+                    // The next attempt completes it, or finds the object that it has made.
+                    None if self.checkpoint.is_some() && error.kind.is_retryable() => {
+                        return Err(failed(error));
+                    }
                     None => {
                         features.refused(Storing::InParts, &uses, &error);
                         let made = self.ambiguous(&begun.upload, &parts, old.as_ref(), &error);
@@ -332,6 +427,25 @@ impl Upload {
         doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
     }
 
+    /// Ends this attempt behind `error`, when all its parts were answered. The upload is aborted
+    /// unless a later attempt may continue it.
+    pub(in crate::write) async fn give_up(&self, error: &FsError) {
+        if self.checkpoint.is_some() && may_continue(error) {
+            self.is_ended.store(true, Ordering::Release);
+            self.answered().await;
+        } else {
+            self.abort().await;
+        }
+    }
+
+    /// Ends this attempt at the end of the mount: an upload that the next mount continues stays.
+    pub(in crate::write) async fn end_with_mount(&self) {
+        let checkpoint = self.checkpoint.as_ref();
+        if !checkpoint.is_some_and(|checkpoint| checkpoint.is_noted()) {
+            self.abort().await;
+        }
+    }
+
     /// Aborts the upload when all its parts were answered; once, and not after its completion.
     pub(in crate::write) async fn abort(&self) {
         if self.is_ended.swap(true, Ordering::AcqRel) {
@@ -340,6 +454,18 @@ impl Upload {
         let Ok(begun) = self.begun.wait().await else {
             return;
         };
+        self.answered().await;
+        match self.context.client.abort_upload(&begun.upload).await {
+            Ok(()) => self.ended(&begun),
+            Err(error) if error.kind == ErrorKind::NoSuchUpload => self.ended(&begun),
+            Err(error) => {
+                tracing::warn!(key = %self.key, "an unfinished upload stays in the bucket: {error}");
+            }
+        }
+    }
+
+    /// Returns when no part is in flight.
+    async fn answered(&self) {
         let mut next = 0;
         loop {
             let part = self.parts.lock().get(next).cloned();
@@ -347,14 +473,23 @@ impl Upload {
             part.wait().await.ok();
             next += 1;
         }
-        match self.context.client.abort_upload(&begun.upload).await {
-            Ok(()) => self.context.journal.ended(&begun.upload),
-            Err(error) if error.kind == ErrorKind::NoSuchUpload => {
-                self.context.journal.ended(&begun.upload);
-            }
-            Err(error) => {
-                tracing::warn!(key = %self.key, "an unfinished upload stays in the bucket: {error}");
-            }
+    }
+}
+
+impl Source {
+    /// Bytes of the part.
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(body, _) => body.len() as u64,
+            Self::Object(copied) => copied.len(),
+        }
+    }
+
+    /// What the part is made of.
+    fn content(&self) -> PartContent {
+        match self {
+            Self::Bytes(body, checksum) => PartContent::of_bytes(body, *checksum),
+            Self::Object(copied) => PartContent::of_copy(copied),
         }
     }
 }
