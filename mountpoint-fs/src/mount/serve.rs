@@ -182,7 +182,10 @@ impl MountedBucket {
         }
         runtime.spawn(fs.hedge());
         runtime.spawn(fs.relieve_writers());
-        let options = session_options(tuning, access.read_only, &runtime);
+        let options = SessionOptions {
+            has_set_id: fs.has_set_id(),
+            ..session_options(tuning, access.read_only, &runtime)
+        };
         let session = match Session::start(Arc::clone(&fs), &mount, options) {
             Ok(session) => Arc::new(session),
             Err(error) => {
@@ -435,6 +438,7 @@ fn session_options(tuning: FuseTuning, read_only: bool, runtime: &Runtime) -> Se
         write_max: tuning.write_max,
         passthrough: tuning.passthrough,
         read_only,
+        has_set_id: true,
         runtime: runtime.handle().clone(),
     }
 }
