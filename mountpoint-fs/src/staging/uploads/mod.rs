@@ -1,7 +1,7 @@
 //! Uploads of committed files in the background: when, how many at a time, and who waits for them.
 //!
-//! `schedule` decides, with `foreground`; `queue` acts and waits. Knows neither contents nor the journal: a file is
-//! a [`PendingFile`], which uploads itself.
+//! `schedule` decides, with `foreground`; `queue` acts and waits. Knows neither contents nor the
+//! journal: a file is a [`PendingFile`], which uploads itself.
 
 mod foreground;
 mod queue;
