@@ -26,7 +26,7 @@ impl SelectedMounts {
         Ok(mounts.map(|mount| mount.document).collect())
     }
 
-    /// Those that run, with the way to ask them more.
+    /// The mounts that run, with the way to ask them more.
     ///
     /// # Errors
     /// A text for the user if none answers.

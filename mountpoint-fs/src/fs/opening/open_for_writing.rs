@@ -50,13 +50,7 @@ impl FileSystem {
         if options.both {
             writer.opened_for_both();
         }
-        writer.may_adopt(match options {
-            WriteOptions {
-                exclusive: true, ..
-            } => Adopts::Nothing,
-            WriteOptions { truncate: true, .. } => Adopts::Empty,
-            WriteOptions { .. } => Adopts::Any,
-        });
+        writer.may_adopt(Adopts::of(options));
         if let Some(posix) = self.posix_of_new(options.mode) {
             let mut headers = writer.headers();
             posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);

@@ -162,13 +162,7 @@ impl FileSystem {
                 .file(created.key, base, headers, progress, observer);
             Ok::<_, FsError>((created.entry, OpenStaged::new(ino, file, true)))
         })?;
-        open.file.may_adopt(match options {
-            WriteOptions {
-                exclusive: true, ..
-            } => Adopts::Nothing,
-            WriteOptions { truncate: true, .. } => Adopts::Empty,
-            WriteOptions { .. } => Adopts::Any,
-        });
+        open.file.may_adopt(Adopts::of(options));
         if let Some(posix) = self.posix_of_new(options.mode) {
             self.namespace.set_posix(open.ino, posix);
             posix.show(&mut entry.attributes);

@@ -32,7 +32,7 @@ pub struct CaptureRequest {
 pub enum CaptureLine {
     /// The mount records from now on.
     Began,
-    /// It does not, for this reason.
+    /// The mount does not record, for this reason.
     Refused(String),
     /// Something happened.
     Record(CaptureRecord),

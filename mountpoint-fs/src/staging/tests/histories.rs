@@ -181,7 +181,8 @@ impl History {
         }
     }
 
-    /// Renames a file that was committed, over another one if there is one, as the file system does.
+    /// Renames a file that was committed, over another one if there is one, as the file system
+    /// does.
     fn rename(&mut self, number: usize) {
         let mut source = self.files.swap_remove(number);
         let replaced = match self.files.is_empty() {

@@ -97,11 +97,12 @@ impl AccessPattern {
         Ok(next)
     }
 
-    fn call(&mut self, call: &CallRecord, to: &mut CaptureOutput) -> io::Result<()> {
+    /// Writes a call, if it is one of those that can be replayed.
+    fn call(&mut self, call: &CallRecord, to: &mut CaptureOutput) -> io::Result<bool> {
         let operation = match &*call.operation {
             operation @ ("open" | "create" | "read" | "write") => operation,
             "release" => "close",
-            _ => return Ok(()),
+            _ => return Ok(false),
         };
         // A new file has no number in its request, which names its directory.
         let inode = match operation {
@@ -134,16 +135,17 @@ impl AccessPattern {
         if call.is_unfinished {
             add("unfinished", true.into());
         }
-        Self::line(to, &line.into())
+        Self::line(to, &line.into())?;
+        Ok(true)
     }
 }
 
 impl CaptureFormat for AccessPattern {
-    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<()> {
+    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<bool> {
         self.begin(to)?;
         match record {
             CaptureRecord::Call(call) => self.call(call, to),
-            CaptureRecord::Attempt(_) | CaptureRecord::Level(_) => Ok(()),
+            CaptureRecord::Attempt(_) | CaptureRecord::Level(_) => Ok(false),
         }
     }
 
@@ -189,15 +191,19 @@ mod tests {
             ..MountDescription::default()
         };
         let mut pattern = AccessPattern::new(&mount, None);
+        let mut used = 0;
         for record in records {
             let record = CaptureRecord::Call(Box::new(record.clone()));
-            pattern.add(&record, &mut output).unwrap();
+            used += usize::from(pattern.add(&record, &mut output).unwrap());
         }
         pattern.end(CaptureEnd::default(), &mut output).unwrap();
         output.flush().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let parsed = text.lines().map(serde_json::from_str);
-        parsed.collect::<Result<_, _>>().unwrap()
+        let lines: Vec<Value> = parsed.collect::<Result<_, _>>().unwrap();
+        let calls = lines.iter().filter(|line| line.get("op").is_some());
+        assert_eq!(calls.count(), used);
+        lines
     }
 
     #[test]

@@ -167,13 +167,14 @@ impl ChromeTrace {
 }
 
 impl CaptureFormat for ChromeTrace {
-    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<()> {
+    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<bool> {
         self.begin(to)?;
         match record {
-            CaptureRecord::Call(call) => self.call(call, to),
-            CaptureRecord::Attempt(attempt) => self.attempt(attempt, to),
-            CaptureRecord::Level(level) => Self::level(level, to),
+            CaptureRecord::Call(call) => self.call(call, to)?,
+            CaptureRecord::Attempt(attempt) => self.attempt(attempt, to)?,
+            CaptureRecord::Level(level) => Self::level(level, to)?,
         }
+        Ok(true)
     }
 
     fn end(&mut self, end: CaptureEnd, to: &mut CaptureOutput) -> io::Result<()> {

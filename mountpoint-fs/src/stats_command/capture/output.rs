@@ -9,8 +9,8 @@ use crate::metrics::capture::CaptureRecord;
 
 /// A format of files that records are written in.
 pub(super) trait CaptureFormat {
-    /// Writes a record, or nothing if the format has no use for it.
-    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<()>;
+    /// Writes a record. Returns whether the format has a use for it.
+    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<bool>;
 
     /// Writes the end of the file.
     fn end(&mut self, end: CaptureEnd, to: &mut CaptureOutput) -> io::Result<()>;

@@ -230,8 +230,7 @@ impl CaptureRun {
             match connection.receive() {
                 Ok(Received::Line(CaptureLine::Record(record))) => {
                     if self.count < RECORDS_MAX && output.written() < FILE_MAX {
-                        self.count += 1;
-                        format.add(&record, output)?;
+                        self.count += u64::from(format.add(&record, output)?);
                     } else {
                         self.end.left_out += 1;
                     }

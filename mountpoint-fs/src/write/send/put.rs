@@ -11,7 +11,7 @@ use super::ambiguous_outcome;
 use super::context::SendContext;
 use super::features::{Storing, Uses};
 
-use crate::operation::{FsError, PosixAttributes};
+use crate::operation::{FsError, PosixAttributes, WriteOptions};
 use crate::write::failure::not_made;
 use crate::write::types::{Outcome, Stored};
 
@@ -25,6 +25,20 @@ pub enum Adopts {
     Empty,
     /// Any.
     Any,
+}
+
+impl Adopts {
+    /// The objects that may stand for a file which an open with `options` makes.
+    #[must_use]
+    pub fn of(options: WriteOptions) -> Self {
+        match options {
+            WriteOptions {
+                exclusive: true, ..
+            } => Self::Nothing,
+            WriteOptions { truncate: true, .. } => Self::Empty,
+            WriteOptions { .. } => Self::Any,
+        }
+    }
 }
 
 /// Stores a whole object in one request.

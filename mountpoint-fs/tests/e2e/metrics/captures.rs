@@ -147,7 +147,8 @@ fn a_trace_has_requests_of_the_kernel_and_those_to_s3() {
     assert_eq!(trace["otherData"]["dropped"], 0);
 }
 
-/// Checks the GETs of `dir/file` against the server, which has seen `attempts` and refused the first.
+/// Checks the GETs of `dir/file` against the server, which has seen `attempts` and refused the
+/// first.
 fn check_gets(trace: &Value, attempts: u64) {
     let gets = bars(trace, "GetObject");
     assert_eq!(gets.len() as u64, attempts);

@@ -52,8 +52,8 @@ pub(crate) fn server() -> Server {
 /// The kernel's current offer has no influence. See `transport`.
 pub(crate) const TRANSPORT: &str = "MOUNTPOINT_FUSE_TRANSPORT";
 
-/// Variable that has every mount stage the files that it writes, with more flags in it: for tests of
-/// programs, which are run with it once more.
+/// Variable that has every mount stage the files that it writes, with more flags in it: for tests
+/// of programs, which are run with it once more.
 pub(crate) const STAGED: &str = "MOUNTPOINT_TEST_STAGED";
 
 /// Whether every mount stages the files that it writes.
