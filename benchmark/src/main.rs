@@ -48,7 +48,7 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Helper {
-    /// What writing a small file costs the allocator
+    /// The cost of writing a small file in the allocator
     Allocations,
     /// Group commit of the journal of staged writes on this disk, beside other policies
     CommitSweep(CommitSweep),
@@ -128,7 +128,7 @@ struct Settings {
     /// Also replace the rows of what was measured in the tables of this document
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
-    /// What the report says instead of this command line, up to the name of the workload
+    /// The report's text instead of this command line, up to the name of the workload
     #[arg(long, value_name = "TEXT", hide = true)]
     command: Option<String>,
     #[command(flatten)]

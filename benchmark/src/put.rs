@@ -17,7 +17,7 @@ pub(crate) struct PutFile {
     bucket: String,
     /// Where it goes
     key: String,
-    /// What goes there
+    /// The bytes to store
     file: PathBuf,
 }
 

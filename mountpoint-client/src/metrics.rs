@@ -1,4 +1,4 @@
-//! What the client measures of its requests, through the `metrics` facade.
+//! Measurements of the client's requests, through the `metrics` facade.
 //!
 //! The handles are taken once for the whole process, as its recorder is: at the first request, so
 //! a recorder is installed before. Without one they do nothing.

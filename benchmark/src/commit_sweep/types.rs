@@ -19,7 +19,7 @@ pub(super) struct Load {
     pub(super) bytes: usize,
 }
 
-/// What one run found.
+/// Results of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) way: Way,

@@ -39,7 +39,7 @@ pub(crate) fn prepare(action: Action, scratch: &Path) -> Result<()> {
     source(action, scratch).map(drop)
 }
 
-/// What `action` copies from, made once in `scratch`; empty for others.
+/// The source that `action` copies from, made once in `scratch`; empty for others.
 fn source(action: Action, scratch: &Path) -> Result<PathBuf> {
     match action {
         Action::Untar { files } => write::archive(scratch, files),

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::dataset::Dataset;
 
-    /// What the loads of one file do not count.
+    /// Requests that the loads of one file do not count.
     const HEADER: u64 = 100 << 10;
 
     /// Every script over files of a local directory.

@@ -1,4 +1,4 @@
-//! What a workload does with its files. Knows not how that is carried out.
+//! The action of a workload on its files. Knows not how that is carried out.
 
 use std::time::Duration;
 

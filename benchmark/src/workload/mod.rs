@@ -24,7 +24,7 @@ pub(crate) struct Workload {
     pub(crate) unit: Unit,
     /// How the server behaves; `None`: as the command line says.
     pub(crate) conditions: Option<Conditions>,
-    /// What the system's own cache holds; `None`: it has no such cache.
+    /// Content of the system's own cache; `None`: it has no such cache.
     pub(crate) cache: Option<CacheState>,
     /// Whether that cache is a bucket that mounts share, in place of a folder of the disk.
     pub(crate) is_cache_shared: bool,
@@ -82,12 +82,12 @@ impl Workload {
     }
 }
 
-/// What a system's own cache holds when a workload begins. The page cache holds nothing.
+/// Content of a system's own cache when a workload begins. The page cache holds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheState {
     /// Nothing.
     Cold,
-    /// What [`Workload::before`] has read in the same mount.
+    /// The files that [`Workload::before`] has read in the same mount.
     Warm,
     /// Everything was read in a mount that has ended.
     Remounted,
@@ -286,8 +286,7 @@ pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
     tables::all(data)
 }
 
-/// What `fuse` asks for: sequential and random reads, names and attributes, and writes, for which
-/// the transports of FUSE differ most.
+/// The workloads of `fuse`: those for which the transports of FUSE differ most.
 const FUSE: [&str; 8] = [
     "seq-1x1m",
     "seq-8x256k",

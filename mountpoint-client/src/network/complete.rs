@@ -73,7 +73,7 @@ fn is_whole(body: &[u8]) -> bool {
     is_closed || is_empty_element
 }
 
-/// What ends the declaration or comment before the outermost element that `rest` begins with.
+/// The end mark of the declaration or comment before the outermost element that `rest` begins with.
 fn end_of_prologue(rest: &[u8]) -> Option<&'static [u8]> {
     match rest {
         [b'<', b'!', b'-', b'-', ..] => Some(b"-->"),

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _, Parser as _, value_pars
 
 use crate::cli::{CliArgs, Flag, flags_given, mount_arguments, text_given};
 
-/// What to measure, and the flags of the mount.
+/// The bucket and directory to measure, and the flags of the mount.
 #[derive(Clone, Debug)]
 pub(super) struct BenchArguments {
     /// The bucket as the mount takes it.

@@ -165,7 +165,7 @@ impl MountBench {
                 return true;
             }
         };
-        // What an earlier step has read must not count again.
+        // Bytes that an earlier step has read must not count again.
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
         loop {
             let asked = self.clock.now();

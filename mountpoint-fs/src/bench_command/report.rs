@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::figures::{Measured, Unit, Way};
 use super::verdict::Verdict;
 
-/// What the command found.
+/// Results of the command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     /// The bucket and its endpoint, for people.

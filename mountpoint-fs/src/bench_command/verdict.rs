@@ -1,4 +1,4 @@
-//! What bounds the bucket from here, and the flags that would help. Pure.
+//! The bound of the bucket from here, and the flags that would help. Pure.
 
 use super::figures::{Measured, Unit, Way};
 
@@ -18,9 +18,9 @@ pub(super) struct Conditions {
 /// The conclusion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// What bounds the throughput; `None` if it was not measured.
+    /// The bound of the throughput; `None` if it was not measured.
     pub(super) bound: Option<String>,
-    /// What would help, a sentence each.
+    /// Advice, a sentence each.
     pub(super) advice: Vec<String>,
 }
 

@@ -77,7 +77,7 @@ fn helper_page(helper: &Helper, text: &mut Vec<u8>) -> io::Result<()> {
     verbatim(text, "EXAMPLES AND NOTES", &examples)
 }
 
-/// What `--help` shows behind the flags.
+/// The text of `--help` behind the flags.
 fn help_after(command: &Command) -> String {
     let text = command.get_after_help().map(ToString::to_string);
     text.unwrap_or_default()

@@ -10,13 +10,13 @@ use mountpoint_client::metrics as client;
 pub enum MetricKind {
     /// Grows only.
     Counter,
-    /// What there is now.
+    /// The present value.
     Gauge,
     /// A distribution.
     Histogram,
 }
 
-/// What a metric counts.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
     /// Things.
@@ -148,9 +148,9 @@ pub mod names {
     /// Lines of the journal that are not done.
     pub const JOURNAL: &str = "write.journal_entries";
 
-    /// What requests cost, by what S3 charges for.
+    /// Cost of requests, by what S3 charges for.
     pub const COST: &str = "cost.spent";
-    /// What requests cost, by the program that caused them.
+    /// Cost of requests, by the program that caused them.
     pub const PROGRAM_COST: &str = "program.cost";
     /// Requests by the program that caused them.
     pub const PROGRAM_REQUESTS: &str = "program.requests";

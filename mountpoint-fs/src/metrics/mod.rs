@@ -1,4 +1,4 @@
-//! What a mount measures: the names, and the one place where the numbers are kept.
+//! Measurements of a mount: the names, and the one place where the numbers are kept.
 //!
 //! The layers above record through the `metrics` facade, by handles that they take once. The
 //! [`MetricsRegistry`] is its recorder; sinks take [`Snapshot`]s of it and never change it. Without

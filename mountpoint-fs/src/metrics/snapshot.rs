@@ -26,7 +26,7 @@ pub struct Series {
 pub enum SeriesValue {
     /// Grows only.
     Counter(u64),
-    /// What there is now.
+    /// The present value.
     Gauge(f64),
     /// A distribution.
     Histogram(HistogramCounts),

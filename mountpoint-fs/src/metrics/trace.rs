@@ -1,4 +1,4 @@
-//! What an operation waits for: the time of each of its waits, by cause.
+//! The waits of an operation: the time of each, by cause.
 //!
 //! The code that polls an operation [`enter`]s its trace; code below that waits adds its time, from
 //! the first poll that was not ready to the end. Time that no cause claims is the operation's own:

@@ -247,7 +247,7 @@ impl Start<'_> {
     }
 }
 
-/// What the mount's metrics say of it.
+/// The mount's description in its metrics.
 fn describe(config: &MountConfig) -> MountDescription {
     MountDescription {
         bucket: config.client.bucket.clone(),

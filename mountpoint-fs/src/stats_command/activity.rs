@@ -1,4 +1,4 @@
-//! What a mount did between two looks. Pure.
+//! Activity of a mount between two looks. Pure.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct OperationRow {
     pub(super) errors: f64,
 }
 
-/// What one program has caused.
+/// Requests and bytes that one program has caused.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ProgramRow {
     pub(super) name: String,
@@ -110,7 +110,7 @@ impl<'a> Activity<'a> {
         self.news.sum(metric, &[label]) - answers.iter().sum::<f64>()
     }
 
-    /// What programs have caused since the mount began; the dearest first, then those with most
+    /// Programs and their costs since the mount began; the dearest first, then those with most
     /// requests.
     pub(super) fn programs(&self) -> Vec<ProgramRow> {
         let series = self.now.series.iter();
@@ -157,7 +157,7 @@ impl<'a> Activity<'a> {
         seconds / self.seconds
     }
 
-    /// What the mount is waiting for mainly.
+    /// The mount's main wait.
     pub(super) fn verdict(&self) -> Verdict {
         let waits = self.waits();
         match waits.first() {

@@ -20,7 +20,7 @@ pub(super) struct Screen {
     inputs: Receiver<Input>,
 }
 
-/// What ends a wait before its time.
+/// An event that ends a wait before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// One row up.

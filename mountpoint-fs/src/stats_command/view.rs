@@ -1,4 +1,4 @@
-//! What of the running mounts is shown: all, or the one that was chosen.
+//! The view of the running mounts: all, or the one that was chosen.
 
 use std::collections::BTreeMap;
 
@@ -152,7 +152,7 @@ mod tests {
         document
     }
 
-    /// What a terminal of this height shows.
+    /// The part that a terminal of this height shows.
     fn shown(view: &mut View, height: u16) -> Vec<String> {
         let area = Rect::new(0, 0, 120, height);
         let mut buffer = Buffer::empty(area);

@@ -1,6 +1,6 @@
 //! The thread that watches the room, and what the others ask it.
 //!
-//! What may be stored is granted ahead as credit, so that to ask costs no more than a lock that
+//! Room for new bytes is granted ahead as credit, so that to ask costs no more than a lock that
 //! nobody holds for long. The thread renews it from what all processes have stored and what the
 //! disk has left.
 

@@ -105,8 +105,8 @@ fn slack_of(bytes_max: u64) -> u64 {
     slack.min(SLACK_MAX).min(bytes_max / 4)
 }
 
-/// What `there` lacks to be `slack` more than `needed`, or `least` if that is more; nothing, if it
-/// is `least` more and half of the slack.
+/// The bytes that `there` lacks to be `slack` more than `needed`, or `least` if that is more;
+/// nothing, if it is `least` more and half of the slack.
 fn short_of(there: u64, needed: u64, least: u64, slack: u64) -> u64 {
     if there < needed.saturating_add(least.max(slack / 2)) {
         needed

@@ -134,7 +134,7 @@ impl Extents {
         parts
     }
 
-    /// What to store of the bytes of `range` so that all are there: ranges in order. Bytes that are
+    /// The bytes of `range` to store so that all are there: ranges in order. Bytes that are
     /// there are among them only in chunks that have no place for the extents between theirs.
     pub(in crate::cache) fn to_store(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut found: Vec<Range<u64>> = Vec::new();

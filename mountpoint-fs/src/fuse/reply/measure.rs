@@ -224,7 +224,7 @@ impl Slow {
 /// The handles of one kind of request.
 struct RequestHandles {
     name: &'static str,
-    /// What waits are for that no cause claims.
+    /// The cause of waits that no other cause claims.
     rest: WaitCause,
     latency: Histogram,
     io_size: Histogram,
@@ -419,7 +419,7 @@ impl FuseRequest {
         }
     }
 
-    /// What such a request waits for where no cause claims the time.
+    /// The cause of such a request's time that no other cause claims.
     fn rest(self) -> WaitCause {
         match self {
             Self::Lookup

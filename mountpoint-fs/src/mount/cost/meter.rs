@@ -1,4 +1,4 @@
-//! What each program's requests have cost since the mount began.
+//! Costs of each program's requests since the mount began.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(in crate::mount) struct CostMeter {
     prices: Option<StorePrices>,
 }
 
-/// What one program caused.
+/// Requests and bytes that one program caused.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::mount) struct ProgramCost {
     /// Name of the program.
@@ -24,7 +24,7 @@ pub(in crate::mount) struct ProgramCost {
     pub(in crate::mount) sent: u64,
     /// Bytes of objects that were received.
     pub(in crate::mount) received: u64,
-    /// What that costs; nothing where prices are not known.
+    /// The cost of that; nothing where prices are not known.
     pub(in crate::mount) cost: Cost,
 }
 
@@ -47,7 +47,7 @@ impl CostMeter {
         self.prices.as_ref().map(|prices| prices.source.as_str())
     }
 
-    /// What all these programs cost.
+    /// The cost of all these programs.
     #[must_use]
     pub(in crate::mount) fn total(programs: &[ProgramCost]) -> Cost {
         let mut total = Cost::default();

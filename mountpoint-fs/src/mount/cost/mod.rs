@@ -1,4 +1,4 @@
-//! What the requests of a mount cost: a price list, and the sum. Pure, but for a file that is read
+//! Costs of a mount's requests: a price list, and the sum. Pure, but for a file that is read
 //! at the start.
 
 mod meter;

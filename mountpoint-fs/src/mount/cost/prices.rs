@@ -24,7 +24,7 @@ pub(in crate::mount) struct Prices {
     pub(in crate::mount) download_per_gib: f64,
 }
 
-/// What a mount's requests cost by what S3 charges for.
+/// Costs of a mount's requests by what S3 charges for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::mount) struct Cost {
     /// PUT, COPY, POST, LIST.
@@ -40,7 +40,7 @@ pub(in crate::mount) struct Cost {
 }
 
 impl Prices {
-    /// What `usage` costs.
+    /// The cost of `usage`.
     #[must_use]
     pub(in crate::mount) fn cost(&self, usage: &BilledUsage) -> Cost {
         let requests = |count: u64, price: f64| count as f64 * price / 1000.0;

@@ -23,7 +23,7 @@ pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) connection: Option<Connection>,
     /// Number of the mount's device, if the kernel tells.
     pub(in crate::mount) device: Option<String>,
-    /// What requests cost.
+    /// The costs of requests.
     pub(in crate::mount) costs: CostMeter,
     /// The directory of a mount that another process has made.
     pub(in crate::mount) passed_directory: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! What a mount says of itself over its socket: itself, and all its numbers. JSON.
+//! The answer of a mount over its socket: its description, and all its numbers. JSON.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub struct MetricDocument {
 pub enum NumberDocument {
     /// Grows only.
     Counter(u64),
-    /// What there is now.
+    /// The present value.
     Gauge(f64),
     /// A distribution: the sum of all values, and their counts by bucket; bucket `i` ends at
     /// 2^(i/4).
@@ -85,7 +85,7 @@ impl StatsDocument {
         }
     }
 
-    /// What tells this mount from others, for sorting.
+    /// The key that tells this mount from others, for sorting.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{} {}", self.mount.directory, self.mount.pid)

@@ -74,7 +74,7 @@ pub(super) struct Exporter {
     endpoint: OtlpEndpoint,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     resource: Resource,
-    /// What the collector has, and since when the next difference counts.
+    /// The numbers that the collector has, and since when the next difference counts.
     sent: Snapshot,
     since: SystemTime,
     started: SystemTime,

@@ -135,8 +135,8 @@ impl Namespace {
         }
     }
 
-    /// What a listing of the first keys of the mount said when it was made. It tells what to ask,
-    /// and answers nothing.
+    /// Takes note of a listing of the first keys of the mount. It decides which requests are sent,
+    /// and answers no look-up.
     pub fn learn(&self, listed: &ListOutput) {
         let root = self.table.directory_prefix(InodeNo::ROOT);
         let root = root.unwrap_or_default();

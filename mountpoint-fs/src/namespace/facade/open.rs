@@ -79,8 +79,7 @@ impl Namespace {
         })
     }
 
-    /// What an open's HEAD of `ino`, which was asked for at `asked`, says: its version, or that it
-    /// is stale.
+    /// The answer to an open's HEAD of `ino`, sent at `asked`: its version, or that it is stale.
     fn newest(
         &self,
         ino: InodeNo,

@@ -49,7 +49,7 @@ impl WalkAhead {
         })
     }
 
-    /// What the directory `prefix` was listed with before this call, which opens it.
+    /// The listing of the directory `prefix` that was made before this call, which opens it.
     pub(super) async fn open(self: &Arc<Self>, prefix: &str) -> Option<ListedAhead> {
         let now = self.clock.now();
         let (opening, awaits) = {

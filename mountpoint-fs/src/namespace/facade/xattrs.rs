@@ -59,7 +59,7 @@ impl Namespace {
         }))
     }
 
-    /// What the object of a file is and carries, or of a directory the object that marks it; `None`
+    /// Headers and metadata of a file's object, or of the object that marks a directory; `None`
     /// if there is none.
     pub async fn details(&self, ino: InodeNo) -> Result<Option<Arc<ObjectDetails>>, FsError> {
         if ino == InodeNo::ROOT {

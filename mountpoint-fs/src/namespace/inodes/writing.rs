@@ -30,7 +30,7 @@ pub(in crate::namespace) struct Writing {
     pub(super) followers: u32,
     /// While S3 does not have all of it.
     pub(super) progress: Option<Arc<Progress>>,
-    /// What the version was that S3 has, as its writer said it; `None` if none of these handles
+    /// The version that S3 has, as its writer told it; `None` if none of these handles
     /// stored it.
     pub(super) stored_by: Option<Arc<Progress>>,
     /// Whether the file is written in place: its name may be changed while it is written.

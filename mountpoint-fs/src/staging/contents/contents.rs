@@ -80,7 +80,7 @@ impl Contents {
         contents
     }
 
-    /// What a store is sending.
+    /// The content that a store is sending.
     pub(in crate::staging) fn sending(&self) -> Option<&Arc<Snapshot>> {
         self.storing.as_ref().map(|storing| &storing.snapshot)
     }

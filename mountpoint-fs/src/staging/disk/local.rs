@@ -35,7 +35,7 @@ pub enum DiskError {
     Unusable {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },

@@ -1,4 +1,4 @@
-//! What staged writes need of a disk: one folder of files, and what is durable when.
+//! The disk as staged writes need it: one folder of files, and what is durable when.
 //!
 //! Nothing is durable before a sync says so: bytes of a file until [`DiskFile::sync_data`], names
 //! until [`Disk::sync`]. A power loss keeps any part of what was not synced, in any order. After a

@@ -15,7 +15,7 @@ use rand::{Rng as _, SeedableRng as _};
 use super::{Disk, DiskFile};
 use crate::sync::Mutex;
 
-/// What an operation meets.
+/// The fate of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SimulatedFault {
     /// The disk reports an error; of a write, some bytes may be there.

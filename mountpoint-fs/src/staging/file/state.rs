@@ -82,10 +82,10 @@ pub(super) struct FileState {
     pub(super) stored_edits: u64,
     /// Changes of the last store that failed.
     noted_edits: u64,
-    /// What the store in progress sends, once it was noted in a record.
+    /// The content that the store in progress sends, once it was noted in a record.
     sent: Option<SentVersion>,
-    /// What the bucket may have of the file: an earlier process may have sent it, or a store that
-    /// failed.
+    /// Versions that the bucket may have of the file: an earlier process may have sent them, or a
+    /// store that failed.
     pub(super) recovered: Option<RecoveredFrom>,
     /// Uploads that were refused, one behind the other.
     pub(super) refusals: u32,

@@ -86,7 +86,7 @@ impl Batch {
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchOutcome {
     /// A leaf.

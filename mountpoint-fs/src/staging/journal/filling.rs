@@ -29,7 +29,7 @@ pub(super) struct Filling {
     is_closing: bool,
 }
 
-/// What the committing thread does next.
+/// The next step of the committing thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Writes the batch.
@@ -134,7 +134,7 @@ impl Filling {
         self.unawaited_until = Some(before.min(until));
     }
 
-    /// What to do now. The disk is idle.
+    /// The step to take now. The disk is idle.
     pub(super) fn step(&self, now: Duration) -> Step {
         if self.batch.records().is_empty() && self.is_closing {
             return Step::End;

@@ -94,7 +94,7 @@ impl SegmentHeader {
     }
 }
 
-/// What a record says of its key.
+/// A record's statement about its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
     /// The payload is what the key has, from this version on.

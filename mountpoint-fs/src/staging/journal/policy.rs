@@ -17,7 +17,7 @@ pub trait CommitPolicy: Send + fmt::Debug {
     /// A record whose writer waits joined the batch.
     fn arrived(&mut self, now: Duration);
 
-    /// What to do with the batch; without writers, until when none is expected to fill it. The disk
+    /// Decides on the batch; without writers, until when none is expected to fill it. The disk
     /// is idle.
     fn decide(&self, now: Duration, batch: WaitingBatch) -> Decision;
 
@@ -171,7 +171,7 @@ fn pause_max(sync: Duration) -> Duration {
     sync.mul_f64(PAUSE_SHARE).min(PAUSE_MAX)
 }
 
-/// What a sync costs without its bytes: a line through the last syncs, older ones counting less.
+/// The cost of a sync without its bytes: a line through the last syncs, older ones counting less.
 #[derive(Clone, Copy, Debug, Default)]
 struct SyncCost {
     weight: f64,

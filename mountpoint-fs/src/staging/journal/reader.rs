@@ -8,7 +8,7 @@ use super::recovery;
 use super::types::{Damage, JournalError, RecordId, RecoveredRecord};
 use crate::staging::disk::Disk;
 
-/// What a journal holds. Changes nothing on the disk.
+/// Reads the records of a journal. Changes nothing on the disk.
 #[derive(Debug)]
 pub struct JournalReader {
     index: LogIndex,

@@ -1,4 +1,4 @@
-//! What a journal holds at the start.
+//! The records of a journal at the start.
 //!
 //! Changes nothing on the disk, so that a start which the power ends can be repeated. A tail that
 //! was never acknowledged is cut: the next segment's header says where. Damage before that is

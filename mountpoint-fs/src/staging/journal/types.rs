@@ -1,11 +1,11 @@
-//! What the journal takes and returns.
+//! Types that the journal takes and returns.
 
 use std::io;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-/// What a record is about: a staged file. The journal keeps the newest record of each key.
+/// The subject of a record: a staged file. The journal keeps the newest record of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordKey(pub u64);
 

@@ -1,4 +1,4 @@
-//! What an earlier process committed and did not upload.
+//! Files that an earlier process committed and did not upload.
 //!
 //! Nothing is guessed: a record that is damaged, or whose data files are, stays where it is and is
 //! named. One of a newer format refuses the directory.

@@ -6,7 +6,7 @@ use super::{Bench, MIB, read, wait, write};
 use crate::config::ConflictPolicy;
 use crate::operation::FsError;
 
-/// What another client does.
+/// An action of another client.
 #[derive(Clone, Copy, Debug)]
 enum Theirs {
     Creates,

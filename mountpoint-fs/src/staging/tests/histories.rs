@@ -93,7 +93,7 @@ struct History {
     random: StdRng,
 }
 
-/// What became of names.
+/// The names after a history.
 #[derive(Default)]
 struct RenameLog {
     /// Keys that renames have left.

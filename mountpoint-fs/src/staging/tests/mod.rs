@@ -31,7 +31,7 @@ use crate::write::{MemorySource, Stored, WriteContext, WriteObserver};
 
 const MIB: usize = 1 << 20;
 
-/// What a file told of itself.
+/// Events that a file has reported.
 #[derive(Debug, Default)]
 struct EventLog(Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! What a store sends.
+//! Requests and bytes that a store sends.
 
 use futures::future::join;
 use mountpoint_client::ErrorKind;

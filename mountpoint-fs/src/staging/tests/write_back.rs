@@ -410,7 +410,7 @@ fn of_two_versions_of_a_key_the_newer_one_counts() {
     assert_eq!(next.names("kept"), [""; 0]);
 }
 
-/// What waits for one bucket is never stored in another.
+/// A file that waits for one bucket is never stored in another.
 #[test]
 fn pending_files_are_for_their_bucket_alone() {
     let bench = Bench::write_back(LONG);

@@ -1,4 +1,4 @@
-//! What becomes of a file whose object another client changed since it was opened.
+//! The end of a file whose object another client has changed since it was opened.
 //!
 //! A store never replaces a version that it is not based on. If that is refused, the user's policy
 //! decides: the file may be stored beside the object, or replace it after all. Both need all bytes

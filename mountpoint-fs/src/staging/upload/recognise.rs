@@ -17,7 +17,7 @@ use crate::staging::local::disk_error;
 use crate::staging::record::{SentVersion, sent_version};
 use crate::write::Stored;
 
-/// What the object in the bucket is.
+/// The origin of the object in the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recognised {
     /// The version that is to be stored.

@@ -226,7 +226,7 @@ fn resources(page: &mut Page, activity: &Activity<'_>) {
     }
 }
 
-/// What requests of the kernel wait for, with the share of each cause.
+/// Waits of the kernel's requests, with the share of each cause.
 fn waits(page: &mut Page, activity: &Activity<'_>) {
     let waits = activity.waits();
     let all: f64 = waits.iter().map(|(_, seconds)| seconds).sum();
@@ -252,7 +252,7 @@ fn waits(page: &mut Page, activity: &Activity<'_>) {
     }
 }
 
-/// What the mount has cost since it began, and which programs caused that.
+/// The cost of the mount since it began, and the programs that caused it.
 fn costs(page: &mut Page, activity: &Activity<'_>) {
     let prices = activity.document.mount.prices.as_deref();
     let cost = |what| dollars(activity.total(COST, &[("for", what)]));

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_largest_file_follows_the_memory() {
-        // What a mount has for reads and writes together, in MiB; a quarter of it is the largest
+        // Memory of a mount for reads and writes together, in MiB; a quarter of it is the largest
         // part and one write.
         for (memory, gib) in [
             (512, 1058),

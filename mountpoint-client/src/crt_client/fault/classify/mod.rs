@@ -73,7 +73,7 @@ impl ErrorAnswer<'_> {
         }
     }
 
-    /// What the server says, and what to do about it.
+    /// The server's message, and how to go on after it.
     fn reason(&self, operation: &Operation, kind: &ErrorKind) -> String {
         let mut reason = match (self.code, self.message) {
             (Some(code), Some(message)) => format!("{code}: {}", text::printable(message)),

@@ -1,4 +1,4 @@
-//! What a kill leaves of files that wait for their upload and change their names.
+//! Files that wait for their upload and change their names, after a kill.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _};

@@ -22,14 +22,14 @@ const LIMITS: JournalLimits = JournalLimits {
     bytes_max: 1 << 20,
 };
 
-/// What a key has: a version and its payload, `None` once it was released.
+/// State of a key: a version and its payload, `None` once it was released.
 type KeyState = (u64, Option<Vec<u8>>);
 
-/// What the journal was told, and what it said.
+/// Calls of the journal, and its answers.
 #[derive(Debug, Default)]
 struct Model {
     acknowledged: BTreeMap<u64, KeyState>,
-    /// What failed, or was not answered: it may be durable until something later is.
+    /// Records that failed, or were not answered: each may be durable until a later one is.
     unknown: Vec<(u64, KeyState)>,
     version: u64,
 }
