@@ -15,7 +15,8 @@ use crate::engine;
 use crate::process;
 use crate::reader_memory::ReaderMemory;
 use crate::results::measurement::Measurement;
-use crate::system::catalog::{LocalFolder, System};
+use crate::system::address::LocalFolder;
+use crate::system::catalog::System;
 use crate::system::mount::Mounted;
 use crate::workload::{Action, CacheState, Link, Workload};
 

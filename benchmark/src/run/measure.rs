@@ -20,7 +20,8 @@ use crate::profile::Profile;
 use crate::reader_memory::ReaderMemory;
 use crate::results::measurement::Measurement;
 use crate::server::{Requests, Servers};
-use crate::system::catalog::{Address, LocalFolder, Role, System};
+use crate::system::address::{Address, LocalFolder};
+use crate::system::catalog::{Role, System};
 use crate::system::mount::{Mounted, kill_now};
 use crate::workload::{Action, Conditions, Unit, Workload};
 

@@ -1,4 +1,4 @@
-//! The systems under test: how each is started. One line a system.
+//! The systems under test: how each is started.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,12 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+use super::address::{Address, LocalFolder};
+use super::environment::set_environment;
+use super::peers::{MOUNT_S3, PEERS, PRODUCT};
 use crate::limit;
-use crate::server::{Access, ServerProcess};
 use crate::workload::{CacheState, Workload};
-
-/// Name of the product in tables.
-pub(crate) const PRODUCT: &str = "mount-s3";
 
 /// The role of a system in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,44 +25,6 @@ pub(crate) enum Role {
     ClientLimit,
     /// The workload's files on the local disk, beside caches on that disk; mounts nothing.
     Native,
-}
-
-/// Where the bucket is, and how to reach it.
-#[derive(Clone, Debug)]
-pub(crate) struct Address<'a> {
-    pub(crate) url: String,
-    pub(crate) bucket: &'a str,
-    pub(crate) access: &'a Access,
-    /// Empty: the kernel chooses.
-    pub(crate) interfaces: &'a [String],
-    /// Certificate of the only authority to trust; `None`: those of the operating system.
-    pub(crate) authority: Option<&'a Path>,
-}
-
-impl<'a> Address<'a> {
-    /// Over TLS with a certificate of `authority`, or over what the server's own URL says.
-    pub(crate) fn of(server: &'a ServerProcess, authority: Option<&'a Path>) -> Self {
-        let url = server.url();
-        Self {
-            url: match authority {
-                Some(_) => url.replacen("http://", "https://", 1),
-                None => url.to_owned(),
-            },
-            bucket: server.bucket(),
-            access: server.access(),
-            interfaces: server.interfaces(),
-            authority,
-        }
-    }
-}
-
-/// A folder of the local disk for a system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum LocalFolder<'a> {
-    /// A cache of the bytes that were read.
-    Cache(&'a Path),
-    /// The bytes that were written, before they are stored.
-    Staging(&'a Path),
 }
 
 /// Something that mounts a bucket and stays in the foreground.
@@ -84,54 +45,6 @@ pub(crate) struct System {
 
 /// Prefix of the objects of a shared cache: they are removed with all else that a run has written.
 const SHARED_CACHE: &str = "written/cache/";
-
-const MOUNT_S3: &[&str] = &[
-    "{bucket}",
-    "{directory}",
-    "--endpoint-url",
-    "{url}",
-    "--force-path-style",
-    "--foreground",
-];
-
-/// Peers with their defaults, read-only or not as they come; only address and credentials are
-/// given.
-const PEERS: &[(&str, &[&str], &[&str])] = &[
-    (PRODUCT, MOUNT_S3, &["--version"]),
-    ("mountpoint-s3", MOUNT_S3, &["--version"]),
-    (
-        "rclone",
-        &[
-            "mount",
-            ":s3:{bucket}",
-            "{directory}",
-            "--config",
-            "/dev/null",
-        ],
-        &["version"],
-    ),
-    (
-        "s3fs",
-        &[
-            "{bucket}",
-            "{directory}",
-            "-f",
-            "-o",
-            "url={url},use_path_request_style",
-        ],
-        &["--version"],
-    ),
-    (
-        "geesefs",
-        &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"],
-        &["--version"],
-    ),
-    (
-        "goofys",
-        &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"],
-        &["--version"],
-    ),
-];
 
 impl System {
     pub(crate) fn product(program: &Path) -> Self {
@@ -363,56 +276,14 @@ fn variable(word: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
 }
 
-/// Variables that this machine's user may have set for other buckets.
-const NOT_INHERITED: [&str; 11] = [
-    "AWS_DEFAULT_REGION",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_PROFILE",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "AWS_CONFIG_FILE",
-];
-
-/// Variables of the user's own server, if that is measured.
-const OF_A_GIVEN_SERVER: [&str; 2] = ["AWS_CA_BUNDLE", "AWS_SESSION_TOKEN"];
-
-/// Variables that name a file of authorities, for programs with an AWS SDK, with curl, and in Go.
-const OF_AUTHORITY: [&str; 3] = ["AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"];
-
-/// Every system gets server and credentials through its environment.
-fn set_environment(command: &mut Command, address: &Address<'_>) {
-    let access = address.access;
-    let foreign = OF_A_GIVEN_SERVER.iter().filter(|_| !access.is_given);
-    for name in NOT_INHERITED.iter().chain(foreign) {
-        command.env_remove(name);
-    }
-    command.envs([
-        ("AWS_ACCESS_KEY_ID", access.key_id.as_str()),
-        ("AWS_SECRET_ACCESS_KEY", &access.secret),
-        ("AWSACCESSKEYID", &access.key_id),
-        ("AWSSECRETACCESSKEY", &access.secret),
-        ("AWS_REGION", &access.region),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-        ("RCLONE_S3_PROVIDER", "Other"),
-        ("RCLONE_S3_ENV_AUTH", "true"),
-        ("RCLONE_S3_ENDPOINT", &address.url),
-    ]);
-    if let Some(authority) = address.authority {
-        command.envs(OF_AUTHORITY.map(|name| (name, authority)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
 
+    use super::super::environment::OF_AUTHORITY;
     use super::*;
     use crate::dataset::{Dataset, WRITTEN};
+    use crate::server::Access;
     use crate::workload;
 
     fn address<'a>(access: &'a Access, interfaces: &'a [String]) -> Address<'a> {

@@ -15,7 +15,8 @@ use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::catalog::{Address, LocalFolder, System};
+use super::address::{Address, LocalFolder};
+use super::catalog::System;
 use crate::clock::Stopwatch;
 
 /// How long a system may take until its mount is there.
