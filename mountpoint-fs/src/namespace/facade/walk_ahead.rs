@@ -9,16 +9,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::types::{ListOutput, ListRequest};
+use mountpoint_client::types::{ListOutput, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use crate::clock::Clock;
 use crate::config::limits::LIST_PAGE_KEYS;
 use crate::namespace::listing::{
-    FirstAnswer, ListedAhead, Page, WalkAnswer, WalkRequest, WalkRequestId, WalkScope, WalkStats,
-    Walks,
+    FirstAnswer, ListedAhead, Page, SubtreeAnswer, WalkAnswer, WalkRequest, WalkRequestId,
+    WalkScope, WalkStats, Walks,
 };
-use crate::namespace::resolve::Subtree;
+use crate::namespace::resolve::{Below, Subtree};
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
 
@@ -175,8 +175,8 @@ impl WalkAhead {
                 };
                 match self.client.list(request).await {
                     Ok(listed) => {
-                        let pages = whole_directories(&root, &from, &listed, asked);
-                        (WalkAnswer::Subtree(pages), listed.slow_downs)
+                        let answer = subtree_answer(&root, &from, &listed, asked);
+                        (WalkAnswer::Subtree(answer), listed.slow_downs)
                     }
                     Err(error) => failed(&error),
                 }
@@ -185,20 +185,31 @@ impl WalkAhead {
     }
 }
 
-/// The directories that are shown in full by what was `listed` of all keys below `root` from the
-/// directory `from` on.
-fn whole_directories(
-    root: &str,
-    from: &str,
-    listed: &ListOutput,
-    asked: Duration,
-) -> Vec<(Arc<str>, Arc<Page>)> {
+/// What was `listed` of all keys below `root` from the directory `from` on.
+fn subtree_answer(root: &str, from: &str, listed: &ListOutput, asked: Duration) -> SubtreeAnswer {
     let below = Subtree::new(root, listed, true).below(root);
-    let whole = below
-        .into_iter()
-        .filter(|below| below.is_whole && *below.prefix >= *from);
-    let page = whole.map(|below| (Arc::clone(&below.prefix), Arc::new(below.page(asked))));
-    page.collect()
+    let below = below.into_iter().filter(|below| *below.prefix >= *from);
+    let (whole, cut): (Vec<Below>, Vec<Below>) = below.partition(|below| below.is_whole);
+    // Sorted, so that the deepest directory comes last.
+    let large = cut
+        .iter()
+        .rev()
+        .find(|below| takes_most(&below.prefix, listed));
+    SubtreeAnswer {
+        large: large.map(|below| Arc::clone(&below.prefix)),
+        whole: whole
+            .into_iter()
+            .map(|below| (Arc::clone(&below.prefix), Arc::new(below.page(asked))))
+            .collect(),
+    }
+}
+
+/// Whether most of the keys are below the directory `prefix`, and there are more of them.
+fn takes_most(prefix: &str, listed: &ListOutput) -> bool {
+    let is_below = |object: &&ObjectInfo| object.key.as_str().starts_with(prefix);
+    let is_cut = listed.continuation_token.is_some()
+        && listed.objects.last().is_some_and(|last| is_below(&last));
+    is_cut && 2 * listed.objects.iter().filter(is_below).count() > listed.objects.len()
 }
 
 /// A program that opens the directory then asks for it alone, and gets the error.

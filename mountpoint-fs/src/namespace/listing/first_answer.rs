@@ -30,6 +30,11 @@ impl FirstAnswer {
         self.listed.objects.len() + self.listed.common_prefixes.len()
     }
 
+    /// Whether the answer lists the whole directory.
+    pub(in crate::namespace) fn is_all(&self) -> bool {
+        self.listed.continuation_token.is_none()
+    }
+
     /// Whether the answer lists `name` in the directory `prefix`.
     pub(in crate::namespace) fn has(&self, prefix: &str, name: &str) -> bool {
         let is_file = |key: &str| names::file_name(prefix, key) == Some(name);

@@ -37,4 +37,6 @@ pub(super) use unrepresentable::{HiddenKeys, News, without_etag};
 #[cfg(test)]
 pub(crate) use walk::WALK_AGE_MAX;
 pub use walk::WalkStats;
-pub(super) use walk::{ListedAhead, WalkAnswer, WalkRequest, WalkRequestId, WalkScope, Walks};
+pub(super) use walk::{
+    ListedAhead, SubtreeAnswer, WalkAnswer, WalkRequest, WalkRequestId, WalkScope, Walks,
+};

@@ -172,6 +172,73 @@ fn large_directories_are_listed_one_by_one() {
     }
 }
 
+/// Finishes a future, and counts the round trips to the store that it waits for.
+fn settled<T>(mount: &Mount, mut future: impl Future<Output = T> + Unpin, trips: &mut usize) -> T {
+    loop {
+        if let Some(outcome) = (&mut future).now_or_never() {
+            return outcome;
+        }
+        *trips += 1;
+        mount.clock.advance(Duration::from_millis(20));
+        for request in mount.bucket.pending_requests() {
+            mount.bucket.finish(request.id);
+        }
+    }
+}
+
+/// Walks below `directory`. Returns the number of its files; adds the round trips to `trips`.
+fn walk_far(mount: &Mount, directory: InodeNo, trips: &mut usize) -> usize {
+    let handle = now(mount.fs.open_directory(directory)).unwrap();
+    let mut sink = Sink::new(5_000);
+    let read = Box::pin(mount.fs.read_directory(handle, 0, true, &mut sink));
+    settled(mount, read, trips).unwrap();
+    let last = sink.entries.last().unwrap().next_offset;
+    let mut rest = Sink::new(1);
+    let read = Box::pin(mount.fs.read_directory(handle, last, true, &mut rest));
+    settled(mount, read, trips).unwrap();
+    assert!(rest.entries.is_empty(), "the sink was too small");
+    mount.fs.release_directory(handle);
+    let mut files = 0;
+    for entry in &sink.entries[2..] {
+        let attributes = entry.entry.attributes;
+        files += match attributes.kind {
+            FileKind::Directory => walk_far(mount, attributes.ino, trips),
+            _ => 1,
+        };
+    }
+    files
+}
+
+/// Directories that hold files and many directories. A LIST without a delimiter shows their
+/// subdirectories, and never all of them.
+#[test]
+fn parents_of_many_directories_are_listed_ahead() {
+    let names = NamesConfig {
+        ttl: Duration::from_secs(60),
+        ..NamesConfig::default()
+    };
+    let options = SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    };
+    let mount = Mount::with_all(options, names, WriteConfig::default(), "", &[]);
+    for parent in 0..12 {
+        for file in 0..3 {
+            let key = format!("p{parent:02}/a{file}");
+            mount.bucket.put_pattern(&key, 1, 0);
+        }
+        for key in (0..1_200).map(|n| format!("p{parent:02}/d{:02}/f{:02}", n / 20, n % 20)) {
+            mount.bucket.put_pattern(&key, 1, 0);
+        }
+    }
+    let mut trips = 0;
+    let files = walk_far(&mount, ROOT, &mut trips);
+    assert_eq!(files, 12 * 1_203);
+    let (_, lists, _) = mount.requests();
+    assert!(trips <= 12, "{trips} round trips");
+    assert!(lists <= 100, "{lists} LISTs");
+}
+
 /// Every way of listing shows equal names, in trees of many shapes.
 #[test]
 fn shapes() {

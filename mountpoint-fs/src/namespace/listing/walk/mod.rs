@@ -10,6 +10,7 @@
 //! [`WALK_NAMES_MAX`] in memory, `WalkCredit` in waste and `Pace` in the number of directories.
 
 mod credit;
+mod large;
 mod pace;
 mod request;
 mod seen;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credit::WalkCredit;
+use large::LargeDirectories;
 use pace::Pace;
 use request::SentAhead;
 use seen::{SeenDirectories, Step};
@@ -35,7 +37,7 @@ use crate::config::limits::LIST_PAGE_KEYS;
 
 pub use request::WalkStats;
 pub(in crate::namespace) use request::{
-    ListedAhead, Opening, WalkAnswer, WalkRequest, WalkRequestId, WalkScope,
+    ListedAhead, Opening, SubtreeAnswer, WalkAnswer, WalkRequest, WalkRequestId, WalkScope,
 };
 
 /// All walks of a mount.
@@ -61,6 +63,7 @@ pub(in crate::namespace) struct Walks {
     credit: WalkCredit,
     pace: Pace,
     subtrees: SubtreeYield,
+    large: LargeDirectories,
     stats: WalkStats,
     /// The counts at the time of the last log message.
     told: WalkStats,
@@ -100,6 +103,7 @@ impl Walks {
             credit: WalkCredit::default(),
             pace: Pace::default(),
             subtrees: SubtreeYield::default(),
+            large: LargeDirectories::default(),
             stats: WalkStats::default(),
             told: WalkStats::default(),
         }
@@ -203,7 +207,7 @@ impl Walks {
         let is_failure = matches!(answer, WalkAnswer::Failed | WalkAnswer::Refused);
         match answer {
             WalkAnswer::Directory(answer) => self.directory_arrived(id, answer),
-            WalkAnswer::Subtree(pages) => self.subtree_arrived(id, pages),
+            WalkAnswer::Subtree(answer) => self.subtree_arrived(id, answer),
             WalkAnswer::Failed => self.failed(id),
             WalkAnswer::Refused => {
                 self.subtrees.refuse();
@@ -263,6 +267,7 @@ impl Walks {
             self.walk.root = Arc::from(step.root);
             self.pace.reset();
             self.subtrees.begin();
+            self.large = LargeDirectories::default();
         }
         self.walk.position = Arc::from(prefix);
         self.walk.stepped = now;
@@ -305,18 +310,26 @@ impl Walks {
             if self.upcoming.ready() + self.expected >= directories_max || !self.may_send() {
                 return;
             }
+            if self.large.is_likely(prefix) {
+                requests.push(self.send_directory(prefix, now));
+                rest = &rest[1..];
+                continue;
+            }
             let is_behind = *prefix > self.walk.position;
+            let count_max = rest.iter().take_while(|other| !self.large.is_likely(other));
+            let count_max = count_max.count();
             let (count, is_bounded) = match self.subtrees.next(is_behind && self.is_ordered) {
                 NextList::Directory => {
                     requests.push(self.send_directory(prefix, now));
                     rest = &rest[1..];
                     continue;
                 }
-                NextList::Subtree(count) => (count.min(rest.len()), true),
+                NextList::Subtree(count) => (count.min(count_max), true),
                 NextList::Probe => (1, !self.subtrees.is_promising()),
                 NextList::Wait => return,
             };
-            let to = rest.get(count).filter(|to| is_bounded && *to > prefix);
+            let to = rest.get(count).filter(|to| *to > prefix);
+            let to = to.filter(|to| is_bounded || self.large.is_likely(to));
             requests.push(self.send_subtree(prefix, to, now));
             rest = &rest[count..];
         }
@@ -402,15 +415,22 @@ impl Walks {
         let prefix = Arc::clone(prefix);
         let is_awaited = |upcoming: &Upcoming| matches!(upcoming, Upcoming::Asked(by) if *by == id);
         if self.upcoming.get(&prefix).is_some_and(is_awaited) {
-            self.upcoming.shown(answer.subdirectories(&prefix));
+            let subdirectories = answer.subdirectories(&prefix);
+            if subdirectories.is_empty() && answer.is_all() {
+                self.large.is_small(&prefix);
+            }
+            self.upcoming.shown(subdirectories);
             let listed = ListedAhead::First(Box::new(answer));
             self.make_ready(id, &prefix, listed);
         }
     }
 
-    fn subtree_arrived(&mut self, id: WalkRequestId, pages: Vec<(Arc<str>, Arc<Page>)>) {
+    fn subtree_arrived(&mut self, id: WalkRequestId, answer: SubtreeAnswer) {
+        if let Some(large) = answer.large {
+            self.large.found(&large);
+        }
         let mut shown = Shown::default();
-        for (prefix, page) in pages {
+        for (prefix, page) in answer.whole {
             let is_known = match self.upcoming.get(&prefix) {
                 Some(Upcoming::Known) => true,
                 Some(Upcoming::Asked(_) | Upcoming::Ready(..)) => continue,

@@ -31,12 +31,21 @@ pub(in crate::namespace) enum WalkScope {
 pub(in crate::namespace) enum WalkAnswer {
     /// The first answer about a directory.
     Directory(FirstAnswer),
-    /// The directories that the answer about a subtree lists completely.
-    Subtree(Vec<(Arc<str>, Arc<Page>)>),
+    /// The answer about a subtree.
+    Subtree(SubtreeAnswer),
     /// The request failed.
     Failed,
     /// The server refuses a LIST of this subtree without a delimiter.
     Refused,
+}
+
+/// The directories in a LIST without a delimiter.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct SubtreeAnswer {
+    /// The directories that the answer lists completely.
+    pub(in crate::namespace) whole: Vec<(Arc<str>, Arc<Page>)>,
+    /// The deepest directory that takes most of the answer and goes on behind its end.
+    pub(in crate::namespace) large: Option<Arc<str>>,
 }
 
 /// An answer about a directory that was requested before its `opendir`.

@@ -188,7 +188,7 @@ impl Seen {
 }
 
 /// The prefix of the parent directory.
-fn parent_of(prefix: &str) -> Option<&str> {
+pub(super) fn parent_of(prefix: &str) -> Option<&str> {
     let path = prefix.strip_suffix('/')?;
     Some(path.rfind('/').map_or("", |slash| &path[..=slash]))
 }

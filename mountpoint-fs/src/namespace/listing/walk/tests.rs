@@ -27,7 +27,8 @@ fn page(names: &[&str], asked: Duration) -> Page {
 
 fn shown(prefixes: &[&str], asked: Duration) -> WalkAnswer {
     let whole = |prefix: &&str| (Arc::from(*prefix), Arc::new(page(&["x"], asked)));
-    WalkAnswer::Subtree(prefixes.iter().map(whole).collect())
+    let whole = prefixes.iter().map(whole).collect();
+    WalkAnswer::Subtree(SubtreeAnswer { whole, large: None })
 }
 
 /// An answer about a directory with one file and these subdirectories.
@@ -121,7 +122,7 @@ fn large_directories_are_listed_by_themselves_ever_more_at_once() {
             for request in std::mem::take(&mut in_flight) {
                 let answer = match &request.scope {
                     WalkScope::Directory(prefix) => listed(prefix, &[], at(now - 20)),
-                    WalkScope::Subtree { .. } => WalkAnswer::Subtree(Vec::new()),
+                    WalkScope::Subtree { .. } => WalkAnswer::Subtree(SubtreeAnswer::default()),
                 };
                 in_flight.extend(walks.arrived(request.id, answer, 0, at(now)));
             }
@@ -133,6 +134,29 @@ fn large_directories_are_listed_by_themselves_ever_more_at_once() {
         let most = if is_ordered { 80 + 6 } else { 80 };
         assert!(stats.requests <= most, "{stats:?}");
     }
+}
+
+/// An answer about `t/a/` with more below it than a LIST shows tells that the directories beside it
+/// are large, too.
+#[test]
+fn directories_beside_a_large_one_are_listed_by_themselves() {
+    let mut walks = walks(true, &["a", "b", "c", "d"]);
+    let first = walks.open("t/a/", at(1)).requests;
+    assert_eq!(scopes(&first), ["t/ from t/a/"]);
+    walks.page_read("t/a/", &page(&["x", "y", "z"], at(1)), at(20));
+    walks.open("t/a/x/", at(20));
+    let WalkAnswer::Subtree(answer) = shown(&["t/a/x/", "t/a/y/", "t/a/z/"], at(1)) else {
+        unreachable!()
+    };
+    let answer = SubtreeAnswer {
+        large: Some(Arc::from("t/a/")),
+        ..answer
+    };
+    let next = walks.arrived(first[0].id, WalkAnswer::Subtree(answer), 0, at(21));
+    assert_eq!(scopes(&next), ["t/b/", "t/c/", "t/d/"]);
+    // One that is small and has no subdirectories tells the contrary.
+    walks.arrived(next[0].id, listed("t/b/", &[], at(21)), 0, at(41));
+    assert!(!walks.large.is_likely("t/d/"));
 }
 
 /// An answer is used if its request was sent less than a second ago.
@@ -271,7 +295,11 @@ fn memory_is_bounded() {
         let prefix = Arc::from(format!("t/{number:04}/"));
         (prefix, Arc::new(page(&long, at(1))))
     });
-    walks.arrived(id, WalkAnswer::Subtree(pages.collect()), 0, at(2));
+    let answer = SubtreeAnswer {
+        whole: pages.collect(),
+        large: None,
+    };
+    walks.arrived(id, WalkAnswer::Subtree(answer), 0, at(2));
     assert!(walks.upcoming.names() <= WALK_NAMES_MAX);
     assert_eq!(walks.upcoming.ready(), WALK_NAMES_MAX / 5_000);
     let sent = walks.open("t/0001/", at(3)).requests.len() * usize::from(LIST_PAGE_KEYS);
