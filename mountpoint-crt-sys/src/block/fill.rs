@@ -11,6 +11,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::memory::SMALL_MAX;
 use super::recycler::Pooled;
 
 /// The right to fill a block; there is one for each block. Dropping it ends the filling.
@@ -124,6 +125,22 @@ impl BlockFill {
                 .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         };
         self.fill_to(filled + bytes.len());
+    }
+
+    /// Appends and publishes `len` bytes without writing them: zeros, or those of an earlier block.
+    /// Panics if they do not fit.
+    ///
+    /// For models of a store, in which bytes count and are not looked at, so that gigabytes in
+    /// flight take no memory. Small blocks may be uninitialised and are written all the same.
+    pub fn append_unwritten(&mut self, len: usize) {
+        let filled = self.filled();
+        assert!(len <= self.capacity() - filled);
+        if self.capacity() <= SMALL_MAX {
+            // SAFETY: the bytes fit behind `filled`, where nobody reads and only the holder of
+            // `&mut self` writes.
+            unsafe { self.block.at(filled).write_bytes(0, len) };
+        }
+        self.fill_to(filled + len);
     }
 
     /// Appends and publishes `len` bytes of `file` from `offset` on, or fewer where the file ends.

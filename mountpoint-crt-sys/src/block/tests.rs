@@ -49,6 +49,20 @@ fn appended_bytes_are_read_back() {
 }
 
 #[test]
+fn bytes_that_nobody_wrote_are_zeros_in_new_memory() {
+    let pool = BlockPool::new(0);
+    for len in [10, SMALL_MAX, SMALL_MAX + 1, 1 << 20] {
+        let mut fill = pool.allocate(len);
+        fill.append(b"first");
+        fill.append_unwritten(len - 5);
+        let block = fill.block();
+        assert_eq!(block.valid(), len);
+        assert_eq!(block.bytes(0..5), b"first", "{len}");
+        assert!(block.bytes(5..len).iter().all(|byte| *byte == 0), "{len}");
+    }
+}
+
+#[test]
 fn bytes_of_a_file_are_appended() {
     let path = std::env::temp_dir().join(format!("block-read-{}", std::process::id()));
     std::fs::write(&path, b"0123456789").unwrap();

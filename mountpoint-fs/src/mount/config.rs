@@ -218,7 +218,7 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         part_size: read_part_size(&args.client),
         window_max: environment
             .prefetch_window_max
-            .unwrap_or_else(|| ReadConfig::default().window_max),
+            .unwrap_or_else(|| scale::window_max(cores())),
         mode: match args.mount.read_mode {
             ReadModeArg::Auto => ReadMode::Auto,
             ReadModeArg::Cached => ReadMode::Cached,

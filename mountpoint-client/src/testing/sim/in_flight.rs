@@ -24,7 +24,7 @@ use super::request_log::{Operation, RequestLog, RequestRecord};
 use super::seeded_numbers::SeededNumbers;
 use super::store::bucket::Store;
 use super::store::check::{injected, refuse};
-use super::store::content::Content;
+use super::store::content::{Content, index};
 use super::timer::Timer;
 
 /// Names a request that waits.
@@ -272,9 +272,13 @@ impl GetOperation {
             .map(|after| after.saturating_sub(progress.sent));
         let is_stopped = stop.is_some_and(|stop| stop <= wanted && stop < progress.bytes_left());
         let bytes = stop.map_or(wanted, |stop| stop.min(wanted));
-        content.read(progress.sent..progress.sent + bytes, |piece| {
-            progress.into.append(piece);
-        });
+        if content.is_unwritten() {
+            progress.into.append_unwritten(index(bytes));
+        } else {
+            content.read(progress.sent..progress.sent + bytes, |piece| {
+                progress.into.append(piece);
+            });
+        }
         progress.sent += bytes;
         self.shared
             .in_flight

@@ -4,7 +4,7 @@
 //! A test sees the requests that wait, publishes bytes piece by piece, and ends requests in any
 //! order. Observers are called on the thread of the test, inside these methods.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use crate::ErrorKind;
@@ -49,14 +49,17 @@ impl SimClient {
     /// The GETs that have not ended, oldest first.
     #[must_use]
     pub fn pending_gets(&self) -> Vec<PendingGet> {
-        let gets: Vec<_> = self
-            .shared
-            .in_flight
-            .lock()
-            .gets
-            .values()
-            .cloned()
-            .collect();
+        self.pending_gets_after(None)
+    }
+
+    /// The GETs among them that were made after the request `last`.
+    #[must_use]
+    pub fn pending_gets_after(&self, last: Option<RequestId>) -> Vec<PendingGet> {
+        let first = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let in_flight = self.shared.in_flight.lock();
+        let gets = in_flight.gets.range((first, Bound::Unbounded));
+        let gets: Vec<_> = gets.map(|(_, operation)| Arc::clone(operation)).collect();
+        drop(in_flight);
         let pending = gets.iter().map(|operation| PendingGet {
             id: operation.id,
             key: operation.request.key.as_str().to_owned(),

@@ -9,6 +9,7 @@ mod shared_cache;
 mod sharing;
 mod sharing_gains;
 mod sharing_mixed;
+mod throughput;
 mod waiting;
 
 use std::ops::Range;

@@ -25,7 +25,12 @@ pub struct Content {
 #[derive(Clone, Debug)]
 enum Piece {
     Bytes(Bytes),
-    Pattern { seed: u64, range: Range<u64> },
+    Pattern {
+        seed: u64,
+        range: Range<u64>,
+    },
+    /// So many bytes that count and are not written.
+    Unwritten(u64),
 }
 
 impl Piece {
@@ -33,6 +38,7 @@ impl Piece {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Pattern { range, .. } => range.end - range.start,
+            Self::Unwritten(size) => *size,
         }
     }
 
@@ -43,6 +49,7 @@ impl Piece {
                 seed: *seed,
                 range: own.start + range.start..own.start + range.end,
             },
+            Self::Unwritten(_) => Self::Unwritten(range.end - range.start),
         }
     }
 
@@ -60,6 +67,7 @@ impl Piece {
                     into.extend(number.to_le_bytes());
                 }
             }
+            Self::Unwritten(size) => into.extend(size.to_le_bytes()),
         }
     }
 }
@@ -85,6 +93,22 @@ impl Content {
                 range: 0..size,
             }]),
         }
+    }
+
+    /// `size` bytes for models of time and memory: GETs publish them without writing them, so that
+    /// blocks take no memory. Readers see zeros, or bytes of an earlier block.
+    #[must_use]
+    pub fn unwritten(size: u64) -> Self {
+        Self {
+            size,
+            pieces: Arc::from([Piece::Unwritten(size)]),
+        }
+    }
+
+    /// Whether all bytes are [unwritten](Self::unwritten) ones.
+    pub(in crate::testing::sim) fn is_unwritten(&self) -> bool {
+        let is_unwritten = |piece: &Piece| matches!(piece, Piece::Unwritten(_));
+        self.pieces.iter().all(is_unwritten)
     }
 
     /// All of `contents`, one behind the other.
@@ -132,6 +156,15 @@ impl Content {
         for piece in self.slice(range).pieces.iter() {
             match piece {
                 Piece::Bytes(bytes) => sink(bytes),
+                Piece::Unwritten(size) => {
+                    let zeros = [0; 4096];
+                    let mut left = index(*size);
+                    while left > 0 {
+                        let len = left.min(zeros.len());
+                        sink(&zeros[..len]);
+                        left -= len;
+                    }
+                }
                 Piece::Pattern { seed, range } => {
                     let mut at = range.start;
                     while at < range.end {
