@@ -4,11 +4,11 @@
 //! function that it [`install`]s. The client counts each attempt in the account of the caller that
 //! began the request. Without an account nothing is counted. Any thread; no locks.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 /// S3's price class of a request.
@@ -96,11 +96,11 @@ struct BilledCounters {
 impl RequestAccount {
     /// An account with nothing in it.
     #[must_use]
-    pub fn new(name: impl Into<String>) -> Arc<Self> {
-        Arc::new(Self {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
             name: name.into(),
             buckets: Default::default(),
-        })
+        }
     }
 
     /// The name of the program.
@@ -132,8 +132,11 @@ impl RequestAccount {
             RequestClass::Delete => &counters.deletes,
         };
         requests.fetch_add(1, Ordering::Relaxed);
-        counters.sent.fetch_add(sent, Ordering::Relaxed);
-        counters.received.fetch_add(received, Ordering::Relaxed);
+        for (counter, bytes) in [(&counters.sent, sent), (&counters.received, received)] {
+            if bytes > 0 {
+                counter.fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -144,16 +147,16 @@ impl fmt::Debug for RequestAccount {
 }
 
 /// A program, and its call, that causes requests to S3.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// The account of the program.
-    pub account: Arc<RequestAccount>,
+    /// The account of the program. Programs are few, and their accounts stay to the end.
+    pub account: &'static RequestAccount,
     /// The program's call, by a number that the installed function gives; 0 if it gives none.
     pub call: u64,
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Caller>> = const { RefCell::new(None) };
+    static CURRENT: Cell<Option<Caller>> = const { Cell::new(None) };
 }
 
 /// Tells the caller of a thread that has not [`enter`]ed one.
@@ -170,7 +173,7 @@ pub fn install(caller: CallerOfThread) {
 /// The caller of requests that this thread begins now.
 #[must_use]
 pub fn current() -> Option<Caller> {
-    let entered = CURRENT.with_borrow(Option::clone);
+    let entered = CURRENT.get();
     entered.or_else(|| CALLER_OF_THREAD.get().and_then(|caller| caller()))
 }
 
@@ -211,7 +214,7 @@ impl<F: Future> Future for OnAccount<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let _entered = enter(self.caller.clone());
+        let _entered = enter(self.caller);
         self.future.as_mut().poll(context)
     }
 }
@@ -274,6 +277,10 @@ impl BilledAttempt {
 mod tests {
     use super::*;
 
+    fn account(name: &str) -> &'static RequestAccount {
+        Box::leak(Box::new(RequestAccount::new(name)))
+    }
+
     #[test]
     fn operations_are_charged_by_class() {
         for (operation, class) in [
@@ -291,14 +298,10 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_in_their_account() {
-        let account = RequestAccount::new("cat");
-        let caller = Caller {
-            account: Arc::clone(&account),
-            call: 7,
-        };
-        let attempt = |operation, sent| {
-            BilledAttempt::new(Some(caller.clone()), BilledBucket::Main, operation, sent)
-        };
+        let account = account("cat");
+        let caller = Some(Caller { account, call: 7 });
+        let attempt =
+            |operation, sent| BilledAttempt::new(caller, BilledBucket::Main, operation, sent);
         assert_eq!(attempt("GetObject", 0).call(), 7);
         attempt("GetObject", 0).ended(100, Some(206));
         attempt("GetObject", 0).ended(0, Some(404));
@@ -322,7 +325,7 @@ mod tests {
     #[test]
     fn the_account_of_a_thread_is_that_of_the_innermost_caller() {
         let caller = |name| {
-            let account = RequestAccount::new(name);
+            let account = account(name);
             Some(Caller { account, call: 0 })
         };
         let name = || current().map(|caller| caller.account.name().to_owned());

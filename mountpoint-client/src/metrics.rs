@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram};
+use metrics::{Counter, Histogram};
 use parking_lot::Mutex;
 
-/// Requests by operation, each attempt counted.
+/// Requests by operation, each attempt counted when it ends.
 pub const S3_REQUESTS: &str = "s3.request_count";
 /// Requests that failed, by operation and status.
 pub const S3_ERRORS: &str = "s3.request_errors";
@@ -21,7 +22,7 @@ pub const S3_CANCELED: &str = "s3.request_canceled";
 pub const S3_FIRST_BYTE_LATENCY: &str = "s3.request_first_byte_latency";
 /// Time to the end of an answer.
 pub const S3_LATENCY: &str = "s3.request_total_latency";
-/// Requests in flight.
+/// Requests in flight: [`requests_in_flight`].
 pub const S3_IN_FLIGHT: &str = "s3.requests_in_flight";
 /// Bytes of the answers.
 pub const S3_RECEIVED: &str = "s3.received_bytes";
@@ -39,12 +40,22 @@ pub const S3_BREAKER_REFUSED: &str = "s3.breaker.refused";
 /// The handles of all clients.
 pub(crate) static REQUESTS: LazyLock<RequestMetrics> = LazyLock::new(RequestMetrics::new);
 
+/// Attempts of all clients that have neither ended nor been given up. A number, rather than a gauge
+/// of the facade, which each attempt would change twice by a loop.
+static IN_FLIGHT: AtomicU64 = AtomicU64::new(0);
+
+/// Requests in flight, of all clients.
+#[must_use]
+pub fn requests_in_flight() -> u64 {
+    IN_FLIGHT.load(Ordering::Acquire)
+}
+
 /// The handles of requests.
 pub(crate) struct RequestMetrics {
     /// Most requests are of this operation.
-    get_object: Arc<OperationMetrics>,
-    /// Guards the map alone. A leaf. S3 has a hundred operations.
-    others: Mutex<HashMap<String, Arc<OperationMetrics>>>,
+    get_object: OperationMetrics,
+    /// Guards the map alone. A leaf. S3 has a hundred operations; what is known of them stays.
+    others: Mutex<HashMap<String, &'static OperationMetrics>>,
     retries: Counter,
     throttled_retries: Counter,
     throttles: Counter,
@@ -53,13 +64,14 @@ pub(crate) struct RequestMetrics {
 /// The handles of one operation of S3.
 pub(crate) struct OperationMetrics {
     operation: String,
+    /// Counted at the end, by the thread that counts all else: a number that senders change as well
+    /// costs each of them a wait for the other's.
     requests: Counter,
     canceled: Counter,
     latency: Histogram,
     first_byte: Histogram,
     received: Counter,
     sent: Counter,
-    in_flight: Gauge,
 }
 
 impl RequestMetrics {
@@ -74,16 +86,16 @@ impl RequestMetrics {
     }
 
     /// The handles of `operation`, such as `ListObjectsV2`.
-    pub(crate) fn of(&self, operation: &str) -> Arc<OperationMetrics> {
+    pub(crate) fn of(&'static self, operation: &str) -> &'static OperationMetrics {
         if operation == "GetObject" {
-            return Arc::clone(&self.get_object);
+            return &self.get_object;
         }
         let mut others = self.others.lock();
         if let Some(known) = others.get(operation) {
-            return Arc::clone(known);
+            return known;
         }
-        let new = OperationMetrics::new(operation);
-        others.insert(operation.to_owned(), Arc::clone(&new));
+        let new = Box::leak(Box::new(OperationMetrics::new(operation)));
+        others.insert(operation.to_owned(), new);
         new
     }
 
@@ -102,9 +114,9 @@ impl RequestMetrics {
 }
 
 impl OperationMetrics {
-    fn new(operation: &str) -> Arc<Self> {
+    fn new(operation: &str) -> Self {
         let name = || operation.to_owned();
-        Arc::new(Self {
+        Self {
             operation: name(),
             requests: metrics::counter!(S3_REQUESTS, "s3_request" => name()),
             canceled: metrics::counter!(S3_CANCELED, "s3_request" => name()),
@@ -112,14 +124,12 @@ impl OperationMetrics {
             first_byte: metrics::histogram!(S3_FIRST_BYTE_LATENCY, "s3_request" => name()),
             received: metrics::counter!(S3_RECEIVED, "s3_request" => name()),
             sent: metrics::counter!(S3_SENT, "s3_request" => name()),
-            in_flight: metrics::gauge!(S3_IN_FLIGHT),
-        })
+        }
     }
 
     /// An attempt is sent, with a body of `len` bytes.
     pub(crate) fn begins(&self, len: u64) {
-        self.requests.increment(1);
-        self.in_flight.increment(1.0);
+        IN_FLIGHT.fetch_add(1, Ordering::Relaxed);
         if len > 0 {
             self.sent.increment(len);
         }
@@ -133,7 +143,7 @@ impl OperationMetrics {
     /// The attempt has ended: with `len` bytes of an object, and with an error if there is a
     /// `failure`: its status, or 0 if there was no answer.
     pub(crate) fn ended(&self, took: Duration, len: u64, failure: Option<u16>) {
-        self.in_flight.decrement(1.0);
+        self.requests.increment(1);
         self.latency.record(micros(took));
         if len > 0 {
             self.received.increment(len);
@@ -147,12 +157,15 @@ impl OperationMetrics {
             metrics::counter!(S3_ERRORS, "s3_request" => operation, "http_status" => status)
                 .increment(1);
         }
+        // Last: a request that is not in flight is in every number.
+        IN_FLIGHT.fetch_sub(1, Ordering::Release);
     }
 
     /// The attempt was given up.
     pub(crate) fn given_up(&self) {
-        self.in_flight.decrement(1.0);
+        self.requests.increment(1);
         self.canceled.increment(1);
+        IN_FLIGHT.fetch_sub(1, Ordering::Release);
     }
 }
 

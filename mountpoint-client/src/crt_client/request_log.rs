@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -31,12 +30,13 @@ use crate::metrics::{OperationMetrics, REQUESTS};
 /// given up.
 #[derive(Debug)]
 pub(super) struct SentRequest {
-    metrics: Arc<OperationMetrics>,
+    metrics: &'static OperationMetrics,
     billed: BilledAttempt,
     began: Instant,
     first_byte: Option<Duration>,
     has_ended: bool,
-    line: Option<Sent>,
+    /// Boxed, because it is seldom there and the rest moves with each request.
+    line: Option<Box<Sent>>,
 }
 
 /// The fields of a line and of a report that are known when a request is sent.
@@ -50,27 +50,29 @@ struct Sent {
 }
 
 impl SentRequest {
-    /// A request that is sent now with a body of `len` bytes, and billed as `billed`; `target` is
-    /// asked for only if a line is wanted.
-    pub(super) fn now(
+    /// A request that is sent at `began`, which is now, with a body of `len` bytes, and billed as
+    /// `billed`; `target` is asked for only if a line is wanted.
+    pub(super) fn at(
+        began: Instant,
         operation: &'static str,
         len: u64,
         billed: BilledAttempt,
         target: impl FnOnce() -> String,
     ) -> Self {
-        let line = is_wanted().then(|| Sent {
+        let line = || Sent {
             operation,
             target: target(),
             range: None,
             number: attempt_report::number(),
             len,
-        });
+        };
+        let line = is_wanted().then(|| Box::new(line()));
         let metrics = REQUESTS.of(operation);
         metrics.begins(len);
         Self {
             metrics,
             billed,
-            began: Instant::now(),
+            began,
             first_byte: None,
             has_ended: false,
             line,
@@ -127,14 +129,19 @@ impl SentRequest {
         let failure = failure.filter(|_| head.is_none_or(ResponseHead::is_success));
         let is_refused = head.is_some_and(|head| !head.is_success());
         let failed = (is_refused || failure.is_some()).then(|| status.unwrap_or(0));
-        // Reported before it is counted: a request that is in no gauge is in every record.
+        // Reported and billed before it is counted: a request that is not in flight is in each.
         if let Some(sent) = self.line.take() {
             let failure = failure.map(|failure| failure.error.to_string());
             let id = head.and_then(|head| head.header(REQUEST_ID));
-            self.report(sent, took, Answered { status, id, len }, failure.as_deref());
+            self.report(
+                *sent,
+                took,
+                Answered { status, id, len },
+                failure.as_deref(),
+            );
         }
-        self.metrics.ended(took, len, failed);
         self.billed.ended(len, status);
+        self.metrics.ended(took, len, failed);
     }
 
     /// Writes the line, and hands the report over.
@@ -182,15 +189,15 @@ impl Drop for SentRequest {
         if self.has_ended {
             return;
         }
-        self.metrics.given_up();
         self.billed.given_up();
+        self.metrics.given_up();
         if let Some(sent) = self.line.take() {
             let nothing = Answered {
                 status: None,
                 id: None,
                 len: 0,
             };
-            self.report(sent, self.began.elapsed(), nothing, Some("given up"));
+            self.report(*sent, self.began.elapsed(), nothing, Some("given up"));
         }
     }
 }
@@ -238,7 +245,7 @@ struct Began {
     number: u32,
     /// Bytes of the body.
     len: u64,
-    metrics: Arc<OperationMetrics>,
+    metrics: &'static OperationMetrics,
     billed: BilledAttempt,
     has_ended: AtomicBool,
 }
@@ -246,8 +253,8 @@ struct Began {
 impl Drop for Began {
     fn drop(&mut self) {
         if !*self.has_ended.get_mut() {
-            self.metrics.given_up();
             self.billed.given_up();
+            self.metrics.given_up();
         }
     }
 }
@@ -298,8 +305,8 @@ impl Intercept for AttemptLog {
         if !began.has_ended.swap(true, Ordering::Relaxed) {
             let is_failed = status.is_none_or(|status| !status.is_success());
             let failed = is_failed.then(|| status.map_or(0, StatusCode::as_u16));
-            began.metrics.ended(took, 0, failed);
             began.billed.ended(0, status.map(StatusCode::as_u16));
+            began.metrics.ended(took, 0, failed);
         }
         let Some(target) = &began.target else {
             return Ok(());

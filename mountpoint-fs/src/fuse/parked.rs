@@ -24,7 +24,6 @@ use tokio::runtime::Handle;
 use super::reply::{Reply, ReplyTo};
 use crate::executor::{self, Resume};
 use crate::fuse::proc::Effect;
-use crate::metrics::is_measured;
 use crate::metrics::trace::{self, OperationTrace};
 use crate::operation::Stop;
 use crate::sync::Mutex;
@@ -68,11 +67,7 @@ impl Starter {
                 Arc::get_mut(&mut self.spare).expect("it has just been made")
             }
         };
-        let captured = reply.captured().map(Arc::clone);
-        match Arc::get_mut(&mut task.trace) {
-            Some(trace) => trace.reset(requester.thread, captured),
-            None => task.trace = Arc::new(OperationTrace::of(requester.thread, captured)),
-        }
+        task.trace = reply.trace(task.trace.take(), requester.thread);
         task.requester = requester;
         task.on_signal = on_signal;
         *task.state.get_mut() = State::Polling {
@@ -191,7 +186,7 @@ struct Task {
     parked: Arc<Parked>,
     runtime: Handle,
     /// Its waits, if operations are measured.
-    trace: Arc<OperationTrace>,
+    trace: Option<Arc<OperationTrace>>,
     /// Guards the ownership of the operation. Innermost lock.
     state: Mutex<State>,
 }
@@ -233,7 +228,7 @@ impl Task {
             on_signal: OnSignal::End,
             parked,
             runtime,
-            trace: Arc::default(),
+            trace: None,
             state: Mutex::new(State::Done),
         }
     }
@@ -293,14 +288,14 @@ impl Task {
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let _entered = is_measured().then(|| trace::enter(&self.trace));
+            let _entered = self.trace.as_ref().map(trace::enter);
             work.operation.as_mut().poll(&mut context)
         }));
         let reply = match outcome {
             Ok(Poll::Ready(reply)) => reply,
             Ok(Poll::Pending) => {
                 if phase == PollPhase::First {
-                    work.reply.parks(&self.trace);
+                    work.reply.parks(self.trace.as_ref());
                     if self.parked.park(self) {
                         self.interrupt();
                     }

@@ -244,7 +244,7 @@ pub const METRICS: &[MetricDefinition] = &[
     gauge(names::PROGRAM_COST, Dollars, &["program"], "what the requests of a program cost; only where prices are known"),
     counter(names::PROGRAM_REQUESTS, Count, &["program"], "requests to S3 by the program that caused them, without those that S3 failed (500 and above), which are free"),
     counter(names::PROGRAM_BYTES, Bytes, &["program", "type"], "bytes of objects in these requests, `sent` and `received`"),
-    counter(client::S3_REQUESTS, Count, &["s3_request"], "requests to S3, each attempt counted"),
+    counter(client::S3_REQUESTS, Count, &["s3_request"], "requests to S3, each attempt counted when it ends"),
     counter(client::S3_ERRORS, Count, &["s3_request", "http_status"], "requests to S3 that failed; the status is `none` where there was no answer"),
     counter(client::S3_CANCELED, Count, &["s3_request"], "requests to S3 that were given up before their end"),
     histogram(client::S3_FIRST_BYTE_LATENCY, Microseconds, &["s3_request"], "time from a request to the first byte of its answer, of GETs"),

@@ -9,23 +9,24 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use super::capture::CapturedCall;
 use super::registry::is_measured;
-use super::wait::nanos;
-pub use super::wait::{WaitCause, WaitTimes, micros, now};
+pub use super::wait::{WaitCause, WaitTimes, measure_by, micros, nanos, now};
 
 /// The waits of one operation so far.
 #[derive(Debug, Default)]
 pub struct OperationTrace {
     nanos: [AtomicU64; WaitCause::ALL.len()],
-    /// When the operation was parked, in nanoseconds of [`now`]; 0 before.
-    parked_at: AtomicU64,
+    /// When the operation began to wait, in nanoseconds of [`now`]; 0 before.
+    waits_since: AtomicU64,
+    /// When its request arrived, by [`now`].
+    arrived: Duration,
     /// The thread of the application, 0 if it is not known.
-    thread: AtomicU32,
+    thread: u32,
     /// Set if the operation is captured.
     captured: Option<Arc<CapturedCall>>,
 }
@@ -37,64 +38,61 @@ pub struct Origin {
     pub thread: u32,
     /// Its number; 0 if it is not captured.
     pub call: u64,
+    /// When it arrived, by [`now`].
+    pub arrived: Duration,
 }
 
 impl OperationTrace {
-    /// No wait yet of an operation that `thread` waits for.
+    /// No wait yet of an operation that `thread` waits for, and whose request arrived at `arrived`,
+    /// a time of [`now`].
     #[must_use]
-    pub fn of(thread: u32, captured: Option<Arc<CapturedCall>>) -> Self {
+    pub fn of(thread: u32, arrived: Duration, captured: Option<Arc<CapturedCall>>) -> Self {
         Self {
-            thread: AtomicU32::new(thread),
+            arrived,
+            thread,
             captured,
             ..Self::default()
         }
     }
 
-    /// Forgets everything, for the next operation, which `thread` waits for.
-    pub fn reset(&mut self, thread: u32, captured: Option<Arc<CapturedCall>>) {
-        *self.thread.get_mut() = thread;
-        self.captured = captured;
-        for nanos in &mut self.nanos {
-            *nanos.get_mut() = 0;
+    /// The operation waits from `now` on, unless it has waited before.
+    pub fn waits(&self, now: impl FnOnce() -> Duration) {
+        if self.waits_since.load(Ordering::Relaxed) == 0 {
+            let since = nanos(now()).max(1);
+            self.waits_since.store(since, Ordering::Relaxed);
         }
-        *self.parked_at.get_mut() = 0;
     }
 
-    /// The operation waits from now on.
-    pub fn parks(&self) {
-        self.parked_at.store(nanos(now()).max(1), Ordering::Relaxed);
-    }
-
-    /// Adds a wait that began at `began`, a time of [`now`].
-    pub fn add(&self, cause: WaitCause, began: Duration, time: Duration) {
-        self.nanos[cause as usize].fetch_add(nanos(time), Ordering::Relaxed);
+    /// Adds a wait of `time` nanoseconds that began `ago` nanoseconds before now.
+    pub fn add(&self, cause: WaitCause, ago: u64, time: u64) {
+        self.nanos[cause as usize].fetch_add(time, Ordering::Relaxed);
         if let Some(captured) = &self.captured {
-            captured.waited(cause, began, time);
+            let began = now().saturating_sub(Duration::from_nanos(ago));
+            captured.waited(cause, began, Duration::from_nanos(time));
         }
     }
 
     fn origin(&self) -> Origin {
+        let captured = self.captured.as_ref();
         Origin {
-            thread: self.thread.load(Ordering::Relaxed),
-            call: self
-                .captured
-                .as_ref()
-                .map_or(0, |captured| captured.causes()),
+            thread: self.thread,
+            call: captured.map_or(0, |captured| captured.causes()),
+            arrived: self.arrived,
         }
     }
 
-    /// The times by cause. What no cause claims of the time since the operation was parked until
+    /// The times by cause. What no cause claims of the time since the operation began to wait until
     /// `end`, a time of [`now`], counts as `rest`.
     #[must_use]
     pub fn times(&self, rest: WaitCause, end: Duration) -> WaitTimes {
         let mut times = WaitTimes::default();
         for (time, nanos) in times.iter_mut().zip(&self.nanos) {
-            *time = Duration::from_nanos(nanos.load(Ordering::Relaxed));
+            *time = nanos.load(Ordering::Relaxed);
         }
-        let parked_at = self.parked_at.load(Ordering::Relaxed);
-        if parked_at > 0 {
-            let waited = end.saturating_sub(Duration::from_nanos(parked_at));
-            let claimed: Duration = times.iter().sum();
+        let since = self.waits_since.load(Ordering::Relaxed);
+        if since > 0 {
+            let waited = nanos(end).saturating_sub(since);
+            let claimed: u64 = times.iter().sum();
             times[rest as usize] += waited.saturating_sub(claimed);
         }
         times
@@ -169,7 +167,8 @@ struct WaitTimer {
 impl Drop for WaitTimer {
     fn drop(&mut self) {
         if let Some((began, Some(trace))) = self.began.take() {
-            trace.add(self.cause, began, now().saturating_sub(began));
+            let time = nanos(now().saturating_sub(began));
+            trace.add(self.cause, time, time);
         }
     }
 }
@@ -180,15 +179,15 @@ mod tests {
 
     #[test]
     fn what_no_cause_claims_is_the_rest() {
-        let trace = Arc::new(OperationTrace::default());
-        trace.add(WaitCause::Memory, now(), Duration::from_secs(7));
+        let trace = OperationTrace::default();
+        trace.add(WaitCause::Memory, 8, 7);
         let times = trace.times(WaitCause::Names, now());
-        assert_eq!(times[WaitCause::Memory as usize], Duration::from_secs(7));
-        assert_eq!(times.iter().sum::<Duration>(), Duration::from_secs(7));
+        assert_eq!(times[WaitCause::Memory as usize], 7);
+        assert_eq!(times.iter().sum::<u64>(), 7);
         let idle = OperationTrace::default();
-        idle.parks();
+        idle.waits(now);
         let end = now() + Duration::from_secs(1);
-        assert!(idle.times(WaitCause::Names, end)[WaitCause::Names as usize] > Duration::ZERO);
+        assert!(idle.times(WaitCause::Names, end)[WaitCause::Names as usize] > 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The causes for which operations wait, and the clock of measurements. A leaf.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -81,15 +81,22 @@ impl WaitCause {
     }
 }
 
-/// Times by cause, as of [`WaitCause::ALL`].
-pub type WaitTimes = [Duration; WaitCause::ALL.len()];
+/// Times by cause, as of [`WaitCause::ALL`], in nanoseconds.
+pub type WaitTimes = [u64; WaitCause::ALL.len()];
 
-/// Time since the first call, for measurements alone: no decision depends on it.
+/// Has all times measured by the clock of a mount, so that one reading serves the mount and its
+/// measurements. Only the first call has an effect, and only before the first of [`now`].
+pub fn measure_by(clock: &Clock) {
+    CLOCK.get_or_init(|| clock.clone());
+}
+
+/// The time of measurements. No decision depends on it.
 #[must_use]
 pub fn now() -> Duration {
-    static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::monotonic);
-    CLOCK.now()
+    CLOCK.get_or_init(Clock::monotonic).now()
 }
+
+static CLOCK: OnceLock<Clock> = OnceLock::new();
 
 /// A time in microseconds, as metrics have it.
 #[must_use]
@@ -99,6 +106,6 @@ pub fn micros(time: Duration) -> f64 {
 
 /// A time in nanoseconds.
 #[must_use]
-pub(super) fn nanos(time: Duration) -> u64 {
+pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::config::{FsConfig, shutdown};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session};
+use crate::metrics::trace::measure_by;
 
 /// A bucket that is mounted.
 #[derive(Debug)]
@@ -153,6 +154,7 @@ impl MountedBucket {
             }
         };
         let clock = clock_for(cache.is_some());
+        measure_by(&clock);
         let cache = match cache {
             None => None,
             Some(source) => match source.open(&mount, fs.read.memory_max, &clock) {

@@ -56,7 +56,7 @@ impl Job {
             };
             let waker = Waker::from(Arc::clone(self));
             let polled = executor::delivering(|| {
-                let _entered = billing::enter(self.caller.clone());
+                let _entered = billing::enter(self.caller);
                 work.as_mut().poll(&mut Context::from_waker(&waker))
             });
             match polled {

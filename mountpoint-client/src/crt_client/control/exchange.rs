@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mountpoint_crt_sys::{Cancel, Client, Message, Response, ResponseHead};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::billing::{self, BilledAttempt};
 use crate::crt_client::core::{self, Call, Core};
@@ -73,8 +74,8 @@ impl<'a> Exchange<'a> {
         let target = || self.operation.target.clone();
         let (name, len) = (self.operation.name, self.body.len() as u64);
         let billed = BilledAttempt::new(billing::current(), self.core.billed, name, len);
-        let logged =
-            SentRequest::now(name, len, billed, target).with_headers(&self.message.headers);
+        let logged = SentRequest::at(Instant::now(), name, len, billed, target)
+            .with_headers(&self.message.headers);
         let sent = client.send(self.message.clone(), self.body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));
         let Some(answer) = lane.unless_dead(&mut receiver).await else {

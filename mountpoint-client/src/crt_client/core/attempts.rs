@@ -64,11 +64,12 @@ impl Attempts {
         }
     }
 
-    /// An attempt begins.
-    pub(in crate::crt_client) fn starts(&mut self, core: &Core) {
+    /// An attempt begins. Returns when, which is now.
+    pub(in crate::crt_client) fn starts(&mut self, core: &Core) -> Instant {
         self.made += 1;
         self.began = Instant::now();
         self.generation = core.credentials_generation();
+        self.began
     }
 
     /// Attempts that have begun.

@@ -170,14 +170,13 @@ impl GetOperation {
         };
         let asked = self.request.range.end - missing(&fill)..self.request.range.end;
         let get = self.next_request(&mut state, &asked);
-        state.attempts.starts(&self.core);
+        let began = state.attempts.starts(&self.core);
         let attempt = state.attempts.made();
         let interface = lane.interface();
         let target = || self.core.on_key("GetObject", &self.request.key).target;
-        let caller = self.caller.clone();
-        let billed = BilledAttempt::new(caller, self.core.billed, "GetObject", 0);
+        let billed = BilledAttempt::new(self.caller, self.core.billed, "GetObject", 0);
         state.phase = Phase::Sent(SentAttempt {
-            logged: SentRequest::now("GetObject", 0, billed, target)
+            logged: SentRequest::at(began, "GetObject", 0, billed, target)
                 .of_range(&asked)
                 .of_attempt(attempt),
             asked,

@@ -16,7 +16,7 @@ use crate::fuse::log::LogLimit;
 use crate::fuse::wire::{Mutation, Operation};
 use crate::metrics::capture::{CallRecord, CapturedCall, call_begins};
 use crate::metrics::names::{FUSE_BYTES, FUSE_ERRORS, FUSE_IO_SIZE, FUSE_LATENCY, FUSE_WAIT_TIME};
-use crate::metrics::trace::{OperationTrace, WaitCause, WaitTimes, micros, now};
+use crate::metrics::trace::{OperationTrace, WaitCause, WaitTimes, micros, nanos, now};
 
 /// Has requests logged that take longer than this. Only the first call has an effect.
 pub(crate) fn log_slow(longest: Duration) {
@@ -68,16 +68,27 @@ impl Measure {
         })
     }
 
-    /// The request waits, and has its waits added to `trace`.
-    pub(super) fn parks(&mut self, trace: &Arc<OperationTrace>) {
-        trace.parks();
-        self.trace = Some(Arc::clone(trace));
-        self.paused_before = self.request.rest.is_of_requests().then(paused_time);
+    /// The trace of the request, which `thread` waits for. It takes the place of `spare`, the trace
+    /// of an earlier request, unless that one is still in use.
+    pub(super) fn trace(
+        &self,
+        mut spare: Option<Arc<OperationTrace>>,
+        thread: u32,
+    ) -> Option<Arc<OperationTrace>> {
+        let captured = self.captured.as_ref().map(Arc::clone);
+        let trace = OperationTrace::of(thread, self.began, captured);
+        if let Some(place) = spare.as_mut().and_then(Arc::get_mut) {
+            *place = trace;
+            return spare;
+        }
+        Some(Arc::new(trace))
     }
 
-    /// The record of the request, if it is recorded.
-    pub(super) fn captured(&self) -> Option<&Arc<CapturedCall>> {
-        self.captured.as_ref()
+    /// The request waits, and has its waits added to `trace`.
+    pub(super) fn parks(&mut self, trace: &Arc<OperationTrace>) {
+        trace.waits(now);
+        self.trace = Some(Arc::clone(trace));
+        self.paused_before = self.request.rest.is_of_requests().then(paused_time);
     }
 
     /// The reply begins to be sent.
@@ -142,7 +153,7 @@ impl Replying {
         let end = now();
         let reply = end.saturating_sub(self.began);
         request.latency.record(micros(end.saturating_sub(began)));
-        request.waited(WaitCause::Reply, reply);
+        request.waited(WaitCause::Reply, nanos(reply));
         if let Some(len) = self.data {
             request.io_size.record(len as f64);
             request.bytes.increment(len);
@@ -161,14 +172,14 @@ impl Replying {
         }
         if let Some(times) = &times {
             for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
-                if !time.is_zero() {
+                if *time > 0 {
                     request.waited(cause, *time);
                 }
             }
         }
         if let Some(captured) = captured {
             let mut times = times.unwrap_or_default();
-            times[WaitCause::Reply as usize] += reply;
+            times[WaitCause::Reply as usize] += nanos(reply);
             captured.waited(WaitCause::Reply, self.began, reply);
             captured.ended(&times, end);
         }
@@ -186,7 +197,7 @@ fn split_pauses(times: &mut WaitTimes, rest: WaitCause, before: PausedTime, afte
         (WaitCause::Throttling, before.throttled, after.throttled),
         (WaitCause::Retry, before.failed, after.failed),
     ] {
-        let paused = after.saturating_sub(before).min(times[rest as usize]);
+        let paused = nanos(after.saturating_sub(before)).min(times[rest as usize]);
         times[rest as usize] -= paused;
         times[cause as usize] += paused;
     }
@@ -202,10 +213,10 @@ impl Slow {
             return;
         };
         let causes = WaitCause::ALL.into_iter().zip(times);
-        let mut causes: Vec<_> = causes.filter(|(_, time)| !time.is_zero()).collect();
+        let mut causes: Vec<_> = causes.filter(|(_, time)| **time > 0).collect();
         causes.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
         let causes = causes.iter().map(|(cause, time)| {
-            let millis = time.as_secs_f64() * 1000.0;
+            let millis = **time as f64 / 1e6;
             format!("{} {millis:.0} ms", cause.name())
         });
         let causes = match causes.collect::<Vec<_>>().join(", ").as_str() {
@@ -262,9 +273,8 @@ impl RequestHandles {
         }
     }
 
-    fn waited(&self, cause: WaitCause, time: Duration) {
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.waits[cause as usize].increment(micros);
+    fn waited(&self, cause: WaitCause, nanos: u64) {
+        self.waits[cause as usize].increment(nanos / 1000);
     }
 }
 
@@ -466,12 +476,12 @@ mod tests {
             failed: seconds(failed),
         };
         let mut times = WaitTimes::default();
-        times[WaitCause::Names as usize] = seconds(10);
+        times[WaitCause::Names as usize] = nanos(seconds(10));
         let (before, after) = (paused(100, 50), paused(107, 59));
         split_pauses(&mut times, WaitCause::Names, before, after);
-        assert_eq!(times[WaitCause::Throttling as usize], seconds(7));
-        assert_eq!(times[WaitCause::Retry as usize], seconds(3));
-        assert_eq!(times[WaitCause::Names as usize], Duration::ZERO);
+        assert_eq!(times[WaitCause::Throttling as usize], nanos(seconds(7)));
+        assert_eq!(times[WaitCause::Retry as usize], nanos(seconds(3)));
+        assert_eq!(times[WaitCause::Names as usize], 0);
     }
 
     #[test]

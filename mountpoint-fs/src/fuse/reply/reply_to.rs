@@ -14,7 +14,7 @@ use super::measure::Measure;
 use super::outbox::Outbox;
 use super::reply::Reply;
 use crate::fuse::wire::Operation;
-use crate::metrics::capture::{CallRecord, CapturedCall};
+use crate::metrics::capture::CallRecord;
 use crate::metrics::trace::OperationTrace;
 
 /// The right, and the duty, to answer one request.
@@ -80,15 +80,20 @@ impl ReplyTo {
     }
 
     /// The request waits; its waits are added to `trace`.
-    pub(in crate::fuse) fn parks(&mut self, trace: &Arc<OperationTrace>) {
-        if let Some(measure) = &mut self.measure {
+    pub(in crate::fuse) fn parks(&mut self, trace: Option<&Arc<OperationTrace>>) {
+        if let (Some(measure), Some(trace)) = (&mut self.measure, trace) {
             measure.parks(trace);
         }
     }
 
-    /// The record of the request, if it is recorded.
-    pub(in crate::fuse) fn captured(&self) -> Option<&Arc<CapturedCall>> {
-        self.measure.as_ref().and_then(Measure::captured)
+    /// The trace of the request, which `thread` waits for; `None` if nothing is measured. It may
+    /// take the place of `spare`, the trace of an earlier request.
+    pub(in crate::fuse) fn trace(
+        &self,
+        spare: Option<Arc<OperationTrace>>,
+        thread: u32,
+    ) -> Option<Arc<OperationTrace>> {
+        self.measure.as_ref()?.trace(spare, thread)
     }
 
     /// The request, if it came through a ring.

@@ -98,11 +98,11 @@ impl CapturedCall {
             return;
         }
         let waited = WaitCause::ALL.into_iter().zip(times);
-        let waited = waited.filter(|(_, time)| !time.is_zero());
+        let waited = waited.filter(|(_, time)| **time > 0);
         let waited = waited.map(|(cause, time)| WaitRecord {
             cause: cause.name().into(),
             began: 0,
-            took: nanos(*time),
+            took: *time,
         });
         let record = CallRecord {
             waited: waited.collect(),

@@ -1,7 +1,5 @@
 //! Costs of each program's requests since the mount began.
 
-use std::sync::Arc;
-
 use mountpoint_client::billing::{BilledBucket, BilledUsage, RequestAccount};
 
 use super::prices::{Cost, StorePrices};
@@ -59,7 +57,7 @@ impl CostMeter {
 
     /// The programs of `accounts`: the dearest first, then those with most requests.
     #[must_use]
-    pub(in crate::mount) fn programs(&self, accounts: &[Arc<RequestAccount>]) -> Vec<ProgramCost> {
+    pub(in crate::mount) fn programs(&self, accounts: &[&RequestAccount]) -> Vec<ProgramCost> {
         let programs = accounts.iter().map(|account| {
             let used = [
                 (self.prices.as_ref().map(|it| it.bucket), BilledBucket::Main),
@@ -87,7 +85,7 @@ impl CostMeter {
 
     /// A line for the end of a mount; `None` if nothing was requested.
     #[must_use]
-    pub(in crate::mount) fn summary(&self, accounts: &[Arc<RequestAccount>]) -> Option<String> {
+    pub(in crate::mount) fn summary(&self, accounts: &[&RequestAccount]) -> Option<String> {
         let programs = self.programs(accounts);
         if programs.is_empty() {
             return None;
@@ -151,8 +149,8 @@ mod tests {
 
     #[test]
     fn without_requests_there_is_no_summary() {
-        let idle = [RequestAccount::new("idle")];
-        assert_eq!(CostMeter::default().summary(&idle), None);
+        let idle = RequestAccount::new("idle");
+        assert_eq!(CostMeter::default().summary(&[&idle]), None);
         assert!(!CostMeter::default().has_prices());
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use metrics::{Counter, Gauge, counter, gauge};
+use mountpoint_client::metrics::requests_in_flight;
 
 use super::document::MountDescription;
 use crate::cache::Cache;
@@ -60,6 +61,7 @@ impl Collector {
         }
         collect_costs(&self.parts.costs);
         handles.waiting.set((self.parts.waiting)() as f64);
+        handles.in_flight.set(requests_in_flight() as f64);
         if let Some(fs) = self.parts.fs.upgrade() {
             handles.collect_names(&fs);
             handles.collect_data(&fs);
@@ -100,6 +102,7 @@ fn collect_costs(meter: &CostMeter) {
 struct Handles {
     resident: Gauge,
     waiting: Gauge,
+    in_flight: Gauge,
     files: Gauge,
     directories: Gauge,
     inodes: Gauge,
@@ -132,6 +135,7 @@ impl Handles {
         Self {
             resident: gauge!(PROCESS_MEMORY),
             waiting: gauge!(FUSE_WAITING),
+            in_flight: gauge!(S3_IN_FLIGHT),
             files: gauge!(OPEN_FILES, "type" => "file"),
             directories: gauge!(OPEN_FILES, "type" => "directory"),
             inodes: gauge!(INODES),

@@ -27,6 +27,7 @@ use super::waiters::Waiters;
 use crate::cache::{CachedCopies, CachedObject, SharedObject};
 use crate::executor;
 use crate::memory::Purpose;
+use crate::metrics::is_measured;
 use crate::metrics::programs::measured_caller;
 use crate::metrics::trace::{Origin, WaitCause, WaitTimes, current_origin};
 use crate::operation::Slices;
@@ -65,7 +66,7 @@ pub(in crate::read) struct Fetch {
     pub(super) waiters: Waiters,
     /// A leaf: nothing else is locked or woken while it is held.
     failures: Mutex<Failures>,
-    pub(super) progress: FetchProgress,
+    progress: FetchProgress,
     /// Whether it is asked for late because memory was short.
     lacked_memory: AtomicBool,
 }
@@ -120,6 +121,15 @@ impl Source {
             CachedCopies { .. } => Self::Store,
         }
     }
+
+    /// The cause of a wait for it, while it has not begun to answer.
+    fn wait_cause(self) -> WaitCause {
+        match self {
+            Self::Store => WaitCause::Connection,
+            Self::Disk => WaitCause::Disk,
+            Self::Shared => WaitCause::SharedCache,
+        }
+    }
 }
 
 impl Fetch {
@@ -132,6 +142,7 @@ impl Fetch {
         metrics: &Arc<GetMetrics>,
         copies: &CachedCopies,
     ) -> Arc<Self> {
+        let (source, began) = (Source::first(copies), metrics.now());
         Arc::new(Self {
             version: Arc::clone(version),
             range,
@@ -140,9 +151,9 @@ impl Fetch {
             origin: current_origin(),
             metrics: Arc::clone(metrics),
             copies: copies.clone(),
-            source: AtomicU8::new(Source::first(copies) as u8),
+            source: AtomicU8::new(source as u8),
             is_kept: AtomicBool::new(false),
-            began: metrics.now(),
+            began,
             has_begun: AtomicBool::new(false),
             interface: AtomicUsize::new(UNKNOWN),
             is_watched: AtomicBool::new(false),
@@ -150,7 +161,7 @@ impl Fetch {
             state: AtomicU8::new(RUNNING),
             waiters: Waiters::default(),
             failures: Mutex::default(),
-            progress: FetchProgress::default(),
+            progress: FetchProgress::new(source.wait_cause(), began),
             lacked_memory: AtomicBool::new(false),
         })
     }
@@ -253,12 +264,17 @@ impl Fetch {
 
     /// Something begins to fill its block.
     pub(super) fn set_source(&self, source: Source) {
-        self.progress.enters(match source {
-            Source::Store => WaitCause::Connection,
-            Source::Disk => WaitCause::Disk,
-            Source::Shared => WaitCause::SharedCache,
-        });
-        self.source.store(source as u8, Ordering::Relaxed);
+        let before = self.source.swap(source as u8, Ordering::Relaxed);
+        if before != source as u8 {
+            self.enters(source.wait_cause());
+        }
+    }
+
+    /// From now on it waits for `cause`.
+    pub(super) fn enters(&self, cause: WaitCause) {
+        if is_measured() {
+            self.progress.enters(cause, self.metrics.now());
+        }
     }
 
     /// A cache has filled its block. What the shared bucket had is kept on the disk.
@@ -328,8 +344,11 @@ impl Fetch {
             && self.block.valid() > 0
             && !self.has_begun.swap(true, Ordering::Relaxed)
         {
-            self.progress.enters(WaitCause::Body);
-            self.metrics.first_byte(self.len() as u64, self.began);
+            let now = self.metrics.now();
+            if is_measured() {
+                self.progress.enters(WaitCause::Body, now);
+            }
+            self.metrics.first_byte(self.len() as u64, self.began, now);
         }
     }
 
@@ -395,9 +414,9 @@ impl Fetch {
         self.lacked_memory.store(true, Ordering::Relaxed);
     }
 
-    /// The times that it has spent so far, by cause.
-    pub(super) fn times(&self) -> WaitTimes {
-        let mut times = self.progress.times();
+    /// The times that it has spent until `now`, by cause.
+    pub(super) fn times(&self, now: Duration) -> WaitTimes {
+        let mut times = self.progress.times(now);
         if self.lacked_memory.load(Ordering::Relaxed) {
             for cause in [WaitCause::Connection, WaitCause::FirstByte] {
                 let time = std::mem::take(&mut times[cause as usize]);

@@ -16,7 +16,6 @@ use super::arrival::Arrival;
 use super::fetch::{Fetch, Source};
 use super::hedger::Hedger;
 use super::metrics::GetMetrics;
-use super::progress::FetchWait;
 use crate::cache::{CachedCopies, FillObserver};
 use crate::clock::Clock;
 use crate::memory::{Purpose, Reservation};
@@ -117,13 +116,12 @@ impl Fetcher {
         needs: usize,
     ) -> Result<(), ClientError> {
         let mut arrival = Arrival::of(fetch, needs);
-        let times = || fetch.times();
-        let mut wait = FetchWait::new(&times);
         poll_fn(|context| {
             let outcome = Pin::new(&mut arrival).poll(context);
             if outcome.is_pending() {
-                wait.begins();
-                self.hedger.watch(fetch);
+                let now = self.sender.metrics.now();
+                arrival.waits(now);
+                self.hedger.watch(fetch, now);
             }
             outcome
         })

@@ -73,15 +73,14 @@ impl Hedger {
         !self.queue.is_empty()
     }
 
-    /// A reader waits for the bytes of `fetch`: looks at it when it may be late.
-    pub(super) fn watch(&self, fetch: &Arc<Fetch>) {
+    /// A reader waits, now, for the bytes of `fetch`: looks at it when it may be late.
+    pub(super) fn watch(&self, fetch: &Arc<Fetch>, now: Duration) {
         if !(self.is_on || fetch.source() != Source::Store)
             || fetch.has_second()
             || !fetch.begin_watch()
         {
             return;
         }
-        let now = self.metrics.now();
         let entry = Watched {
             fetch: Arc::downgrade(fetch),
             due: now,
@@ -105,7 +104,7 @@ impl Hedger {
             fetch.end_watch();
             // A reader that began to wait meanwhile found the GET watched still.
             if fetch.is_awaited() {
-                self.watch(fetch);
+                self.watch(fetch, now);
             }
             return;
         }

@@ -76,9 +76,8 @@ impl GetMetrics {
         self.hedges_won.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first byte of a GET of `len` bytes has just come, which was sent at `began`.
-    pub(super) fn first_byte(&self, len: u64, began: Duration) {
-        let now = self.now();
+    /// The first byte of a GET of `len` bytes, which was sent at `began`, has come at `now`.
+    pub(super) fn first_byte(&self, len: u64, began: Duration, now: Duration) {
         let delay = now.saturating_sub(began);
         self.min_latencies.record_first_byte(delay, now);
         self.hedge_policy.began(len, delay);

@@ -18,12 +18,12 @@ impl GetObserver for Fetch {
     }
 
     fn sent_over(&self, interface: usize) {
-        self.progress.enters(WaitCause::FirstByte);
+        self.enters(WaitCause::FirstByte);
         self.interface.store(interface, Ordering::Relaxed);
     }
 
     fn paused(&self, reason: PauseReason) {
-        self.progress.enters(match reason {
+        self.enters(match reason {
             PauseReason::Throttled => WaitCause::Throttling,
             PauseReason::Failed => WaitCause::Retry,
         });
