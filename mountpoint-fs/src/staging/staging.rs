@@ -193,6 +193,15 @@ impl Staging {
         }
     }
 
+    /// Takes no more commits, and returns when the disk knows which files the bucket has: the next
+    /// mount does not upload them again.
+    pub async fn end_journal(&self) {
+        if let Some(write_back) = &self.context.write_back {
+            write_back.journal.begin_close();
+            write_back.queue.released().await;
+        }
+    }
+
     /// The shared state of its files.
     #[cfg(test)]
     pub(super) fn context(&self) -> &Arc<StagingContext> {

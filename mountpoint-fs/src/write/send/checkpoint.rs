@@ -20,7 +20,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::context::SendContext;
 use super::copied_range::CopiedRange;
-use crate::operation::FsError;
+use crate::operation::{FsError, PosixAttributes};
 use crate::sync::Mutex;
 use crate::write::failure::failed;
 
@@ -304,8 +304,9 @@ impl UploadCheckpoint {
 }
 
 impl BegunUpload {
-    /// Whether an upload of `key` with these headers may be continued by it. One without checksums
-    /// has none because of its copies, or because of the server.
+    /// Whether an upload of `key` with these headers may be continued by it. Each attempt has a
+    /// change time of its own, and the object keeps the first one. An upload without checksums has
+    /// none because of its copies, or because of the server.
     pub(in crate::write) fn is_for(
         &self,
         key: &Key,
@@ -313,7 +314,14 @@ impl BegunUpload {
         checksum: Option<ChecksumAlgorithm>,
     ) -> bool {
         let has_checksum = self.checksum.is_none() || self.checksum == checksum;
-        self.upload.key == *key && self.headers == *headers && has_checksum
+        let with_metadata = |metadata| ObjectHeaders {
+            metadata,
+            ..headers.clone()
+        };
+        let known = &self.headers.metadata;
+        let has_headers = self.headers == with_metadata(known.clone())
+            && PosixAttributes::are_equal_but_for_change(known, &headers.metadata);
+        self.upload.key == *key && has_headers && has_checksum
     }
 }
 
