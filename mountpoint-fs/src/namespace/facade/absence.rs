@@ -71,7 +71,7 @@ impl Namespace {
     }
 
     /// When a listing was asked for that does not have `name`, if the mount may answer from it: it
-    /// was told how old the absence of a name may be.
+    /// was told how old the absence of a name may be, or the directory is its own.
     pub(in crate::namespace) fn recently_absent(
         &self,
         parent: InodeNo,
@@ -79,13 +79,37 @@ impl Namespace {
         name: &str,
     ) -> Option<Duration> {
         let age_max = self.config.negative_ttl;
-        if age_max.is_zero() {
-            return None;
-        }
-        let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
+        let listed = match age_max.is_zero() {
+            true => None,
+            false => self.recent.absent(prefix, name, self.now(), age_max),
+        };
+        let asked = listed.max(self.own_absent(prefix, name))?;
         let is_outdated = self.local_changes.invalidates(prefix, name, asked)
             || self.table.is_known_since(parent, name, asked.into());
         (!is_outdated).then_some(asked)
+    }
+
+    /// When S3 was asked that knew nothing below the directory `prefix`, which this mount has made
+    /// since; `None` if a listing shows `name` there.
+    fn own_absent(&self, prefix: &str, name: &str) -> Option<Duration> {
+        let asked = self.own.asked(prefix, self.clock.now())?;
+        (!self.recent.shows(prefix, name)).then_some(asked)
+    }
+
+    /// When S3 was asked that knew nothing of the name of which this mount is about to make a
+    /// directory, if the mount may go on to rely on that.
+    pub(in crate::namespace) fn own_since(
+        &self,
+        prefix: &str,
+        name: &str,
+        key: &Key,
+    ) -> Option<Duration> {
+        let may_be_old = !self.config.create_ttl.is_zero() && self.client.lists_in_order();
+        if !self.config.works_offline || !may_be_old {
+            return None;
+        }
+        let Absence { asked, .. } = self.negative.of(key.as_str())?;
+        (!self.local_changes.invalidates(prefix, name, asked)).then_some(asked)
     }
 
     /// How long the kernel may keep the absence of `name`, which was just not found: less if a

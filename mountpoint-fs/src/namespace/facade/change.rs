@@ -294,6 +294,9 @@ impl<'a> NameChange<'a> {
     pub fn removed(mut self) {
         let namespace = self.namespace;
         self.settle();
+        if let Some(below) = names::directory_prefix(&self.place.key) {
+            namespace.own.forget(&below);
+        }
         namespace.table.keep(self.place.directory);
         if let Some((ino, _)) = self.known {
             namespace.table.take_name(ino);
@@ -302,10 +305,14 @@ impl<'a> NameChange<'a> {
 
     /// The name is a directory now: one that a key says is there, or one that is kept.
     pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
-        let namespace = self.namespace;
-        namespace.nothing_below(&self.place.prefix, &self.place.name, &self.place.key);
+        let (namespace, place) = (self.namespace, &self.place);
+        namespace.nothing_below(&place.prefix, &place.name, &place.key);
+        let own_since = namespace.own_since(&place.prefix, &place.name, &place.key);
         self.settle();
         let now = namespace.clock.now();
+        if let (Some(asked), Some(below)) = (own_since, names::directory_prefix(&self.place.key)) {
+            namespace.own.made(&below, asked, now);
+        }
         let observed = namespace.observed(now, now);
         let ino = namespace.table.make_directory(
             self.place.directory,
