@@ -1,6 +1,6 @@
 //! Files that wait for their upload and change their names, after a kill.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirEntry, File, Permissions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -71,17 +71,27 @@ impl Staged {
     }
 }
 
-/// Copies the regular files below `from`, as a kill leaves them.
+/// Copies the regular files below `from`, as a kill leaves them. Data files come before the journal
+/// (`files` before `journal`): one that is removed meanwhile has no record in the journal's copy.
 fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let (kind, to) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+    let entries = fs::read_dir(from).unwrap().map(Result::unwrap);
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_by_key(DirEntry::file_name);
+    for entry in entries {
+        let to = to.join(entry.file_name());
+        let kind = match entry.file_type() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            kind => kind.unwrap(),
+        };
         if kind.is_dir() {
             fs::create_dir(&to).unwrap();
             fs::set_permissions(&to, Permissions::from_mode(0o700)).unwrap();
             copy(&entry.path(), &to);
         } else if kind.is_file() {
-            let file = File::open(entry.path()).unwrap();
+            let file = match File::open(entry.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file.unwrap(),
+            };
             let len = file.metadata().unwrap().len();
             let mut copied = File::create(to).unwrap();
             // The room that a segment of the journal claims is empty behind its first records.
