@@ -56,12 +56,7 @@ pub(super) fn finish_writes(
                 time.most
             );
         }
-        let given_up = async {
-            tokio::join!(fs.keep_staged(), fs.abandon_writers());
-            if let Some(staging) = fs.staging() {
-                staging.end_journal().await;
-            }
-        };
+        let given_up = async { tokio::join!(fs.keep_staged(), fs.abandon_writers()) };
         if timeout(shutdown::UPLOAD_ABORT, given_up).await.is_err() {
             tracing::error!(
                 "unfinished uploads were not aborted within {:?}: the next mount does that",

@@ -12,12 +12,11 @@ use mountpoint_client::types::Key;
 use time::OffsetDateTime;
 
 use super::recognise::{self, Recognised};
-use super::request::StoreRequest;
-use super::store::{Outcome, store};
+use super::store::{Outcome, StoreRequest, store};
 use crate::config::ConflictPolicy;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
-use crate::write::{Adopts, CheckpointFound, Replaced, Stored};
+use crate::write::{Adopts, Replaced, Stored};
 
 /// The outcome of a store under the user's policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +44,6 @@ pub(in crate::staging) async fn resolve(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
 ) -> Result<Resolved, FsError> {
-    if let Some(found) = find_completed(context, request).await? {
-        return Ok(found);
-    }
     let error = match store(context, request).await {
         Ok(Outcome::Stored(stored)) => return Ok(Resolved::Stored(stored)),
         Ok(Outcome::Adopted) => return Ok(Resolved::Adopted),
@@ -63,22 +59,6 @@ pub(in crate::staging) async fn resolve(
         ConflictPolicy::Fail => Err(error),
         ConflictPolicy::KeepBoth => store_beside(context, request).await,
         ConflictPolicy::Overwrite => overwrite(context, request, error).await,
-    }
-}
-
-/// The object of an upload that an attempt before had begun, and that is gone: its completion was
-/// done, and was not noted.
-async fn find_completed(
-    context: &Arc<StagingContext>,
-    request: &StoreRequest,
-) -> Result<Option<Resolved>, FsError> {
-    if request.early.is_some() {
-        // The upload is this process's own, and in progress.
-        return Ok(None);
-    }
-    match context.writing.confirm(&request.checkpoint).await? {
-        CheckpointFound::Nothing | CheckpointFound::Continues => Ok(None),
-        CheckpointFound::Gone => recognise(context, request).await,
     }
 }
 
@@ -105,7 +85,6 @@ async fn store_beside(
         key: key.clone(),
         replaced: Replaced::Nothing,
         adopts: Adopts::Nothing,
-        early: None,
         ..request.clone()
     };
     store(context, &beside).await?;
@@ -133,7 +112,6 @@ async fn overwrite(
         let request = StoreRequest {
             replaced: replaced.clone(),
             adopts: Adopts::Nothing,
-            early: None,
             ..request.clone()
         };
         match store(context, &request).await {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crc_fast::{CrcAlgorithm, Digest};
 use mountpoint_client::ErrorKind;
 
-use super::request::StoreRequest;
+use super::store::StoreRequest;
 use crate::operation::FsError;
 use crate::read::Reader;
 use crate::staging::context::StagingContext;

@@ -16,14 +16,14 @@ use crate::harness::{
 };
 
 /// Long: what is closed waits.
-pub(super) const WAITS: [&str; 3] = ["--write-back", "--write-back-delay", "3600"];
+const WAITS: [&str; 3] = ["--write-back", "--write-back-delay", "3600"];
 
 /// At once.
-pub(super) const UPLOADS: [&str; 3] = ["--write-back", "--write-back-delay", "0"];
+const UPLOADS: [&str; 3] = ["--write-back", "--write-back-delay", "0"];
 
 /// Runs `mount-s3 staged` on the directory.
 #[track_caller]
-pub(super) fn command(staged: &Staged, arguments: &str) -> String {
+fn command(staged: &Staged, arguments: &str) -> String {
     let program = env!("CARGO_BIN_EXE_mount-s3");
     let (task, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
     let directory = staged.staging.path().display();
@@ -34,7 +34,7 @@ pub(super) fn command(staged: &Staged, arguments: &str) -> String {
 
 impl Staged {
     /// Ends the mount in that way, and mounts again with the same directory.
-    pub(super) fn again(self, end: Option<Signal>, server: &Server, args: &[&str]) -> Self {
+    fn again(self, end: Option<Signal>, server: &Server, args: &[&str]) -> Self {
         let Self {
             mounted,
             staging,
