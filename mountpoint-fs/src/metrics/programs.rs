@@ -232,7 +232,7 @@ mod tests {
         }
         let known = |of| threads.known(number(of), now(100)).is_some();
         assert!((0..SLOTS).all(known));
-        // What is known of a thread is replaced, whatever its age.
+        // The entry of a thread is replaced, whatever its age.
         threads.add(number(0), 8, now(101));
         assert!((0..SLOTS).all(known));
         threads.add(number(SLOTS), 9, now(101));

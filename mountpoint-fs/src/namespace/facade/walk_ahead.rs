@@ -185,7 +185,7 @@ impl WalkAhead {
     }
 }
 
-/// What was `listed` of all keys below `root` from the directory `from` on.
+/// The directories in `listed`, a LIST of all keys below `root` from the directory `from` on.
 fn subtree_answer(root: &str, from: &str, listed: &ListOutput, asked: Duration) -> SubtreeAnswer {
     let below = Subtree::new(root, listed, true).below(root);
     let below = below.into_iter().filter(|below| *below.prefix >= *from);

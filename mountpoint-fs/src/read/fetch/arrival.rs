@@ -70,7 +70,7 @@ impl MeasuredWait {
             *time = time.saturating_sub(before).min(rest);
             rest -= *time;
         }
-        // What is left by clocks that were read out of turn.
+        // The rest, of clocks that were read out of turn.
         times[WaitCause::Connection as usize] += rest;
         let mut ago: u64 = times.iter().sum();
         for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
