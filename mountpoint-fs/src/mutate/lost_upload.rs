@@ -1,4 +1,4 @@
-//! An abandoned upload, and whether it had become an object before.
+//! An upload whose completion failed, and whether it has become an object nevertheless.
 //!
 //! The answer to its completion may have been lost. No other client knows the id of an upload, so
 //! an upload that is gone before its abort was completed, unless a lifecycle rule or a client that
@@ -12,15 +12,28 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::fault::{Doubt, LOOKS_THE_SAME, tell_own, unknown};
 
-/// The state of an upload that was given up.
+/// The state of an upload that was given up, or that a later attempt may continue.
 #[derive(Debug)]
-pub(crate) enum Abandoned {
+pub(crate) enum UploadState {
     /// The server has forgotten the upload and its parts.
     Aborted,
     /// The server had already forgotten the upload.
     WasGone,
-    /// The upload still exists.
+    /// The server has the upload and its parts.
+    Continues,
+    /// The upload may still exist: the server did not say, or did not abort it.
     Stays(ClientError),
+}
+
+/// Asks for `upload`, which a later attempt continues if it still exists. It is aborted where only
+/// an abort tells.
+pub(crate) async fn find(client: &dyn ObjectClient, upload: &Upload) -> UploadState {
+    match client.list_parts(upload).await {
+        Ok(_) => UploadState::Continues,
+        Err(error) if error.kind == ErrorKind::NoSuchUpload => UploadState::WasGone,
+        Err(error) if error.kind.is_retryable() => UploadState::Stays(error),
+        Err(_) => abandon(client, upload, false).await,
+    }
 }
 
 /// Aborts `upload`; if `may_be_complete`, the answer to its completion was lost.
@@ -30,7 +43,7 @@ pub(crate) async fn abandon(
     client: &dyn ObjectClient,
     upload: &Upload,
     may_be_complete: bool,
-) -> Abandoned {
+) -> UploadState {
     let is_unknown = |error: &ClientError| error.kind == ErrorKind::NoSuchUpload;
     if may_be_complete
         && client
@@ -38,12 +51,12 @@ pub(crate) async fn abandon(
             .await
             .is_err_and(|error| is_unknown(&error))
     {
-        return Abandoned::WasGone;
+        return UploadState::WasGone;
     }
     match client.abort_upload(upload).await {
-        Ok(()) => Abandoned::Aborted,
-        Err(error) if is_unknown(&error) => Abandoned::WasGone,
-        Err(error) => Abandoned::Stays(error),
+        Ok(()) => UploadState::Aborted,
+        Err(error) if is_unknown(&error) => UploadState::WasGone,
+        Err(error) => UploadState::Stays(error),
     }
 }
 
@@ -69,22 +82,22 @@ enum Verdict {
     Unknown,
 }
 
-/// The version that the abandoned `upload` had become before; `None` if it had not.
+/// The version that `upload` had become before; `None` if it had not.
 ///
 /// Its completion had failed with `error`. An error if the bucket does not tell.
 pub(crate) async fn became(
     client: &dyn ObjectClient,
-    (upload, abandoned): (&Upload, &Abandoned),
+    (upload, state): (&Upload, &UploadState),
     wanted: IntendedObject<'_>,
     error: &ClientError,
 ) -> Result<Option<ETag>, ClientError> {
     // A refusal is believed unless the contrary is proven.
     let is_refused = wanted.doubt == Doubt::Twice;
-    let is_gone = match abandoned {
-        Abandoned::Stays(_) if is_refused => return Ok(None),
-        Abandoned::Stays(why) => return Err(unknown(error, why)),
-        Abandoned::Aborted => false,
-        Abandoned::WasGone => true,
+    let is_gone = match state {
+        UploadState::Stays(_) if is_refused => return Ok(None),
+        UploadState::Stays(why) => return Err(unknown(error, why)),
+        UploadState::Aborted | UploadState::Continues => false,
+        UploadState::WasGone => true,
     };
     let info = match client.head(&upload.key).await {
         Ok(info) => info,

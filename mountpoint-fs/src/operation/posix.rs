@@ -113,6 +113,18 @@ impl PosixAttributes {
         rest(metadata) != rest(before) || !is_touched(metadata)
     }
 
+    /// Whether two lists of metadata differ in nothing but the moment of their change.
+    #[must_use]
+    pub fn are_equal_but_for_change(one: &[(String, String)], other: &[(String, String)]) -> bool {
+        let rest = |metadata: &[(String, String)]| {
+            let mut rest = metadata.to_vec();
+            rest.retain(|(name, _)| !name.eq_ignore_ascii_case(CTIME));
+            rest.sort_unstable();
+            rest
+        };
+        rest(one) == rest(other)
+    }
+
     /// Removes the time from the metadata of an object that is written to. The stored time is
     /// outdated.
     pub fn forget_time(metadata: &mut Vec<(String, String)>) {

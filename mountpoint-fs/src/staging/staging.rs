@@ -13,13 +13,14 @@ use super::directory::{DataFileName, Holder, JournalBucket, StagingDirectory};
 use super::file::{StagedBase, StagedFile, StagedObserver};
 use super::journal::{AdaptivePolicy, Journal};
 use super::record::{FoundRecord, RecoveredVersion, recover};
+use super::upload::{FoundCheckpoint, checkpoint, find_checkpoint};
 use super::uploads::{PendingUploads, UploadQueue};
 use crate::clock::Clock;
 use crate::config::StagingConfig;
 use crate::operation::Progress;
 use crate::read::ReadContext;
 use crate::sync::Mutex;
-use crate::write::{Stored, WriteContext};
+use crate::write::{Stored, WriteContext, background};
 
 /// Files that are written in place, on a local disk. Made once per mount.
 #[derive(Debug)]
@@ -92,6 +93,7 @@ impl Staging {
         let directory = Arc::new(directory);
         let left = Left::find(config, &directory, &clock)?;
         let needed = left.needed;
+        let mut checkpoints = find_checkpoints(&directory)?;
         let is_needed = |name: DataFileName| needed.contains(&name);
         let removed = directory.remove_leftovers(&is_needed);
         removed.map_err(|error| error.to_string())?;
@@ -100,19 +102,22 @@ impl Staging {
             .map_err(|error| format!("cannot start a thread: {error}"))?;
         let mut recovered = Vec::new();
         for found in left.versions {
+            let left = checkpoints.remove(&found.files.name());
             let Some(key) = Key::parse(&found.version.key) else {
                 continue;
             };
             let version = &found.version;
             let (size, modified, base) = (version.size, version.mtime(), version.base());
             recovered.push(RecoveredFile {
-                file: StagedFile::recovered(&context, key.clone(), found),
+                file: StagedFile::recovered(&context, key.clone(), found, left),
                 key,
                 size,
                 modified,
                 base,
             });
         }
+        checkpoints.retain(|name, _| !needed.contains(name));
+        abort(&context, checkpoints);
         if !recovered.is_empty() {
             let count = recovered.len();
             tracing::info!("{count} files of an earlier mount are uploaded now");
@@ -188,9 +193,18 @@ impl Staging {
         }
     }
 
+    /// Takes no more commits, and returns when the disk knows which files the bucket has: the next
+    /// mount does not upload them again.
+    pub async fn end_journal(&self) {
+        if let Some(write_back) = &self.context.write_back {
+            write_back.journal.begin_close();
+            write_back.queue.released().await;
+        }
+    }
+
     /// The shared state of its files.
     #[cfg(test)]
-    pub(super) fn context(&self) -> &StagingContext {
+    pub(super) fn context(&self) -> &Arc<StagingContext> {
         &self.context
     }
 
@@ -198,6 +212,38 @@ impl Staging {
     #[must_use]
     pub fn headers_of_new(&self, key: &Key) -> ObjectHeaders {
         self.context.writing.headers(key)
+    }
+}
+
+/// The unfinished uploads that an earlier process has left, with their parts. Blocks.
+fn find_checkpoints(
+    directory: &StagingDirectory,
+) -> Result<BTreeMap<DataFileName, FoundCheckpoint>, String> {
+    let names = directory.checkpoints().map_err(|error| error.to_string())?;
+    let mut found = BTreeMap::new();
+    for name in names {
+        match find_checkpoint(&**directory.disk(), name) {
+            Some(checkpoint) => drop(found.insert(name, checkpoint)),
+            // The upload was not noted, and so it has no part.
+            None => directory.remove_data_file(&name.checkpoint()),
+        }
+    }
+    Ok(found)
+}
+
+/// Aborts uploads of files that have no version any more.
+fn abort(context: &Arc<StagingContext>, found: BTreeMap<DataFileName, FoundCheckpoint>) {
+    for (name, found) in found {
+        let key = found.begun.upload.key.clone();
+        let checkpoint = checkpoint(context, name, Some(found));
+        let writing = Arc::clone(&context.writing);
+        let work = writing.begin_work();
+        background::run(async move {
+            if let Err(error) = writing.abort(&checkpoint).await {
+                tracing::warn!(%key, "an unfinished upload stays until the next mount: {error}");
+            }
+            drop(work);
+        });
     }
 }
 

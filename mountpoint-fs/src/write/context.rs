@@ -11,6 +11,7 @@ use super::content_type;
 use super::memory::buffers::{MemorySource, WriteMemory};
 use super::memory::pending::PendingWrite;
 use super::memory::pressure::MemoryPressure;
+use super::send::checkpoint::{CheckpointFound, UploadCheckpoint};
 use super::send::context::{PendingWork, SendContext};
 use super::send::features::ServerFeatures;
 use super::send::multipart::Upload;
@@ -22,6 +23,7 @@ use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
 use crate::mutate::Mutator;
+use crate::operation::FsError;
 use crate::sync::Mutex;
 
 /// The shared state of all writers of a mount. Made once per mount.
@@ -131,6 +133,24 @@ impl WriteContext {
         }
     }
 
+    /// Asks S3 for the upload of `checkpoint` and its parts. What the answer does not have is sent
+    /// again.
+    ///
+    /// # Errors
+    /// S3 may answer later.
+    pub async fn confirm(&self, checkpoint: &UploadCheckpoint) -> Result<CheckpointFound, FsError> {
+        checkpoint.confirm(&self.send).await
+    }
+
+    /// Aborts the upload of `checkpoint`, if there is one: nobody will continue it. One that cannot
+    /// be aborted stays noted.
+    ///
+    /// # Errors
+    /// S3 refused it, or is away.
+    pub async fn abort(&self, checkpoint: &UploadCheckpoint) -> Result<(), FsError> {
+        checkpoint.abort(&self.send).await
+    }
+
     /// Returns when every request in the background has ended, with or without success.
     pub async fn drained(&self) {
         self.send.tally.empty().await;
@@ -179,7 +199,8 @@ impl WriteContext {
         }
     }
 
-    /// Aborts every upload that is not completed. For the end of the mount.
+    /// Aborts every upload that is neither completed nor continued by the next mount. For the end
+    /// of the mount.
     pub async fn abort_all(&self) {
         let uploads: Vec<_> = self
             .uploads
@@ -188,7 +209,7 @@ impl WriteContext {
             .filter_map(Weak::upgrade)
             .collect();
         for upload in uploads {
-            upload.abort().await;
+            upload.end_with_mount().await;
         }
     }
 

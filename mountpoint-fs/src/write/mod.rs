@@ -25,6 +25,9 @@ pub use context::WriteContext;
 pub use file::writer::Writer;
 pub use memory::buffers::MemorySource;
 pub use memory::pending::PendingWrite;
+pub use send::checkpoint::{
+    BegunUpload, CheckpointFound, CheckpointStore, FinishedPart, PartContent, UploadCheckpoint,
+};
 pub use send::context::PendingWork;
 pub use send::copied_range::CopiedRange;
 pub use send::put::Adopts;

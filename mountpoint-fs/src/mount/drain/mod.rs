@@ -56,7 +56,12 @@ pub(super) fn finish_writes(
                 time.most
             );
         }
-        let given_up = async { tokio::join!(fs.keep_staged(), fs.abandon_writers()) };
+        let given_up = async {
+            tokio::join!(fs.keep_staged(), fs.abandon_writers());
+            if let Some(staging) = fs.staging() {
+                staging.end_journal().await;
+            }
+        };
         if timeout(shutdown::UPLOAD_ABORT, given_up).await.is_err() {
             tracing::error!(
                 "unfinished uploads were not aborted within {:?}: the next mount does that",

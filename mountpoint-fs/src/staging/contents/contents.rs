@@ -166,6 +166,18 @@ impl Contents {
         }
     }
 
+    /// The end of the bytes from the first on that were written.
+    pub(in crate::staging) fn written_until(&self) -> u64 {
+        let mut at = 0;
+        for (range, change) in self.now.changes.iter() {
+            if range.start > at || change.place.is_none() {
+                break;
+            }
+            at = range.end;
+        }
+        at
+    }
+
     /// Ranges that are local. Their number is what the contents take of memory.
     pub(in crate::staging) fn range_count(&self) -> usize {
         self.now.range_count()

@@ -62,6 +62,11 @@ impl DataFileName {
         format!("{self}.r{}", number % 2)
     }
 
+    /// The name of the checkpoint of its upload.
+    pub(in crate::staging) fn checkpoint(self) -> String {
+        format!("{self}.u")
+    }
+
     /// The name of one of the files.
     pub(in crate::staging) fn of(self, file: DataFileNo) -> String {
         match file {
@@ -251,6 +256,19 @@ impl StagingDirectory {
         }
     }
 
+    /// The names of files that have checkpoints of uploads.
+    pub(in crate::staging) fn checkpoints(&self) -> Result<Vec<DataFileName>, StagingError> {
+        let found = self
+            .disk
+            .list()
+            .map_err(|error| DirectoryError::unusable(USE, self.files.path(), NOT_LISTED, error))?;
+        let names = found.iter().filter_map(|file| {
+            let name = DataFileName::parse(file)?;
+            (name.checkpoint() == *file).then_some(name)
+        });
+        Ok(names.collect())
+    }
+
     /// Removes the data files of a process that was killed, but for those that `is_needed`: no
     /// `close` or `fsync` of theirs had returned. Later names are above all that are there.
     pub(in crate::staging) fn remove_leftovers(
@@ -268,7 +286,8 @@ impl StagingDirectory {
             let Some(name) = DataFileName::parse(&file) else {
                 continue;
             };
-            if is_needed(name) {
+            // A checkpoint goes when its upload is aborted.
+            if is_needed(name) || name.checkpoint() == file {
                 self.skip_names(name.0.saturating_add(1));
                 continue;
             }

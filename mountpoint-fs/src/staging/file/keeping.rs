@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::parts::FileParts;
-use super::releasing::release;
+use super::releasing::{end_upload, release};
 use crate::operation::FsError;
 use crate::staging::kept::{Kept, keep};
 use crate::staging::local::disk_error;
@@ -46,6 +46,7 @@ pub(super) async fn keep_as(file: &Arc<FileParts>, reason: &str) -> FsError {
     let failure = FsError::Stale(text);
     file.end(failure.clone());
     file.observer().failed(&failure);
+    end_upload(file);
     if is_kept {
         release(file, true);
     }

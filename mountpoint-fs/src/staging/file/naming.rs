@@ -9,7 +9,7 @@ use mountpoint_client::types::Key;
 
 use super::committing::commit_file;
 use super::parts::FileParts;
-use super::releasing::forget;
+use super::releasing::{end_upload, forget};
 use super::state::{Base, NeverStored, StagedBase};
 use super::storing::store;
 use crate::operation::FsError;
@@ -30,11 +30,13 @@ pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
     // A commit that runs ends first.
     let _turn = file.gate.write().await;
     if !file.files.is_recorded() {
+        end_upload(file);
         return Ok(());
     }
     let ended = end_record(file, write_back).await;
-    if ended.is_err() {
-        file.state.lock().never_stored = before;
+    match &ended {
+        Ok(()) => end_upload(file),
+        Err(_) => file.state.lock().never_stored = before,
     }
     ended
 }

@@ -10,8 +10,9 @@ use super::state::FileState;
 use crate::operation::{FsError, Progress};
 use crate::staging::context::StagingContext;
 use crate::staging::local::DataFiles;
+use crate::staging::upload::{EarlyStore, FoundCheckpoint, checkpoint};
 use crate::sync::{Mutex, RwLock};
-use crate::write::{Stored, WriteObserver};
+use crate::write::{Stored, UploadCheckpoint, WriteObserver, background};
 
 /// The parts of a staged file.
 ///
@@ -28,6 +29,10 @@ pub(super) struct FileParts {
     /// Shared by each write to a data file until it is noted, exclusive while disk space is given
     /// back: a range that a write has just filled is never given back.
     pub(super) giving_back: RwLock<()>,
+    /// The upload that a store has begun and the next one continues.
+    pub(super) checkpoint: Arc<UploadCheckpoint>,
+    /// Whether the next process continues it as well.
+    is_durable: bool,
     /// Held as long as a store runs.
     pub(super) storing: Arc<AsyncMutex<()>>,
 }
@@ -36,11 +41,18 @@ impl FileParts {
     pub(super) fn new(
         context: &Arc<StagingContext>,
         files: DataFiles,
-        state: FileState,
+        (state, left): (FileState, Option<FoundCheckpoint>),
         progress: Arc<Progress>,
         observer: Arc<dyn StagedObserver>,
     ) -> Arc<Self> {
+        let is_durable = context.committing().is_some() || files.is_recorded();
+        let name = files.name();
         Arc::new(Self {
+            checkpoint: match is_durable {
+                true => checkpoint(context, name, left),
+                false => UploadCheckpoint::in_memory(),
+            },
+            is_durable,
             context: Arc::clone(context),
             files: Arc::new(files),
             progress,
@@ -50,6 +62,11 @@ impl FileParts {
             giving_back: RwLock::new(()),
             storing: Arc::default(),
         })
+    }
+
+    /// Whether its changes are made durable on the local disk, and uploaded later.
+    pub(super) fn is_durable(&self) -> bool {
+        self.is_durable
     }
 
     /// The key of its object.
@@ -72,6 +89,38 @@ impl FileParts {
         state.contents.end_store(false);
         state.failure.get_or_insert(failure);
     }
+}
+
+impl Drop for FileParts {
+    /// Leaves no upload to the bucket that nobody continues.
+    fn drop(&mut self) {
+        if !self.is_durable {
+            let early = self.state.get_mut().ahead.end();
+            abort_unfinished(&self.context, &self.checkpoint, early);
+        }
+    }
+}
+
+/// Gives up what a store has begun and no other one continues.
+pub(super) fn abort_unfinished(
+    context: &Arc<StagingContext>,
+    checkpoint: &Arc<UploadCheckpoint>,
+    early: Option<Arc<EarlyStore>>,
+) {
+    if early.is_none() && !checkpoint.is_begun() {
+        return;
+    }
+    let writing = Arc::clone(&context.writing);
+    let (checkpoint, work) = (Arc::clone(checkpoint), writing.begin_work());
+    background::run(async move {
+        if let Some(early) = early {
+            early.give_up(&FsError::NotFound).await;
+        }
+        if let Err(error) = writing.abort(&checkpoint).await {
+            tracing::warn!("an unfinished upload stays until the next mount: {error}");
+        }
+        drop(work);
+    });
 }
 
 impl fmt::Debug for FileParts {

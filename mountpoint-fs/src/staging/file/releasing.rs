@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::parts::FileParts;
+use super::parts::{FileParts, abort_unfinished};
 use crate::staging::journal::{Commit, RecordId};
 use crate::write::background;
 
@@ -21,6 +21,12 @@ pub(super) fn release(file: &Arc<FileParts>, is_over: bool) {
         let id = recorded.record.id;
         forget(file, id, write_back.journal.release(id));
     }
+}
+
+/// Aborts what a store has begun and no other one continues.
+pub(super) fn end_upload(file: &FileParts) {
+    let early = file.state.lock().ahead.end();
+    abort_unfinished(&file.context, &file.checkpoint, early);
 }
 
 /// Gives up the data files when the release of a record is durable.

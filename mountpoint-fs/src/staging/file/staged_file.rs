@@ -19,6 +19,7 @@ use super::committing::{RoomWait, commit_file, committed, sum_recovered};
 use super::keeping::keep_as;
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
+use super::sending_ahead::send_ahead;
 use super::state::{Base, FileState, NeverStored, StagedBase};
 use super::storing::store;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
@@ -28,6 +29,7 @@ use crate::staging::context::StagingContext;
 use crate::staging::local::{DataFiles, disk_error};
 use crate::staging::record::RecoveredVersion;
 use crate::staging::sources::read;
+use crate::staging::upload::FoundCheckpoint;
 use crate::write::{Adopts, Stored};
 
 /// A file that is written in place.
@@ -54,15 +56,17 @@ impl StagedFile {
         };
         let state = FileState::new(key, headers, base, is_unasked);
         let files = DataFiles::new(&context.directory);
-        let parts = FileParts::new(context, files, state, progress, observer);
+        let parts = FileParts::new(context, files, (state, None), progress, observer);
         Arc::new(Self { parts })
     }
 
-    /// A version that an earlier process committed. Its upload is begun.
+    /// A version that an earlier process committed. Its upload is begun, or continued where an
+    /// attempt has `left` it.
     pub(in crate::staging) fn recovered(
         context: &Arc<StagingContext>,
         key: Key,
         found: RecoveredVersion,
+        left: Option<FoundCheckpoint>,
     ) -> Arc<Self> {
         let version = &found.version;
         let base = version
@@ -70,6 +74,7 @@ impl StagedFile {
             .map(|base| Base::new(&context.reading, &key, base));
         let progress = Arc::new(Progress::new(version.size, version.mtime()));
         let state = FileState::recovered(key, base, &found);
+        let state = (state, left);
         let parts = FileParts::new(context, found.files, state, progress, Arc::new(Nobody));
         committed(&parts);
         Arc::new(Self { parts })
@@ -222,7 +227,10 @@ impl StagedFile {
                 written
             };
             match self.parts.context.on_disk(job).await? {
-                None => return Ok(()),
+                None => {
+                    send_ahead(&self.parts);
+                    return Ok(());
+                }
                 Some(full) => {
                     if !room.wait(&self.parts.context).await {
                         return Err(disk_error(&self.parts.context.directory, &full));
@@ -280,6 +288,7 @@ impl StagedFile {
         self.parts.files.write(file, range.start, data)?;
         let mut state = self.parts.state.lock();
         state.contents.wrote(range.clone(), file);
+        state.ahead.changed(range.start);
         self.changed(&mut state);
         Ok(())
     }
@@ -313,6 +322,7 @@ impl StagedFile {
         state.check()?;
         self.check_gap(&state, len)?;
         state.contents.set_len(len);
+        state.ahead.changed(len);
         self.changed(&mut state);
         Ok(())
     }
@@ -344,6 +354,7 @@ impl StagedFile {
         let mut state = self.parts.state.lock();
         state.check()?;
         state.contents.zero(&range);
+        state.ahead.changed(range.start);
         self.changed(&mut state);
         Ok(())
     }

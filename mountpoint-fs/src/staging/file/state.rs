@@ -1,10 +1,12 @@
 //! The state of a staged file, under its lock.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 
+use super::ahead::SendAhead;
 use crate::operation::{FsError, PosixAttributes};
 use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
@@ -15,7 +17,7 @@ use crate::staging::record::{
 };
 use crate::staging::sources::ByteSources;
 use crate::staging::upload::{RecoveredFrom, StoreRequest};
-use crate::write::{Adopts, Replaced, Stored};
+use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint};
 
 /// The object that a staged file begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +95,8 @@ pub(super) struct FileState {
     pub(super) failures: u32,
     /// The reason of the last one.
     pub(super) last_failure: Option<String>,
+    /// The bytes that are sent while the file is written.
+    pub(super) ahead: SendAhead,
 }
 
 /// The record of a version, and the changes in it.
@@ -136,6 +140,7 @@ impl FileState {
             refusals: 0,
             failures: 0,
             last_failure: None,
+            ahead: SendAhead::default(),
         }
     }
 
@@ -289,6 +294,17 @@ impl FileState {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
+    /// The next bytes to send while the file is written, if enough were. Only a new file that is
+    /// written from its first byte on has some.
+    pub(super) fn next_ahead(&self) -> Option<Range<u64>> {
+        let is_new = self.base.is_none() && self.failure.is_none() && self.never_stored.is_none();
+        // Cheaper than the look at the ranges, for files that are not so long.
+        let may_be_due = is_new && self.ahead.next(self.contents.size()).is_some();
+        may_be_due
+            .then(|| self.ahead.next(self.contents.written_until()))
+            .flatten()
+    }
+
     /// The bytes change now: an object of another host does not stand for them, and a time that was
     /// set is void.
     pub(super) fn changes(&mut self) {
@@ -338,22 +354,43 @@ impl FileState {
     }
 
     /// Begins a store of the file as it is.
-    pub(super) fn begin_store(&mut self, files: &Arc<DataFiles>) -> StoreRequest {
+    pub(super) fn begin_store(
+        &mut self,
+        files: &Arc<DataFiles>,
+        checkpoint: &Arc<UploadCheckpoint>,
+    ) -> StoreRequest {
+        self.sent_edits = self.edits;
+        self.sent = None;
+        self.may_be_stored = true;
+        let snapshot = self.contents.begin_store();
+        let early = self.ahead.end();
+        StoreRequest {
+            early,
+            ..self.request(files, checkpoint, snapshot)
+        }
+    }
+
+    /// The request to store `snapshot`, contents of the file.
+    pub(super) fn request(
+        &self,
+        files: &Arc<DataFiles>,
+        checkpoint: &Arc<UploadCheckpoint>,
+        snapshot: Arc<Snapshot>,
+    ) -> StoreRequest {
         let replaced = match self.replaced_version() {
             Some(version) => Replaced::Version(version.etag.clone()),
             None if self.replaced == StagedBase::Unasked => Replaced::NothingUnasked,
             None => Replaced::Nothing,
         };
-        self.sent_edits = self.edits;
-        self.sent = None;
-        self.may_be_stored = true;
         StoreRequest {
             key: self.key.clone(),
-            snapshot: self.contents.begin_store(),
+            snapshot,
             sources: self.sources(files),
             replaced,
             headers: self.headers.clone(),
             adopts: self.adopts,
+            checkpoint: Arc::clone(checkpoint),
+            early: None,
             recovered: self.recovered.clone(),
         }
     }

@@ -7,7 +7,7 @@ use mountpoint_client::types::ObjectHeaders;
 use super::committing::{commit_now, sum_recovered};
 use super::keeping::keep_as;
 use super::parts::FileParts;
-use super::releasing::release;
+use super::releasing::{end_upload, release};
 use super::state::{Base, NeverStored};
 use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
@@ -46,6 +46,7 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
                 let base = Base::new(&file.context.reading, &request.key, stored.clone());
                 file.state.lock().stored(base);
                 file.observer().stored(&stored);
+                end_upload(file);
                 release(file, false);
                 return Ok(());
             }
@@ -128,7 +129,10 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
     let _turn = file.gate.write().await;
     match commit_now(file).await {
         // The upload makes room.
-        Ok(_) | Err(FsError::NoSpace(_)) => Ok(file.state.lock().begin_store(&file.files)),
+        Ok(_) | Err(FsError::NoSpace(_)) => {
+            let mut state = file.state.lock();
+            Ok(state.begin_store(&file.files, &file.checkpoint))
+        }
         Err(error) => Err(error),
     }
 }
@@ -157,6 +161,7 @@ async fn adopted(file: &Arc<FileParts>, text: String) -> Result<(), FsError> {
     // Closing the file is no failure.
     file.state.lock().never_stored = Some(NeverStored::Settled);
     file.observer().adopted();
+    end_upload(file);
     release(file, false);
     Ok(())
 }

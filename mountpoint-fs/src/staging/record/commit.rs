@@ -226,7 +226,7 @@ pub(in crate::staging) fn sent_version(
 }
 
 /// CRC64NVME of `bytes`.
-pub(super) fn sum(bytes: &[u8]) -> u64 {
+pub(in crate::staging) fn sum(bytes: &[u8]) -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     digest.update(bytes);
     digest.finalize()

@@ -10,6 +10,7 @@ mod recovery;
 
 pub(super) use commit::{
     CommitFailure, CommitRequest, CommittedRecord, SENT_VERSIONS_MAX, commit, remove, sent_version,
+    sum,
 };
 pub(super) use format::{SentVersion, VersionRecord, in_files};
 pub(super) use headers::HeadersRecord;

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mountpoint_client::testing::sim::{Fault, FaultRule, SimOptions, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimOptions, When};
 use mountpoint_client::types::Key;
 use mountpoint_client::{ErrorKind, SimClient};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tempfile::TempDir;
 
-use super::write_back::LONG;
+use super::write_back::{LONG, bytes};
 use super::{EventLog, mount, staging_config, wait, write};
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, WriteBackConfig};
@@ -311,6 +311,62 @@ fn what_was_committed_outlives_a_power_loss_at_every_operation() {
     }
     assert!(histories >= 100, "only {histories} histories");
 }
+
+/// An upload in parts from which S3 goes away, with a power loss at an operation of the disk, and
+/// the next mount. Returns how many operations there were, and the parts that mount has sent.
+fn run_upload(seed: u64, operation: u64) -> (u64, usize) {
+    let context = format!("seed {seed}, operation {operation}");
+    let client = Arc::new(SimClient::new(SimOptions::default()));
+    let disk = SimulatedDisk::new(seed);
+    disk.fail_at(operation, SimulatedFault::PowerLoss);
+    let outer = TempDir::new().unwrap();
+    let expected = bytes(PARTS_LEN, 3);
+    let mut is_committed = false;
+    if let Ok(staging) = open(&disk, &client, &outer) {
+        let key = Key::parse("key").unwrap();
+        let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
+        let headers = staging.headers_of_new(&key);
+        let events = Arc::<EventLog>::default();
+        let file = staging.file(key, StagedBase::None, headers, progress, events);
+        is_committed = write(&file, 0, &expected).is_ok() && wait(file.commit()).is_ok();
+        client.add_fault(FaultRule {
+            operation: Some(Operation::UploadPart),
+            when: When::From(2),
+            fault: Fault::Fail(ErrorKind::Unreachable),
+        });
+        wait(file.store()).unwrap_err();
+        wait(staging.context().writing.drained());
+    }
+    let operations = disk.operations();
+    let disk = disk.restart();
+    client.clear_faults();
+    drop(client.take_log());
+    let outer = TempDir::new().unwrap();
+    let staging = open(&disk, &client, &outer).unwrap_or_else(|error| panic!("{context}: {error}"));
+    assert!(wait(staging.drain(LONG)).is_empty(), "{context}");
+    wait(staging.context().writing.drained());
+    let found = client.object("key").map(|object| object.content.to_vec());
+    let is_right = found.as_ref().is_none_or(|found| *found == expected);
+    assert!(is_right && (found.is_some() || !is_committed), "{context}");
+    let sent = client.log().count(Operation::UploadPart);
+    assert!(sent <= PARTS, "{context}: {sent} parts");
+    (operations, sent)
+}
+
+#[test]
+fn an_upload_in_parts_outlives_a_power_loss_at_every_operation() {
+    for seed in 0..2 {
+        let (operations, sent) = run_upload(seed, u64::MAX >> 1);
+        assert_eq!(sent, PARTS - 1);
+        for operation in 1..=operations {
+            run_upload(seed, operation);
+        }
+    }
+}
+
+/// Three parts of 5 MiB, the last one shorter.
+const PARTS: usize = 3;
+const PARTS_LEN: usize = 11 << 20;
 
 const SEEDS: u64 = 5;
 const STEPS: u32 = 24;

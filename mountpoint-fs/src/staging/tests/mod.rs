@@ -1,11 +1,13 @@
 //! Staged files over a simulated bucket and a real directory.
 
+mod ahead;
 mod conflicts;
 mod disk;
 mod histories;
 mod kept;
 mod model;
 mod recovery;
+mod resuming;
 mod storing;
 mod write_back;
 

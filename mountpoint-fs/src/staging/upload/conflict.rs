@@ -12,11 +12,12 @@ use mountpoint_client::types::Key;
 use time::OffsetDateTime;
 
 use super::recognise::{self, Recognised};
-use super::store::{Outcome, StoreRequest, store};
+use super::request::StoreRequest;
+use super::store::{Outcome, store};
 use crate::config::ConflictPolicy;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
-use crate::write::{Adopts, Replaced, Stored};
+use crate::write::{Adopts, CheckpointFound, Replaced, Stored};
 
 /// The outcome of a store under the user's policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,9 @@ pub(in crate::staging) async fn resolve(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
 ) -> Result<Resolved, FsError> {
+    if let Some(found) = find_completed(context, request).await? {
+        return Ok(found);
+    }
     let error = match store(context, request).await {
         Ok(Outcome::Stored(stored)) => return Ok(Resolved::Stored(stored)),
         Ok(Outcome::Adopted) => return Ok(Resolved::Adopted),
@@ -59,6 +63,22 @@ pub(in crate::staging) async fn resolve(
         ConflictPolicy::Fail => Err(error),
         ConflictPolicy::KeepBoth => store_beside(context, request).await,
         ConflictPolicy::Overwrite => overwrite(context, request, error).await,
+    }
+}
+
+/// The object of an upload that an attempt before had begun, and that is gone: its completion was
+/// done, and was not noted.
+async fn find_completed(
+    context: &Arc<StagingContext>,
+    request: &StoreRequest,
+) -> Result<Option<Resolved>, FsError> {
+    if request.early.is_some() {
+        // The upload is this process's own, and in progress.
+        return Ok(None);
+    }
+    match context.writing.confirm(&request.checkpoint).await? {
+        CheckpointFound::Nothing | CheckpointFound::Continues => Ok(None),
+        CheckpointFound::Gone => recognise(context, request).await,
     }
 }
 
@@ -85,6 +105,7 @@ async fn store_beside(
         key: key.clone(),
         replaced: Replaced::Nothing,
         adopts: Adopts::Nothing,
+        early: None,
         ..request.clone()
     };
     store(context, &beside).await?;
@@ -112,6 +133,7 @@ async fn overwrite(
         let request = StoreRequest {
             replaced: replaced.clone(),
             adopts: Adopts::Nothing,
+            early: None,
             ..request.clone()
         };
         match store(context, &request).await {

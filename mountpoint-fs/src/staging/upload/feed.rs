@@ -13,11 +13,11 @@ use crate::write::{CopiedRange, Writer};
 
 /// The contents to bring.
 #[derive(Clone, Debug)]
-pub(super) struct Feed {
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) sources: ByteSources,
+pub(in crate::staging) struct Feed {
+    pub(in crate::staging) snapshot: Arc<Snapshot>,
+    pub(in crate::staging) sources: ByteSources,
     /// Whether the server copies ranges of the base.
-    pub(super) copies: bool,
+    pub(in crate::staging) copies: bool,
 }
 
 /// Least bytes of a copy from the base: S3's smallest part. Where many ranges changed, more,
@@ -31,15 +31,15 @@ pub(super) fn copied_min(snapshot: &Snapshot) -> u64 {
 }
 
 impl Feed {
-    /// Brings all bytes, from the first to the last.
+    /// Brings the bytes of `range`, which begins where the writer's bytes end.
     pub(super) async fn bring(
         &self,
         context: &Arc<StagingContext>,
         writer: &Writer,
+        range: Range<u64>,
     ) -> Result<(), FsError> {
-        let size = self.snapshot.size();
-        let mut at = 0;
-        while at < size {
+        let mut at = range.start;
+        while at < range.end {
             let copied = match self.copied_from(at) {
                 Some(source) => writer.copy_base(at, source).await,
                 None => NO_COPY,
@@ -48,9 +48,10 @@ impl Feed {
                 Ok(copied) => at += copied,
                 Err(FsError::Unsupported(_)) => {
                     let lacks = writer.lacks_for_part().await;
-                    let range = self.bytes_from(at, lacks);
-                    at = range.end;
-                    self.bring_bytes(context, writer, range).await?;
+                    let bytes = self.bytes_from(at, lacks);
+                    let bytes = bytes.start..bytes.end.min(range.end);
+                    at = bytes.end;
+                    self.bring_bytes(context, writer, bytes).await?;
                 }
                 Err(error) => return Err(error),
             }

@@ -3,14 +3,26 @@
 //!
 //! `feed` brings a snapshot to a writer, `store` makes the object, and `conflict` does what the
 //! user wants if another client changed it. `recognise` tells such a client from this file's own
-//! upload, of a process that was killed.
+//! upload, of a process that was killed. `early` begins an object before its file is whole.
+//! `checkpoint_file` keeps what the next attempt needs to send no part again, and
+//! `checkpoint_lines` has its bytes.
 //!
 //! [`Writer`]: crate::write::Writer
 
+mod checkpoint_file;
+mod checkpoint_lines;
 mod conflict;
+mod early;
 mod feed;
 mod recognise;
+mod request;
 mod store;
 
+#[cfg(test)]
+pub(super) use checkpoint_file::checkpoint_file;
+pub(super) use checkpoint_file::{checkpoint, find_checkpoint};
+pub(super) use checkpoint_lines::FoundCheckpoint;
 pub(super) use conflict::{Resolved, is_conflict, resolve};
-pub(super) use store::{RecoveredFrom, StoreRequest};
+pub(super) use early::EarlyStore;
+pub(super) use feed::Feed;
+pub(super) use request::{RecoveredFrom, StoreRequest};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crc_fast::{CrcAlgorithm, Digest};
 use mountpoint_client::ErrorKind;
 
-use super::store::StoreRequest;
+use super::request::StoreRequest;
 use crate::operation::FsError;
 use crate::read::Reader;
 use crate::staging::context::StagingContext;

@@ -1,40 +1,14 @@
 //! Making the object of a snapshot.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::ErrorKind;
 
-use super::feed::{Feed, copied_min};
-use crate::operation::{FsError, Progress};
-use crate::staging::contents::Snapshot;
+use super::feed::Feed;
+use super::request::StoreRequest;
+use crate::operation::FsError;
 use crate::staging::context::StagingContext;
-use crate::staging::record::SentVersion;
-use crate::staging::sources::ByteSources;
-use crate::write::{Adopts, Beginning, Replaced, Stored, WriteObserver, Writer};
-
-/// An object to be made.
-#[derive(Clone, Debug)]
-pub(in crate::staging) struct StoreRequest {
-    pub(in crate::staging) key: Key,
-    pub(in crate::staging) snapshot: Arc<Snapshot>,
-    pub(in crate::staging) sources: ByteSources,
-    pub(in crate::staging) replaced: Replaced,
-    pub(in crate::staging) headers: ObjectHeaders,
-    /// The objects of other hosts that may stand for a new file without bytes.
-    pub(in crate::staging) adopts: Adopts,
-    /// The file is of an earlier process, which may have sent it.
-    pub(in crate::staging) recovered: Option<RecoveredFrom>,
-}
-
-/// What an earlier process may have sent of a file.
-#[derive(Clone, Debug, Default)]
-pub(in crate::staging) struct RecoveredFrom {
-    /// Versions before the one that it committed last.
-    pub(in crate::staging) sent: Vec<SentVersion>,
-    /// That version; `None` once it is in `sent`.
-    pub(in crate::staging) whole: Option<Arc<Snapshot>>,
-}
+use crate::write::Stored;
 
 /// The outcome of a store that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +33,22 @@ pub(super) async fn store(
         Err(_) if copies && context.writing.copies_parts() == Some(false) => {
             attempt(context, request, false).await
         }
+        // A lifecycle rule aborted it, or an administrator: the bytes are here, so all are sent.
+        Err(error) if is_upload_gone(&error) => {
+            context.writing.confirm(&request.checkpoint).await?;
+            let anew = StoreRequest {
+                early: None,
+                ..request.clone()
+            };
+            attempt(context, &anew, copies).await
+        }
         outcome => outcome,
     }
+}
+
+/// Whether a store failed because S3 does not know its upload any more.
+fn is_upload_gone(error: &FsError) -> bool {
+    matches!(error, FsError::Client(error) if error.kind == ErrorKind::NoSuchUpload)
 }
 
 async fn attempt(
@@ -68,60 +56,28 @@ async fn attempt(
     request: &StoreRequest,
     has_copies: bool,
 ) -> Result<Outcome, FsError> {
-    let told = Arc::new(Told::default());
-    let beginning = Beginning::Whole {
-        replaced: request.replaced.clone(),
-        has_copies,
+    let size = request.snapshot.size();
+    let begun = match &request.early {
+        Some(early) if !has_copies && early.can_go_on(&request.target(), size) => Arc::clone(early),
+        early => {
+            if let Some(early) = early {
+                early.give_up(&FsError::Interrupted).await;
+            }
+            request.begin(context, has_copies)
+        }
     };
-    let progress = Arc::new(Progress::new(0, context.clock.wall()));
-    let observer = Arc::clone(&told) as Arc<dyn WriteObserver>;
-    let key = request.key.clone();
-    let writer = Writer::new(&context.writing, key, beginning, progress, observer);
-    writer.set_headers(request.headers.clone());
-    writer.may_adopt(request.adopts);
     let feed = Feed {
         snapshot: Arc::clone(&request.snapshot),
         sources: request.sources.clone(),
         copies: has_copies,
     };
-    if let Err(error) = feed.bring(context, &writer).await {
-        writer.abandon(&error).await;
+    if let Err(error) = begun.send(context, &feed, size).await {
+        begun.give_up(&error).await;
         return Err(error);
     }
-    let stored = writer.store().await?;
-    Ok(match told.is_adopted.load(Ordering::Acquire) {
+    let stored = begun.finish().await?;
+    Ok(match begun.is_adopted() {
         true => Outcome::Adopted,
         false => Outcome::Stored(stored),
     })
-}
-
-impl StoreRequest {
-    /// Whether a range of the base is long enough for a copy.
-    fn has_copies(&self) -> bool {
-        let size = self.snapshot.size();
-        let copied = self
-            .snapshot
-            .next_in_base(0, size, copied_min(&self.snapshot));
-        self.sources.base.is_some() && copied.is_some()
-    }
-}
-
-/// The writer's notes.
-#[derive(Debug, Default)]
-struct Told {
-    is_adopted: AtomicBool,
-}
-
-impl WriteObserver for Told {
-    fn resumed(&self) -> Result<(), FsError> {
-        Ok(())
-    }
-
-    fn stored(&self, _: &Stored) {}
-
-    fn adopted(&self) {
-        self.is_adopted.store(true, Ordering::Release);
-    }
-
-    fn failed(&self, _: &FsError) {}
 }

@@ -50,6 +50,8 @@ enum Event {
     Empty,
     /// Something ended that may have had room on the disk or in the journal.
     Room,
+    /// No record is being released.
+    Released,
 }
 
 impl UploadQueue {
@@ -149,9 +151,27 @@ impl UploadQueue {
         let told = {
             let mut state = self.state.lock();
             state.releasing -= 1;
-            state.take(Event::Room)
+            let mut told = state.take(Event::Room);
+            if state.releasing == 0 {
+                told.extend(state.take(Event::Released));
+            }
+            told
         };
         tell(told, true);
+    }
+
+    /// Returns when no record is being released, also behind [`Self::close`].
+    pub(in crate::staging) async fn released(&self) {
+        let (told, heard) = oneshot::channel();
+        {
+            let mut state = self.state.lock();
+            if state.releasing == 0 {
+                return;
+            }
+            let (until, event) = (Duration::MAX, Event::Released);
+            state.waiters.push(Waiter { until, event, told });
+        }
+        heard.await.ok();
     }
 
     async fn wait(&self, event: Event, time: Duration) -> bool {
@@ -162,6 +182,7 @@ impl UploadQueue {
             let is_over = match event {
                 Event::Empty => is_empty,
                 Event::Room => is_empty && state.releasing == 0,
+                Event::Released => state.releasing == 0,
             };
             if is_over || state.is_closed {
                 return is_over && event == Event::Empty;

@@ -138,7 +138,9 @@ impl Writer {
     fn begin_upload(&self, base: Option<&CopiedRange>, copies: bool) -> Multipart {
         let has_copies = copies || base.is_some();
         let (context, key, failure) = (&self.context.send, &self.key, &self.failure);
-        let upload = Upload::begin(context, key, failure, has_copies, self.headers());
+        let checkpoint = self.checkpoint.get().cloned();
+        let (headers, copies) = (self.headers(), has_copies);
+        let upload = Upload::begin(context, key, failure, (copies, headers), checkpoint);
         self.context.register(&upload);
         let mut parts = 0;
         let part_max = self.context.send.config.copy_limits.part_max;

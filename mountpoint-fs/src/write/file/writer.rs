@@ -11,8 +11,8 @@
 //! [`Sink`]: super::sink::Sink
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 use tokio::sync::Mutex as AsyncMutex;
@@ -28,6 +28,7 @@ use crate::write::checksum::RunningChecksum;
 use crate::write::context::WriteContext;
 use crate::write::failure::Failure;
 use crate::write::memory::pressure::Reclaim;
+use crate::write::send::checkpoint::UploadCheckpoint;
 use crate::write::send::multipart::Upload;
 use crate::write::send::put::Adopts;
 use crate::write::types::{Beginning, Replaced, UploadMode, WriteObserver};
@@ -43,6 +44,8 @@ pub struct Writer {
     pub(in crate::write) progress: Arc<Progress>,
     pub(in crate::write) observer: Arc<dyn WriteObserver>,
     pub(in crate::write) failure: Arc<Failure>,
+    /// The upload that an earlier attempt has begun, and that a later one continues.
+    pub(in crate::write) checkpoint: OnceLock<Arc<UploadCheckpoint>>,
     /// The metadata of the object. The lock is a leaf.
     pub(in crate::write) headers: Mutex<ObjectHeaders>,
     pub(in crate::write) reordering: Reordering,
@@ -78,6 +81,7 @@ impl Writer {
         let state = FileState::new(beginning, &key, context.clock.now());
         let writer = Arc::new(Self {
             context: Arc::clone(context),
+            checkpoint: OnceLock::new(),
             headers: Mutex::new(context.headers(&key)),
             key,
             is_unasked,
@@ -114,6 +118,14 @@ impl Writer {
         {
             *known = adopts;
         }
+    }
+
+    /// Continues the upload of `checkpoint`, and leaves it to a later attempt. Called before the
+    /// first write.
+    pub fn continues(&self, checkpoint: Arc<UploadCheckpoint>) {
+        self.checkpoint.set(checkpoint).ok();
+        // The store of a staged file tells itself what is refused: no write was answered before.
+        self.is_permitted.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the file was opened for reading as well. Called before the first write.
@@ -166,18 +178,22 @@ impl Writer {
         self.failure.set(error);
         let upload = self.state.lock().await.sink.take_upload();
         if let Some(upload) = upload {
-            upload.abort().await;
+            upload.give_up(error).await;
         }
     }
 
-    /// Aborts the upload of a failed file in the background.
+    /// Ends the upload of a failed file in the background.
     pub(in crate::write) fn fail(&self, state: &mut FileState, error: &FsError) {
         self.failure.set(error);
         self.reordering.release_all();
         // Other writers may wait for the memory.
         state.buffer = Buffer::Empty;
         if let Some(upload) = state.sink.take_upload() {
-            self.abort(upload);
+            let (pending, error) = (self.context.send.begin(), error.clone());
+            background::run(async move {
+                upload.give_up(&error).await;
+                drop(pending);
+            });
         }
     }
 

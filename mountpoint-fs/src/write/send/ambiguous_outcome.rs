@@ -18,7 +18,7 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
-use crate::mutate::lost_upload::{self, IntendedObject};
+use crate::mutate::lost_upload::{self, IntendedObject, UploadState};
 use crate::write::background::SharedOutcome;
 use crate::write::checksum::{RunningChecksum, algorithm_of, joined};
 use crate::write::types::Stored;
@@ -218,16 +218,14 @@ fn is_replaced(error: &ClientError) -> bool {
     )
 }
 
-/// The object of `upload`, whose completion failed with `error`. An upload without an object is
-/// aborted.
+/// The object of an upload in this state, whose completion failed with `error`.
 pub(in crate::write) async fn of_complete(
     client: &dyn ObjectClient,
-    upload: &OpenUpload,
+    upload: (&OpenUpload, &UploadState),
     wanted: IntendedObject<'_>,
     error: &ClientError,
 ) -> Result<Option<Stored>, ClientError> {
-    let abandoned = lost_upload::abandon(client, upload, true).await;
-    let became = lost_upload::became(client, (upload, &abandoned), wanted, error).await?;
+    let became = lost_upload::became(client, upload, wanted, error).await?;
     let size = wanted.size;
     Ok(became.map(|etag| Stored { etag, size }))
 }
@@ -262,6 +260,15 @@ mod tests {
         let mut error = ClientError::new(ErrorKind::PreconditionFailed, "412");
         error.answer_was_lost = true;
         error
+    }
+
+    /// Whether the upload, which is given up, was completed before.
+    fn is_completed(client: &SimClient, upload: &OpenUpload, wanted: IntendedObject<'_>) -> bool {
+        let asked = async {
+            let state = lost_upload::abandon(client, upload, true).await;
+            of_complete(client, (upload, &state), wanted, &lost()).await
+        };
+        asked.now_or_never().unwrap().unwrap().is_some()
     }
 
     /// Without a lost answer, an older object is another's, and so is an empty one.
@@ -405,8 +412,7 @@ mod tests {
                 old,
                 doubt: Doubt::Lost,
             };
-            let asked = of_complete(&client, upload, wanted, &lost()).now_or_never();
-            asked.unwrap().unwrap().is_some()
+            is_completed(&client, upload, wanted)
         };
         let unknown = |number| Part {
             number: PartNumber(number),

@@ -3,6 +3,9 @@
 //! Each step runs in the background from its request on; parts are sent in parallel. Invariants:
 //! only whole files are completed; an upload ends once; an upload is aborted only after all its
 //! parts were answered, because S3 may keep a part that arrives behind an abort.
+//!
+//! An upload with a checkpoint outlives its attempt: the next one continues it, and sends no part
+//! that S3 has already.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,13 +18,16 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::ambiguous_outcome;
+use super::checkpoint::{
+    AttemptTurn, BegunUpload, FinishedPart, PartContent, UploadCheckpoint, may_continue,
+};
 use super::context::SendContext;
 use super::copied_range::{CopiedRange, copy_failed};
 use super::features::{Storing, Uses};
 use super::optimistic_create::ask_first;
 use crate::mutate::completion_tags::Completed;
 use crate::mutate::fault::Doubt;
-use crate::mutate::lost_upload::IntendedObject;
+use crate::mutate::lost_upload::{self, IntendedObject};
 use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
@@ -35,6 +41,11 @@ pub(in crate::write) struct Upload {
     key: Key,
     failure: Arc<Failure>,
     begun: SharedOutcome<Result<Begun, FsError>>,
+    /// The place where a later attempt finds the upload; without it, a failure aborts the upload.
+    checkpoint: Option<Arc<UploadCheckpoint>>,
+    /// The turn, held from the beginning until all parts were answered: no other attempt of the
+    /// checkpoint sends parts meanwhile. The lock is a leaf.
+    turn: Mutex<Option<AttemptTurn>>,
     /// Parts in their order. The lock is a leaf.
     parts: Mutex<Vec<SharedOutcome<Result<Part, FsError>>>>,
     /// The failure of a copy: no more copies are made.
@@ -62,6 +73,8 @@ enum FailureOwner {
 struct Begun {
     upload: OpenUpload,
     checksum: Option<ChecksumAlgorithm>,
+    /// Whether the mount's journal names it, so that the next mount aborts it.
+    is_journaled: bool,
 }
 
 impl Upload {
@@ -72,27 +85,26 @@ impl Upload {
         context: &Arc<SendContext>,
         key: &Key,
         failure: &Arc<Failure>,
-        copies: bool,
-        headers: ObjectHeaders,
+        (copies, headers): (bool, ObjectHeaders),
+        checkpoint: Option<Arc<UploadCheckpoint>>,
     ) -> Arc<Self> {
         let upload = Arc::new(Self {
             context: Arc::clone(context),
             key: key.clone(),
             failure: Arc::clone(failure),
             begun: SharedOutcome::new(),
+            checkpoint,
+            turn: Mutex::default(),
             parts: Mutex::default(),
             broken: OnceLock::new(),
             is_ended: AtomicBool::new(false),
         });
         let (this, pending) = (Arc::clone(&upload), context.begin());
         background::run(async move {
-            let begun = this.create(copies, headers).await;
-            match &begun {
-                Ok(begun) => this.context.journal.begun(&begun.upload).await,
-                Err(error) => {
-                    this.context.permission.failed(&this.key, error);
-                    this.failure.set(error);
-                }
+            let begun = this.open(copies, headers).await;
+            if let Err(error) = &begun {
+                this.context.permission.failed(&this.key, error);
+                this.failure.set(error);
             }
             this.begun.settle(begun);
             drop(pending);
@@ -100,13 +112,81 @@ impl Upload {
         upload
     }
 
-    async fn create(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
-        let context = &self.context;
-        let wanted = context.features.reduce(Uses {
+    /// Continues the upload of the checkpoint, or creates one that the next process will find.
+    async fn open(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
+        let wanted = self.context.features.reduce(Uses {
             condition: PutCondition::None,
             checksum: None,
-            algorithm: context.config.checksum.filter(|_| !copies),
+            algorithm: self.context.config.checksum.filter(|_| !copies),
         });
+        if let Some(checkpoint) = &self.checkpoint {
+            *self.turn.lock() = Some(checkpoint.turn().await);
+        }
+        let continued = self.continued(&headers, wanted.algorithm).await?;
+        if let Some(begun) = continued {
+            return Ok(begun);
+        }
+        let (upload, checksum) = self.create(wanted, headers.clone()).await?;
+        let is_noted = match &self.checkpoint {
+            Some(checkpoint) => {
+                let upload = upload.clone();
+                let begun = BegunUpload {
+                    upload,
+                    headers,
+                    checksum,
+                };
+                checkpoint.begin(begun).await
+            }
+            None => false,
+        };
+        if !is_noted {
+            self.context.journal.begun(&upload).await;
+        }
+        Ok(Begun {
+            upload,
+            checksum,
+            is_journaled: !is_noted,
+        })
+    }
+
+    /// The upload of the checkpoint, if it is one of this file. Another one is aborted.
+    async fn continued(
+        &self,
+        headers: &ObjectHeaders,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Result<Option<Begun>, FsError> {
+        let Some(checkpoint) = &self.checkpoint else {
+            return Ok(None);
+        };
+        let Some(found) = checkpoint.begun() else {
+            return Ok(None);
+        };
+        if found.is_for(&self.key, headers, checksum) {
+            return Ok(Some(Begun {
+                upload: found.upload,
+                checksum: found.checksum,
+                is_journaled: !checkpoint.is_noted(),
+            }));
+        }
+        match checkpoint.abort_now(&self.context).await {
+            Err(error) if may_continue(&error) => Err(error),
+            Err(error) => {
+                let key = &found.upload.key;
+                tracing::warn!(%key, "an unfinished upload stays in the bucket: {error}");
+                checkpoint.end(&found.upload);
+                Ok(None)
+            }
+            Ok(()) => Ok(None),
+        }
+    }
+
+    /// Creates an upload. Returns it with the checksum of its parts.
+    async fn create(
+        &self,
+        wanted: Uses,
+        headers: ObjectHeaders,
+    ) -> Result<(OpenUpload, Option<ChecksumAlgorithm>), FsError> {
+        let context = &self.context;
         let mut uses = wanted.clone();
         loop {
             let since = context.clock.now();
@@ -117,10 +197,7 @@ impl Upload {
                 Ok(upload) => {
                     context.parts.upload_begun(context.clock.now() - since);
                     context.features.learn(&wanted, &uses);
-                    return Ok(Begun {
-                        upload,
-                        checksum: uses.algorithm,
-                    });
+                    return Ok((upload, uses.algorithm));
                 }
                 Err(error) => match context.features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
@@ -182,8 +259,8 @@ impl Upload {
                 this.failure.set(error);
             }
             settled.settle(sent);
-            if failed.is_some() {
-                this.abort().await;
+            if let Some(error) = &failed {
+                this.give_up(error).await;
             }
             drop(pending);
         });
@@ -193,7 +270,15 @@ impl Upload {
     async fn send(&self, number: PartNumber, source: Source) -> Result<Part, FsError> {
         let begun = self.begun.wait().await?;
         let client = &self.context.client;
-        match source {
+        let checkpoint = self.checkpoint.as_ref();
+        let content = checkpoint.map(|_| source.content());
+        if let (Some(checkpoint), Some(content)) = (checkpoint, &content) {
+            if let Some(part) = checkpoint.known(number, source.len(), content) {
+                return Ok(part);
+            }
+            checkpoint.sending(number);
+        }
+        let sent = match source {
             Source::Bytes(body, checksum) => {
                 let checksum = begun.checksum.and(checksum);
                 let sent = client.put_part(&begun.upload, number, body, checksum);
@@ -215,7 +300,12 @@ impl Upload {
                 drop(leave);
                 sent
             }
+        };
+        if let (Ok(part), Some(checkpoint), Some(content)) = (&sent, checkpoint, content) {
+            let part = part.clone();
+            checkpoint.finished(&begun.upload, FinishedPart { part, content });
         }
+        sent
     }
 
     /// Makes the object of the parts, when S3 has all of them. A failure leaves nothing. `old` is
@@ -230,12 +320,28 @@ impl Upload {
             Ok(_) => {
                 self.is_ended.store(true, Ordering::Release);
                 if let Some(Ok(begun)) = self.begun.get() {
-                    self.context.journal.ended(&begun.upload);
+                    self.ended(&begun);
                 }
+                self.end_turn();
             }
-            Err(_) => self.abort().await,
+            Err(error) => self.give_up(error).await,
         }
         outcome
+    }
+
+    /// S3 has forgotten the upload.
+    fn ended(&self, begun: &Begun) {
+        if begun.is_journaled {
+            self.context.journal.ended(&begun.upload);
+        }
+        if let Some(checkpoint) = &self.checkpoint {
+            checkpoint.end(&begun.upload);
+        }
+    }
+
+    /// Lets another attempt of the checkpoint begin.
+    fn end_turn(&self) {
+        drop(self.turn.lock().take());
     }
 
     async fn try_complete(
@@ -270,7 +376,10 @@ impl Upload {
                         if let Some(stored) = made.await? {
                             return Ok(stored);
                         }
-                        let error = explain(error, &parts);
+                        let error = match self.stays_behind(&error) {
+                            true => error,
+                            false => explain(error, &parts),
+                        };
                         return Err(not_made(error, &uses.condition, &self.key));
                     }
                 },
@@ -302,7 +411,8 @@ impl Upload {
         Stored { etag, size }
     }
 
-    /// The object, if the completion that failed with `error` has made it nevertheless.
+    /// The object, if the completion that failed with `error` has made it nevertheless. An upload
+    /// without an object stays for the next attempt, if one may continue it.
     async fn ambiguous(
         &self,
         upload: &OpenUpload,
@@ -320,8 +430,18 @@ impl Upload {
             doubt,
         };
         let client = &*self.context.client;
+        let state = match self.stays_behind(error) {
+            true => lost_upload::find(client, upload).await,
+            false => lost_upload::abandon(client, upload, true).await,
+        };
+        let upload = (upload, &state);
         let stored = ambiguous_outcome::of_complete(client, upload, wanted, error).await;
         Ok(stored?)
+    }
+
+    /// Whether a later attempt may complete the upload, whose completion failed with `error`.
+    fn stays_behind(&self, error: &ClientError) -> bool {
+        self.checkpoint.is_some() && error.kind.is_retryable()
     }
 
     /// The reason why a completion with this failure may have been done nevertheless; `None` if the
@@ -332,14 +452,49 @@ impl Upload {
         doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
     }
 
+    /// Ends this attempt behind `error`, when all its parts were answered. The upload is aborted
+    /// unless a later attempt may continue it.
+    pub(in crate::write) async fn give_up(&self, error: &FsError) {
+        if self.checkpoint.is_some() && may_continue(error) {
+            self.is_ended.store(true, Ordering::Release);
+            self.begun.wait().await.ok();
+            self.answered().await;
+            self.end_turn();
+        } else {
+            self.abort().await;
+        }
+    }
+
+    /// Ends this attempt at the end of the mount: an upload that the next mount continues stays.
+    pub(in crate::write) async fn end_with_mount(&self) {
+        let checkpoint = self.checkpoint.as_ref();
+        if !checkpoint.is_some_and(|checkpoint| checkpoint.is_noted()) {
+            self.abort().await;
+        }
+    }
+
     /// Aborts the upload when all its parts were answered; once, and not after its completion.
     pub(in crate::write) async fn abort(&self) {
         if self.is_ended.swap(true, Ordering::AcqRel) {
             return;
         }
         let Ok(begun) = self.begun.wait().await else {
+            self.end_turn();
             return;
         };
+        self.answered().await;
+        match self.context.client.abort_upload(&begun.upload).await {
+            Ok(()) => self.ended(&begun),
+            Err(error) if error.kind == ErrorKind::NoSuchUpload => self.ended(&begun),
+            Err(error) => {
+                tracing::warn!(key = %self.key, "an unfinished upload stays in the bucket: {error}");
+            }
+        }
+        self.end_turn();
+    }
+
+    /// Returns when no part is in flight.
+    async fn answered(&self) {
         let mut next = 0;
         loop {
             let part = self.parts.lock().get(next).cloned();
@@ -347,14 +502,23 @@ impl Upload {
             part.wait().await.ok();
             next += 1;
         }
-        match self.context.client.abort_upload(&begun.upload).await {
-            Ok(()) => self.context.journal.ended(&begun.upload),
-            Err(error) if error.kind == ErrorKind::NoSuchUpload => {
-                self.context.journal.ended(&begun.upload);
-            }
-            Err(error) => {
-                tracing::warn!(key = %self.key, "an unfinished upload stays in the bucket: {error}");
-            }
+    }
+}
+
+impl Source {
+    /// Bytes of the part.
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(body, _) => body.len() as u64,
+            Self::Object(copied) => copied.len(),
+        }
+    }
+
+    /// The content of the part.
+    fn content(&self) -> PartContent {
+        match self {
+            Self::Bytes(body, checksum) => PartContent::of_bytes(body, *checksum),
+            Self::Object(copied) => PartContent::of_copy(copied),
         }
     }
 }

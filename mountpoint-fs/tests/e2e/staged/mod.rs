@@ -6,6 +6,7 @@ mod errors;
 mod hosts;
 mod programs;
 mod random;
+mod resuming;
 mod thorough;
 mod write_back;
 mod write_back_kills;

@@ -16,14 +16,14 @@ use crate::harness::{
 };
 
 /// Long: what is closed waits.
-const WAITS: [&str; 3] = ["--write-back", "--write-back-delay", "3600"];
+pub(super) const WAITS: [&str; 3] = ["--write-back", "--write-back-delay", "3600"];
 
 /// At once.
-const UPLOADS: [&str; 3] = ["--write-back", "--write-back-delay", "0"];
+pub(super) const UPLOADS: [&str; 3] = ["--write-back", "--write-back-delay", "0"];
 
 /// Runs `mount-s3 staged` on the directory.
 #[track_caller]
-fn command(staged: &Staged, arguments: &str) -> String {
+pub(super) fn command(staged: &Staged, arguments: &str) -> String {
     let program = env!("CARGO_BIN_EXE_mount-s3");
     let (task, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
     let directory = staged.staging.path().display();
@@ -34,7 +34,7 @@ fn command(staged: &Staged, arguments: &str) -> String {
 
 impl Staged {
     /// Ends the mount in that way, and mounts again with the same directory.
-    fn again(self, end: Option<Signal>, server: &Server, args: &[&str]) -> Self {
+    pub(super) fn again(self, end: Option<Signal>, server: &Server, args: &[&str]) -> Self {
         let Self {
             mounted,
             staging,
