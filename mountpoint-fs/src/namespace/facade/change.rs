@@ -17,7 +17,6 @@ use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::News;
 use crate::namespace::names;
-use crate::namespace::refusals::being_written;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{Entry, FsError, InodeNo, PosixAttributes, Stop};
 
@@ -147,18 +146,7 @@ impl Namespace {
         place: Place,
         lock: Option<KeyLockGuard<'a>>,
     ) -> Result<NameChange<'a>, FsError> {
-        let known = match self.table.child(place.directory, &place.name) {
-            Some(ino) => {
-                let view = self.table.view(ino)?;
-                if view.is_written && !self.table.is_staged(ino) {
-                    return Err(being_written(&place.name));
-                }
-                // The bucket's version of a staged file; one without an ETag if it has none.
-                let stored = self.table.stored_version(ino).map(Found::File);
-                Some((ino, stored.unwrap_or(view.found)))
-            }
-            None => None,
-        };
+        let known = self.table.changeable(place.directory, &place.name)?;
         // The disk is told while S3 is asked: nobody waits for both.
         self.saved.changed(place.key.as_str());
         if let Some((_, Found::Directory)) = known

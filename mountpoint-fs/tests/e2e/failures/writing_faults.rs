@@ -228,7 +228,11 @@ fn conflicts_and_answers_that_were_lost_are_overcome() {
                     ..Rule::on(operation, fault.clone()).times(count)
                 });
                 let outcome = workload.run(&mounted, &key);
-                assert!(outcome.is_ok(), "{case}: {outcome:?}");
+                assert!(
+                    outcome.is_ok(),
+                    "{case}: {outcome:?}\n{}",
+                    shell(logs.path(), "cat *")
+                );
                 let has_struck = server.faults().remove(rule).unwrap() > 0;
                 check(&server, workload, &key, true, &case);
                 // Requests for new objects, or for objects made from parts, were refused at their

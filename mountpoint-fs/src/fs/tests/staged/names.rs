@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::{ROOT, Staged, wait};
+use super::{OPENER, ROOT, Staged, wait};
 use crate::operation::FsError;
 
 #[test]
@@ -35,6 +35,28 @@ fn a_removed_file_stays_usable_and_its_name_is_free() {
     mount.close(new).unwrap();
     assert_eq!(mount.stored("f").unwrap(), "new");
 }
+
+/// The kernel tells of the last close while the program goes on to remove what it has closed, as
+/// databases do with their journals.
+#[test]
+fn a_closed_file_is_removed_while_its_handle_ends() {
+    let mount = Staged::new(&[]);
+    for round in 0..ENDS {
+        let (_, handle) = mount.create(ROOT, "f");
+        mount.write(handle, 0, "abc").unwrap();
+        wait(mount.fs.flush(handle, &OPENER)).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| mount.fs.release(handle));
+            let removed = mount.unlink(ROOT, "f");
+            assert!(removed.is_ok(), "round {round}: {removed:?}");
+        });
+        wait(mount.fs.drained());
+        assert_eq!(mount.stored("f"), None);
+    }
+}
+
+/// Ends of handles beside a removal. Of so many some come while the removal looks at the name.
+const ENDS: usize = 3_000;
 
 #[test]
 fn a_temporary_file_replaces_another_before_or_after_its_close() {

@@ -207,10 +207,26 @@ impl InodeTable {
         }
     }
 
-    /// Whether `ino` is staged, so that its name may be changed while it is written.
-    pub(in crate::namespace) fn is_staged(&self, ino: InodeNo) -> bool {
+    /// The inode that `name` in `directory` means, and what the bucket has of it, for a change of
+    /// the name: a version without an ETag if the bucket has no object of a staged file.
+    ///
+    /// # Errors
+    /// [`FsError::NotPermitted`] if the file is being written, unless it is staged.
+    pub(in crate::namespace) fn changeable(
+        &self,
+        directory: InodeNo,
+        name: &str,
+    ) -> Result<Option<(InodeNo, Found)>, FsError> {
+        // One lock for all of it: a staged file may end at any time.
         let table = self.table.lock();
-        table.writing.get(&ino).is_some_and(|it| it.is_staged)
+        let Some(ino) = table.child(directory, name) else {
+            return Ok(None);
+        };
+        let is_staged = table.writing.get(&ino).is_some_and(|it| it.is_staged);
+        if table.is_written(ino) && !is_staged {
+            return Err(being_written(name));
+        }
+        Ok(Some((ino, table.inode(ino)?.found())))
     }
 
     /// Counts an open of the staged file `ino`. Returns whether it was opened before, so that the
