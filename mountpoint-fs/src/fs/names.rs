@@ -229,12 +229,7 @@ impl FileSystem {
             replaced.outlive_object().await;
         }
         if let Some(file) = source.as_ref().filter(|file| file.base().is_none()) {
-            let known = match to.known() {
-                Some((_, Found::File(version))) => Some(version),
-                Some((_, Found::Directory)) | None => None,
-            };
-            self.rename_unstored(file, (to.key(), &target), known)
-                .await?;
+            self.rename_unstored(file, &to, &target).await?;
             from.moved(to, Some(version))?;
             self.end_replaced(replaced).await;
             return Ok(());

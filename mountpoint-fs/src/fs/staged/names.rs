@@ -12,7 +12,7 @@ use mountpoint_client::types::{ETag, Key};
 use crate::fs::FileSystem;
 use crate::handle::OpenStaged;
 use crate::mutate::Target;
-use crate::namespace::Version;
+use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{FsError, InodeNo, Stop};
 use crate::staging::{StagedBase, StoresHeld};
 use crate::write::Stored;
@@ -184,32 +184,47 @@ impl FileSystem {
     }
 
     /// Renames a staged file of which the bucket has nothing. Its store will replace the object
-    /// that the new name has now: `known`, as long as S3 cannot be asked.
+    /// that the new name has now; what is known of that counts where S3 is away, or need not be
+    /// asked.
     pub(in crate::fs) async fn rename_unstored(
         &self,
         file: &HeldFile,
-        (key, target): (&Key, &Target),
-        known: Option<&Version>,
+        to: &NameChange<'_>,
+        target: &Target,
     ) -> Result<(), FsError> {
-        let replaced = match (self.mutator.describe(key).await, target) {
-            (Ok(_), Target::Absent) => return Err(FsError::Exists),
-            (Ok(object), Target::Any) => StagedBase::Version(Stored {
+        let key = to.key();
+        let is_recorded = file.open.file.is_recorded();
+        let known = match to.known() {
+            Some((_, Found::File(version))) => Some(version),
+            Some((_, Found::Directory)) | None => None,
+        };
+        let known = known.filter(|version| !version.etag.as_str().is_empty());
+        let as_known = || {
+            known.map_or(StagedBase::Unasked, |version| {
+                StagedBase::Version(Stored {
+                    etag: version.etag.clone(),
+                    size: version.size,
+                })
+            })
+        };
+        let asked = match is_recorded && to.is_own() {
+            true => None,
+            false => Some(self.mutator.describe(key).await),
+        };
+        let replaced = match (asked, target) {
+            (None, _) => as_known(),
+            (Some(Ok(_)), Target::Absent) => return Err(FsError::Exists),
+            (Some(Ok(object)), Target::Any) => StagedBase::Version(Stored {
                 etag: object.info.etag,
                 size: object.info.size,
             }),
-            (Err(FsError::NotFound), _) => StagedBase::None,
-            (Err(FsError::Client(error)), Target::Any)
-                if error.kind.is_retryable() && file.open.file.is_recorded() =>
+            (Some(Err(FsError::NotFound)), _) => StagedBase::None,
+            (Some(Err(FsError::Client(error))), Target::Any)
+                if error.kind.is_retryable() && is_recorded =>
             {
-                let known = known.filter(|version| !version.etag.as_str().is_empty());
-                known.map_or(StagedBase::Unasked, |version| {
-                    StagedBase::Version(Stored {
-                        etag: version.etag.clone(),
-                        size: version.size,
-                    })
-                })
+                as_known()
             }
-            (Err(error), _) => return Err(error),
+            (Some(Err(error)), _) => return Err(error),
         };
         // None of the bytes of that version show through: it only is what the store replaces.
         file.open.file.rename_unstored(key.clone(), replaced).await

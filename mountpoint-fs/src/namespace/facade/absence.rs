@@ -71,7 +71,7 @@ impl Namespace {
     }
 
     /// When a listing was asked for that does not have `name`, if the mount may answer from it: it
-    /// was told how old the absence of a name may be.
+    /// was told how old the absence of a name may be, or the directory is its own.
     pub(in crate::namespace) fn recently_absent(
         &self,
         parent: InodeNo,
@@ -79,13 +79,57 @@ impl Namespace {
         name: &str,
     ) -> Option<Duration> {
         let age_max = self.config.negative_ttl;
-        if age_max.is_zero() {
-            return None;
-        }
-        let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
+        let listed = match age_max.is_zero() {
+            true => None,
+            false => self.recent.absent(prefix, name, self.now(), age_max),
+        };
+        let asked = listed.max(self.own_absent(prefix, name))?;
         let is_outdated = self.local_changes.invalidates(prefix, name, asked)
             || self.table.is_known_since(parent, name, asked.into());
         (!is_outdated).then_some(asked)
+    }
+
+    /// When S3 was asked that knew nothing below the directory `prefix`, which this mount has made
+    /// since, or when this mount has taken `name` away there; `None` if a listing shows `name`.
+    fn own_absent(&self, prefix: &str, name: &str) -> Option<Duration> {
+        let asked = self.own_since(prefix)?;
+        let key = names::file_key(prefix, name).ok()?;
+        let told = self.negative.of(key.as_str()).map(|told| told.asked);
+        told.max(Some(asked))
+            .filter(|_| !self.recent.shows(prefix, name))
+    }
+
+    /// When S3 was asked that knew nothing below the directory `prefix`, if the mount has made that
+    /// since, so recently that S3 is not asked about the names in it.
+    pub(in crate::namespace) fn own_since(&self, prefix: &str) -> Option<Duration> {
+        let asked = self.own.asked(prefix, self.clock.now())?;
+        // A directory above it may have been removed or renamed since.
+        (!self.local_changes.invalidates(prefix, "", asked)).then_some(asked)
+    }
+
+    /// This mount has taken the name `key` away in the directory `prefix`. In its own directories
+    /// that is an answer.
+    pub(in crate::namespace) fn taken_away(&self, prefix: &str, key: &Key) {
+        if self.own_since(prefix).is_some() {
+            let absence = Absence::remembered(self.clock.now());
+            self.negative.told(key.as_str(), absence);
+        }
+    }
+
+    /// When S3 was asked that knew nothing of the name of which this mount is about to make a
+    /// directory, if the mount may go on to rely on that.
+    pub(in crate::namespace) fn becomes_own(
+        &self,
+        prefix: &str,
+        name: &str,
+        key: &Key,
+    ) -> Option<Duration> {
+        let may_be_old = !self.config.create_ttl.is_zero() && self.client.lists_in_order();
+        if !self.config.works_offline || !may_be_old {
+            return None;
+        }
+        let Absence { asked, .. } = self.negative.of(key.as_str())?;
+        (!self.local_changes.invalidates(prefix, name, asked)).then_some(asked)
     }
 
     /// How long the kernel may keep the absence of `name`, which was just not found: less if a

@@ -35,6 +35,10 @@ impl Namespace {
         if !left.is_zero() {
             return Ok(Some(self.shown(ino, &view.found, left)));
         }
+        let prefix = self.table.directory_prefix(view.parent)?;
+        if self.own_since(&prefix).is_some() {
+            return Ok(Some(self.shown(ino, &view.found, self.config.ttl)));
+        }
         let found = self.find_unchanged(view.parent, &view.name).await;
         if let Err(error) = &found
             && self.is_offline(error)

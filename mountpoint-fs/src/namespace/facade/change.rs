@@ -234,6 +234,15 @@ impl<'a> NameChange<'a> {
         }
     }
 
+    /// Whether S3 need not be asked what the name is, besides what is known of it: the directory is
+    /// one that this mount has made a moment ago.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        let (namespace, Place { prefix, name, .. }) = (self.namespace, &self.place);
+        let is_own = namespace.own_since(prefix).is_some();
+        is_own && (self.known.is_some() || !namespace.recent.shows(prefix, name))
+    }
+
     /// Whether nothing is known to be in a directory of this name that no key need say is there: a
     /// directory that is kept, or a change in progress below it.
     #[must_use]
@@ -282,18 +291,26 @@ impl<'a> NameChange<'a> {
     pub fn removed(mut self) {
         let namespace = self.namespace;
         self.settle();
+        if let Some(below) = names::directory_prefix(&self.place.key) {
+            namespace.own.forget(&below);
+        }
         namespace.table.keep(self.place.directory);
         if let Some((ino, _)) = self.known {
             namespace.table.take_name(ino);
         }
+        namespace.taken_away(&self.place.prefix, &self.place.key);
     }
 
     /// The name is a directory now: one that a key says is there, or one that is kept.
     pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
-        let namespace = self.namespace;
-        namespace.nothing_below(&self.place.prefix, &self.place.name, &self.place.key);
+        let (namespace, place) = (self.namespace, &self.place);
+        namespace.nothing_below(&place.prefix, &place.name, &place.key);
+        let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
         self.settle();
         let now = namespace.clock.now();
+        if let (Some(asked), Some(below)) = (own_since, names::directory_prefix(&self.place.key)) {
+            namespace.own.made(&below, asked, now);
+        }
         let observed = namespace.observed(now, now);
         let ino = namespace.table.make_directory(
             self.place.directory,
@@ -334,9 +351,12 @@ impl<'a> NameChange<'a> {
         self.settle();
         to.settle();
         let namespace = self.namespace;
-        if version.is_none() {
-            self.settle_below();
-            to.settle_below();
+        match version {
+            Some(_) => namespace.taken_away(&self.place.prefix, &self.place.key),
+            None => {
+                self.settle_below();
+                to.settle_below();
+            }
         }
         let version = version.as_ref().map(|version| (version, self.unseen()));
         namespace.table.keep(self.place.directory);

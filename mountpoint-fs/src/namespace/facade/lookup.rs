@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Namespace;
+use crate::namespace::inodes::table::Admitted;
 use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::Listed;
 use crate::namespace::listing::cache::RecentEntry;
@@ -32,6 +33,9 @@ impl Namespace {
             self.lookup_batching.hit(&prefix, self.clock.now());
             return self.admit_recent(parent, &recent);
         }
+        if let Some(known) = self.own_known(parent, &prefix, name)? {
+            return Ok(self.entry(known.ino, &known.found, self.config.ttl));
+        }
         if let Some(asked) = self.recently_absent(parent, &prefix, name) {
             return self.absent(parent, &prefix, name, Absence::remembered(asked));
         }
@@ -44,6 +48,20 @@ impl Namespace {
                 answer.await.unwrap_or(Err(error))
             }
             answer => answer,
+        }
+    }
+
+    /// What this mount knows of `name` in a directory that it has made a moment ago. `None` if it
+    /// knows nothing, or the directory is another one.
+    fn own_known(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Option<Admitted>, FsError> {
+        match self.own_since(prefix).is_some() {
+            true => self.table.admit_known(parent, name),
+            false => Ok(None),
         }
     }
 

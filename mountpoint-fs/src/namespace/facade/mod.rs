@@ -29,7 +29,8 @@ use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
 use crate::namespace::listing::{AheadBudget, HiddenKeys, SavedListings, WalkStats};
 use crate::namespace::resolve::{
-    Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, SingleFlight, Subtree,
+    Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, OwnDirectories,
+    SingleFlight, Subtree,
 };
 use crate::namespace::version::Found;
 use crate::operation::{Attributes, Entry, EvictionBatch, FsError, InodeNo, StaleName};
@@ -70,6 +71,8 @@ pub struct Namespace {
     pub(super) recent: Arc<ListingCache>,
     pub(super) local_changes: LocalChanges,
     pub(super) negative: NegativeCache,
+    /// Directories in which names are absent that this mount has not made (`--write-back`).
+    pub(super) own: OwnDirectories,
     pub(super) key_locks: KeyLocks,
     pub(super) lookup_batching: Arc<LookupBatching>,
     pub(super) first_bytes: Arc<FirstBytesCache>,
@@ -119,6 +122,7 @@ impl Namespace {
             recent: Arc::default(),
             local_changes: LocalChanges::new(config.names.ttl),
             negative: NegativeCache::default(),
+            own: OwnDirectories::default(),
             key_locks: KeyLocks::default(),
             lookup_batching: Arc::default(),
             first_bytes: Arc::new(match config.names.has_cache {

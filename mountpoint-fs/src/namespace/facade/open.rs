@@ -39,7 +39,8 @@ impl Namespace {
         if is_written {
             return Err(being_written(&name));
         }
-        let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
+        let prefix = self.table.directory_prefix(parent)?;
+        let key = names::file_key(&prefix, &name)?;
         let now = self.now();
         let opening = Opening {
             is_direct,
@@ -48,7 +49,8 @@ impl Namespace {
                 true => HeldBytes::InPages,
                 false => HeldBytes::Nowhere,
             },
-            is_trusted: self.config.opens_unasked && observed.valid_until > now,
+            is_trusted: self.config.opens_unasked && observed.valid_until > now
+                || self.own_since(&prefix).is_some(),
             size: if known.is_archived { 0 } else { known.size },
         };
         let fresh = self.table.take_fresh(ino, now);

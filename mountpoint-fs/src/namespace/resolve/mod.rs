@@ -6,6 +6,7 @@
 mod first_bytes;
 mod lookup_batching;
 mod negative;
+mod own_directories;
 mod prefix_listing;
 pub(super) mod probe;
 mod single_flight;
@@ -16,6 +17,7 @@ pub(crate) use first_bytes::FIRST_BYTES_FAILED_AGE;
 pub(super) use first_bytes::FirstBytesCache;
 pub(super) use lookup_batching::{Gathering, LookupBatching};
 pub(super) use negative::{Absence, NegativeCache};
+pub(super) use own_directories::OwnDirectories;
 pub(super) use prefix_listing::{Below, Subtree};
 pub(super) use probe::Answer;
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod cold_path;
 mod large_directories;
 mod listing;
 mod lookup;
+mod own_directories;
 mod saved_listings;
 mod walk_times;
 mod walking;

@@ -68,6 +68,21 @@ impl InodeTable {
         Ok(Admitted { ino, found })
     }
 
+    /// The last known inode of `name` in `directory`, whatever S3 says now; its lookup count rises
+    /// by one.
+    pub(in crate::namespace) fn admit_known(
+        &self,
+        directory: InodeNo,
+        name: &str,
+    ) -> Result<Option<Admitted>, FsError> {
+        let mut table = self.table.lock();
+        let Some(ino) = table.child(directory, name) else {
+            return Ok(None);
+        };
+        table.inode_mut(ino)?.lookups += 1;
+        table.admitted(ino).map(Some)
+    }
+
     /// Gives `ino` another name; the inode that had that name is detached. `version` replaces that
     /// of a file: the bytes are the same, but the ETag may differ.
     pub(in crate::namespace) fn rename(

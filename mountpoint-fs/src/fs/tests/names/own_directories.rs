@@ -1,0 +1,178 @@
+//! With write-back, directories that this mount makes answer for the names that they lack.
+
+use std::time::Duration;
+
+use super::*;
+use crate::config::NamesConfig;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// A mount with write-back, and the directory `d` that it has just made.
+fn made(works_offline: bool) -> (Mount, InodeNo) {
+    let names = NamesConfig {
+        works_offline,
+        ..NamesConfig::default()
+    };
+    let mount = Mount::with_all(SimOptions::default(), names, all_changes(), "", &["other"]);
+    let directory = make(&mount, ROOT, "d");
+    mount.requests();
+    (mount, directory)
+}
+
+fn make(mount: &Mount, parent: InodeNo, name: &str) -> InodeNo {
+    assert!(is_absent(mount, parent, name));
+    mount.clock.advance(Duration::from_millis(1));
+    let made = now(mount.fs.make_directory(parent, OsStr::new(name), 0o755));
+    made.unwrap().attributes.ino
+}
+
+fn is_absent(mount: &Mount, parent: InodeNo, name: &str) -> bool {
+    matches!(mount.lookup(parent, name), Err(FsError::NotFound))
+}
+
+#[test]
+fn a_tree_is_made_without_questions() {
+    let (mount, directory) = made(true);
+    assert!(is_absent(&mount, directory, "f"));
+    let below = make(&mount, directory, "e");
+    assert!(is_absent(&mount, below, "f"));
+    assert_eq!(mount.requests(), (0, 0, 0));
+    assert!(is_absent(&mount, ROOT, "f"), "the root is not its own");
+    assert_ne!(mount.requests(), (0, 0, 0));
+}
+
+#[test]
+fn without_write_back_each_name_is_asked_for() {
+    let (mount, directory) = made(false);
+    assert!(is_absent(&mount, directory, "f"));
+    assert_ne!(mount.requests(), (0, 0, 0));
+}
+
+#[test]
+fn names_of_others_are_seen_after_a_while_and_in_a_listing_at_once() {
+    let (mount, directory) = made(true);
+    mount.bucket.put_object("d/theirs", "x");
+    assert!(is_absent(&mount, directory, "theirs"));
+    mount.clock.advance(Duration::from_secs(10));
+    assert!(!is_absent(&mount, directory, "theirs"));
+    let (mount, directory) = made(true);
+    mount.bucket.put_object("d/theirs", "x");
+    assert_eq!(mount.names(directory), ["theirs"]);
+    assert!(!is_absent(&mount, directory, "theirs"));
+    mount.clock.advance(Duration::from_secs(5));
+    assert!(!is_absent(&mount, directory, "theirs"), "the page has it");
+}
+
+/// What this mount makes is there, whether or not the kernel knows it still.
+#[test]
+fn own_names_are_there() {
+    let (mount, directory) = made(true);
+    assert!(is_absent(&mount, directory, "f"));
+    let created = mount.fs.create(
+        directory,
+        OsStr::new("f"),
+        WriteOptions::default(),
+        Opener::UNSEEN,
+    );
+    let (entry, opened) = created.unwrap();
+    now(mount.fs.write(opened.handle, 0, b"x")).unwrap();
+    now(mount.fs.flush(opened.handle, &OPENER)).unwrap();
+    mount.fs.release(opened.handle);
+    mount.fs.forget(entry.attributes.ino, 1);
+    assert!(!is_absent(&mount, directory, "f"));
+    now(mount.fs.unlink(directory, OsStr::new("f"))).unwrap();
+    assert!(is_absent(&mount, directory, "f"));
+}
+
+fn store(mount: &Mount, directory: InodeNo, name: &str) -> InodeNo {
+    let options = WriteOptions::default();
+    let created = mount
+        .fs
+        .create(directory, OsStr::new(name), options, Opener::UNSEEN);
+    let (entry, opened) = created.unwrap();
+    now(mount.fs.write(opened.handle, 0, b"x")).unwrap();
+    now(mount.fs.flush(opened.handle, &OPENER)).unwrap();
+    mount.fs.release(opened.handle);
+    entry.attributes.ino
+}
+
+/// `git` looks again and again at the files that it has made, and opens them.
+#[test]
+fn what_was_made_is_found_and_opened_without_questions() {
+    let (mount, directory) = made(true);
+    let file = store(&mount, directory, "f");
+    let below = make(&mount, directory, "e");
+    mount.requests();
+    mount.clock.advance(Duration::from_secs(5));
+    assert_eq!(mount.lookup(directory, "f").unwrap().attributes.ino, file);
+    assert_eq!(now(mount.fs.attributes(file)).unwrap().size, 1);
+    assert_eq!(mount.lookup(directory, "e").unwrap().attributes.ino, below);
+    let opened = now(mount.fs.open(file, READ)).unwrap();
+    assert_eq!(mount.requests(), (0, 0, 0));
+    mount.fs.release(opened.handle);
+    mount.bucket.put_object("d/f", "another");
+    assert_eq!(mount.lookup(directory, "f").unwrap().attributes.size, 1);
+    mount.clock.advance(Duration::from_secs(5));
+    assert_eq!(mount.lookup(directory, "f").unwrap().attributes.size, 7);
+}
+
+/// `git` makes and renames the lock of a file again and again.
+#[test]
+fn what_was_renamed_or_removed_is_absent_without_questions() {
+    let (mount, directory) = made(true);
+    for taken_away in ["lock", "other"] {
+        store(&mount, directory, taken_away);
+    }
+    let names = |name| (directory, OsStr::new(name));
+    let (stop, mode) = (Stop::never(), RenameMode::Replace);
+    now(mount.fs.rename(names("lock"), names("f"), mode, &stop)).unwrap();
+    now(mount.fs.unlink(directory, OsStr::new("other"))).unwrap();
+    mount.requests();
+    assert!(is_absent(&mount, directory, "lock"));
+    assert!(is_absent(&mount, directory, "other"));
+    assert_eq!(mount.requests(), (0, 0, 0));
+    store(&mount, directory, "lock");
+    assert!(!is_absent(&mount, directory, "lock"));
+    mount.bucket.put_object("d/other", "x");
+    mount.clock.advance(Duration::from_secs(10));
+    assert!(!is_absent(&mount, directory, "other"));
+}
+
+/// The directories in it are others as well, whatever made them.
+#[test]
+fn what_is_in_a_renamed_directory_answers_no_more() {
+    let (mount, directory) = made(true);
+    let below = make(&mount, directory, "e");
+    store(&mount, below, "f");
+    let to = (ROOT, OsStr::new("to"));
+    let (stop, mode) = (Stop::never(), RenameMode::Replace);
+    now(mount.fs.rename((ROOT, OsStr::new("d")), to, mode, &stop)).unwrap();
+    mount.bucket.put_object("d/e/theirs", "x");
+    let theirs = mount.walk("d/e");
+    assert!(!is_absent(&mount, theirs, "theirs"));
+    assert!(is_absent(&mount, theirs, "f"));
+}
+
+/// A directory of that name that another client has made is not this mount's.
+#[test]
+fn a_removed_directory_answers_no_more() {
+    let (mount, _) = made(true);
+    now(mount.fs.remove_directory(ROOT, OsStr::new("d"))).unwrap();
+    mount.bucket.put_object("d/theirs", "x");
+    let theirs = mount.walk("d");
+    assert!(!is_absent(&mount, theirs, "theirs"));
+}
+
+#[test]
+fn a_renamed_directory_answers_no_more() {
+    let (mount, _) = made(true);
+    let to = (ROOT, OsStr::new("to"));
+    let mode = RenameMode::Replace;
+    now(mount
+        .fs
+        .rename((ROOT, OsStr::new("d")), to, mode, &Stop::never()))
+    .unwrap();
+    mount.bucket.put_object("d/theirs", "x");
+    let theirs = mount.walk("d");
+    assert!(!is_absent(&mount, theirs, "theirs"));
+}
