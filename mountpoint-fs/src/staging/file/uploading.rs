@@ -23,6 +23,10 @@ impl PendingFile for FileParts {
         .boxed()
     }
 
+    fn size(&self) -> u64 {
+        self.state.lock().contents.size()
+    }
+
     fn describe(&self) -> PendingUpload {
         let state = self.state.lock();
         PendingUpload {

@@ -1,8 +1,9 @@
 //! Uploads of committed files in the background: their times, their number and their waiters.
 //!
-//! `schedule` decides, `queue` acts and waits. Knows neither contents nor the journal: a file is
+//! `schedule` decides, with `foreground`; `queue` acts and waits. Knows neither contents nor the journal: a file is
 //! a [`PendingFile`], which uploads itself.
 
+mod foreground;
 mod queue;
 mod schedule;
 mod types;

@@ -14,7 +14,7 @@ use super::schedule::Schedule;
 use super::types::{Attempt, PendingFile, PendingUploads};
 use crate::clock::Clock;
 use crate::executor;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::write::background;
 
 /// The committed files of a mount that the bucket lacks.
@@ -32,6 +32,8 @@ struct QueueState {
     waiters: Vec<Waiter>,
     /// Files whose records are being released.
     releasing: usize,
+    /// Until when the thread sleeps; `None` while it works.
+    asleep_until: Option<Duration>,
     is_closed: bool,
 }
 
@@ -64,6 +66,7 @@ impl UploadQueue {
                 files: HashMap::new(),
                 waiters: Vec::new(),
                 releasing: 0,
+                asleep_until: None,
                 is_closed: false,
             }),
             work: Condvar::new(),
@@ -77,16 +80,26 @@ impl UploadQueue {
 
     /// A commit of `file` is durable.
     pub(in crate::staging) fn committed(&self, number: u64, file: Arc<dyn PendingFile>) {
-        let bytes = file.describe().size;
+        let bytes = file.size();
         let mut state = self.state.lock();
         if state.is_closed {
             return;
         }
         state.schedule.committed(number, bytes, self.clock.now());
         let before = state.files.insert(number, file);
+        self.tell(&state);
         drop(state);
         drop(before);
-        self.work.notify_all();
+    }
+
+    /// Wakes the thread if it has to do something before it wakes by itself.
+    fn tell(&self, state: &MutexGuard<'_, QueueState>) {
+        let wakes_at = state.schedule.wakes_at();
+        if let (Some(asleep_until), Some(wakes_at)) = (state.asleep_until, wakes_at)
+            && wakes_at < asleep_until
+        {
+            self.work.notify_all();
+        }
     }
 
     /// Whether a commit of the file finds room in the queue.
@@ -229,9 +242,9 @@ impl UploadQueue {
             if state.schedule.len() == 0 {
                 told.extend(state.take(Event::Empty));
             }
+            self.tell(&state);
             (file, told)
         };
-        self.work.notify_all();
         drop(file);
         tell(told, true);
     }
@@ -257,7 +270,9 @@ impl UploadQueue {
             let wakes = state.waiters.iter().map(|waiter| waiter.until);
             let wakes = wakes.chain(state.schedule.wakes_at()).min();
             let time = wakes.map_or(SLEEP_MAX, |at| at.saturating_sub(now).min(SLEEP_MAX));
+            state.asleep_until = Some(now + time);
             self.work.wait_for(&mut state, time);
+            state.asleep_until = None;
             return Some(());
         }
         drop(state);

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::foreground::Foreground;
 use super::types::Attempt;
 
 /// The entries of all committed files that the bucket lacks.
@@ -22,6 +23,9 @@ pub(super) struct Schedule {
     away: Option<Away>,
     /// Commits until now.
     commits: u64,
+    /// Bytes of all entries.
+    bytes: u64,
+    foreground: Foreground,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +80,8 @@ impl Schedule {
             running: [0; 2],
             away: None,
             commits: 0,
+            bytes: 0,
+            foreground: Foreground::default(),
         }
     }
 
@@ -84,6 +90,8 @@ impl Schedule {
         let class = SizeClass::of(bytes);
         let due = now + self.delay;
         self.commits += 1;
+        self.bytes += bytes;
+        self.foreground.committed(now);
         let Some(entry) = self.entries.get_mut(&file) else {
             let entry = Entry {
                 class,
@@ -98,7 +106,7 @@ impl Schedule {
             self.waiting[class.index()].insert((due, file));
             return;
         };
-        entry.bytes = bytes;
+        self.bytes -= std::mem::replace(&mut entry.bytes, bytes);
         match entry.due {
             None if !entry.is_changed => {
                 entry.is_changed = true;
@@ -125,7 +133,7 @@ impl Schedule {
             .enumerate()
         {
             let first = self.waiting[class].first().copied();
-            let Some((due, file)) = first.filter(|(due, _)| *due <= now) else {
+            let Some((due, file)) = first.filter(|(due, _)| self.begins_at(*due) <= now) else {
                 continue;
             };
             if self.running[class] >= *limit {
@@ -158,6 +166,7 @@ impl Schedule {
         self.running[entry.class.index()] -= 1;
         let is_changed = std::mem::take(&mut entry.is_changed);
         if attempt == Attempt::Ended && !is_changed {
+            self.bytes -= entry.bytes;
             self.entries.remove(&file);
             return true;
         }
@@ -181,6 +190,7 @@ impl Schedule {
     /// Has files that wait for the end of their delay uploaded as soon as possible; those that
     /// failed wait on.
     pub(super) fn end_delays(&mut self, now: Duration) {
+        self.foreground.hurry(now);
         for (file, entry) in &mut self.entries {
             if let Some(due) = entry.due.filter(|due| *due > now && entry.failures == 0) {
                 let waiting = &mut self.waiting[entry.class.index()];
@@ -194,6 +204,7 @@ impl Schedule {
     /// Has all files uploaded as soon as possible, whatever failed before.
     pub(super) fn flush(&mut self, now: Duration) {
         self.away = None;
+        self.foreground.hurry(now);
         for waiting in &mut self.waiting {
             *waiting = waiting
                 .iter()
@@ -212,7 +223,7 @@ impl Schedule {
         let classes = self.waiting.iter().zip(self.running).zip(limits);
         let due = classes.filter_map(|((waiting, running), limit)| {
             let first = waiting.first().filter(|_| running < limit);
-            first.map(|(due, _)| *due)
+            first.map(|(due, _)| self.begins_at(*due))
         });
         let due = due.min()?;
         match self.away {
@@ -220,6 +231,11 @@ impl Schedule {
             Some(_) if self.running.iter().sum::<usize>() > 0 => None,
             Some(away) => Some(due.max(away.until)),
         }
+    }
+
+    /// When the upload of a file may begin that is due at `due`.
+    fn begins_at(&self, due: Duration) -> Duration {
+        self.foreground.begins_at(due, self.bytes)
     }
 
     /// Whether the file waits or is uploaded.
@@ -356,6 +372,41 @@ mod tests {
         let file = schedule.next(now).unwrap();
         assert!(schedule.finished(file, Attempt::Ended, now));
         assert_eq!(all(&mut schedule, now + PAUSE_MAX).len(), 9);
+    }
+
+    #[test]
+    fn a_burst_of_commits_goes_before_uploads() {
+        let mut schedule = Schedule::new(ms(100));
+        for file in 0..1000 {
+            schedule.committed(file, 10, ms(file));
+        }
+        assert!(all(&mut schedule, ms(1000)).is_empty());
+        let wakes = schedule.wakes_at().unwrap();
+        assert!(wakes > ms(1000), "{wakes:?}");
+        assert_eq!(all(&mut schedule, wakes).len(), SMALL_IN_FLIGHT_MAX);
+        // Whoever waits for them ends that.
+        for file in 1000..2000 {
+            schedule.committed(file, 10, wakes);
+        }
+        schedule.finished(0, Attempt::Ended, wakes);
+        assert_eq!(schedule.next(wakes), None);
+        schedule.flush(wakes);
+        assert!(schedule.next(wakes).is_some());
+    }
+
+    #[test]
+    fn much_that_waits_is_uploaded_in_a_burst() {
+        let mut schedule = Schedule::new(ms(0));
+        for _ in 0..2 {
+            for file in 0..100 {
+                schedule.committed(file, 1 << 20, ms(0));
+            }
+        }
+        assert!(all(&mut schedule, ms(0)).is_empty());
+        for file in 100..300 {
+            schedule.committed(file, 1 << 20, ms(0));
+        }
+        assert_eq!(all(&mut schedule, ms(0)).len(), SMALL_IN_FLIGHT_MAX);
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub(in crate::staging) trait PendingFile: Send + Sync + fmt::Debug {
     /// Uploads it as it is now.
     fn upload(self: Arc<Self>) -> BoxFuture<'static, Attempt>;
 
+    /// Bytes of the file.
+    fn size(&self) -> u64;
+
     /// The description of the file, for people.
     fn describe(&self) -> PendingUpload;
 }
