@@ -7,6 +7,7 @@ use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
 use super::directory::StagingDirectory;
 use super::journal::Journal;
+use super::local::FileMemory;
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
@@ -28,6 +29,8 @@ pub(in crate::staging) struct StagingContext {
     /// Makes versions durable and uploads them later; `None` without write-back, and without files
     /// that an earlier mount has left.
     pub(in crate::staging) write_back: Option<WriteBack>,
+    /// For the bytes of small files.
+    pub(in crate::staging) file_memory: Arc<FileMemory>,
     memory: ReadMemory,
     zeros: Block,
 }
@@ -65,6 +68,7 @@ impl StagingContext {
             threads: DiskThreads::start("staging", DISK_THREADS, &clock)?,
             clock,
             write_back,
+            file_memory: FileMemory::new(&budget),
             memory: ReadMemory {
                 budget,
                 pool,

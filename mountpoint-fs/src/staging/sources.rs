@@ -106,6 +106,11 @@ async fn read_local(
 ) -> Result<BlockFill, FsError> {
     let (files, range) = (Arc::clone(&sources.files), piece.range.clone());
     let directory = Arc::clone(&context.directory);
+    match files.read_memory(file, &range, &mut fill) {
+        Ok(true) => return Ok(fill),
+        Ok(false) => {}
+        Err(error) => return Err(disk_error(&directory, &error)),
+    }
     context
         .on_disk(move || match files.read(file, &range, &mut fill) {
             Ok(()) => Ok(fill),

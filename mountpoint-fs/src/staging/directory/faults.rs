@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The failure of each access to a data file; none outside tests.
+/// The failure of each access to a data file on the disk; none outside tests.
 #[derive(Debug, Default)]
 pub(in crate::staging) struct Faults {
     /// The failure, and whether it is only that of the next access.

@@ -69,7 +69,7 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
     let Some(write_back) = file.context.committing() else {
         return Ok(false);
     };
-    if file.state.lock().edits > 1 {
+    if file.state.lock().needs_sum() {
         let this = Arc::clone(file);
         file.context.on_disk(move || sum_recovered(&this)).await?;
     }

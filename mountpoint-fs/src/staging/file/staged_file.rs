@@ -55,7 +55,7 @@ impl StagedFile {
             StagedBase::None | StagedBase::Unasked => None,
         };
         let state = FileState::new(key, headers, base, is_unasked);
-        let files = DataFiles::new(&context.directory);
+        let files = DataFiles::new(&context.directory, &context.file_memory);
         let parts = FileParts::new(context, files, (state, None), progress, observer);
         Arc::new(Self { parts })
     }
@@ -220,6 +220,9 @@ impl StagedFile {
         let mut room = RoomWait::new(&self.parts.context);
         loop {
             let turn = Arc::clone(&self.parts.gate).read_owned().await;
+            if self.write_in_memory(offset, &data)? {
+                return Ok(());
+            }
             let (this, data) = (Arc::clone(self), data.clone());
             let job = move || {
                 let written = this.write_local(offset, &data);
@@ -240,30 +243,55 @@ impl StagedFile {
         }
     }
 
+    /// Writes to data files in memory. `false` if the disk has to take the bytes, all of them
+    /// again.
+    fn write_in_memory(&self, offset: u64, data: &[u8]) -> Result<bool, FsError> {
+        let files = &self.parts.files;
+        if !files.are_in_memory() || self.parts.state.lock().to_sum().is_some() {
+            return Ok(false);
+        }
+        let range = offset..offset + data.len() as u64;
+        let mut rest = data;
+        for (range, file) in self.places_to_write(&range)? {
+            let (piece, behind) = split(rest, &range);
+            rest = behind;
+            let _stays = self.parts.giving_back.read();
+            if !files.write_memory(file, range.start, piece) {
+                return Ok(false);
+            }
+            self.wrote(range, file);
+        }
+        Ok(true)
+    }
+
+    /// The data files for the bytes of a write to `range`.
+    fn places_to_write(
+        &self,
+        range: &Range<u64>,
+    ) -> Result<Vec<(Range<u64>, DataFileNo)>, FsError> {
+        let mut state = self.parts.state.lock();
+        state.check()?;
+        if state.contents.range_count() >= RANGES_MAX && state.recorded.is_none() {
+            // Their bytes stay in the data files.
+            drop(state.contents.drop_stored());
+        }
+        if state.contents.range_count() >= RANGES_MAX {
+            return Err(FsError::NoSpace(format!(
+                "{} has {RANGES_MAX} changed ranges: an fsync stores them and makes room for others",
+                state.key
+            )));
+        }
+        Ok(state.contents.places(range))
+    }
+
     /// Writes to the data files. Returns the error of a full disk, which may have room later.
     /// Blocks.
     fn write_local(&self, offset: u64, data: &[u8]) -> Result<Option<io::Error>, FsError> {
         let range = offset..offset + data.len() as u64;
         sum_recovered(&self.parts)?;
-        let places = {
-            let mut state = self.parts.state.lock();
-            state.check()?;
-            if state.contents.range_count() >= RANGES_MAX && state.recorded.is_none() {
-                // Their bytes stay in the data files.
-                drop(state.contents.drop_stored());
-            }
-            if state.contents.range_count() >= RANGES_MAX {
-                return Err(FsError::NoSpace(format!(
-                    "{} has {RANGES_MAX} changed ranges: an fsync stores them and makes room for others",
-                    state.key
-                )));
-            }
-            state.contents.places(&range)
-        };
         let mut rest = data;
-        for (range, file) in places {
-            let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-            let (piece, behind) = rest.split_at(len.min(rest.len()));
+        for (range, file) in self.places_to_write(&range)? {
+            let (piece, behind) = split(rest, &range);
             rest = behind;
             let written = self.write_piece(&range, file, piece);
             let written = written.or_else(|error| match error.kind() {
@@ -286,11 +314,16 @@ impl StagedFile {
     fn write_piece(&self, range: &Range<u64>, file: DataFileNo, data: &[u8]) -> io::Result<()> {
         let _stays = self.parts.giving_back.read();
         self.parts.files.write(file, range.start, data)?;
-        let mut state = self.parts.state.lock();
-        state.contents.wrote(range.clone(), file);
-        state.ahead.changed(range.start);
-        self.changed(&mut state);
+        self.wrote(range.clone(), file);
         Ok(())
+    }
+
+    /// Notes what was written to a data file.
+    fn wrote(&self, range: Range<u64>, file: DataFileNo) {
+        let mut state = self.parts.state.lock();
+        state.ahead.changed(range.start);
+        state.contents.wrote(range, file);
+        self.changed(&mut state);
     }
 
     /// Gives back the disk space of bytes that the bucket has as well. Returns whether there were
@@ -584,6 +617,12 @@ impl fmt::Debug for StagedFile {
             .field("files", &self.parts.files)
             .finish_non_exhaustive()
     }
+}
+
+/// The bytes for `range`, and those behind.
+fn split<'a>(bytes: &'a [u8], range: &Range<u64>) -> (&'a [u8], &'a [u8]) {
+    let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+    bytes.split_at(len.min(bytes.len()))
 }
 
 /// How often a read is tried whose local bytes were given back, or whose object was replaced,

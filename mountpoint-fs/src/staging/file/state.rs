@@ -225,6 +225,11 @@ impl FileState {
         self.recovered.as_ref()?.whole.clone()
     }
 
+    /// Whether the file has changed since, and that version has no sum.
+    pub(super) fn needs_sum(&self) -> bool {
+        self.edits > 1 && self.to_sum().is_some()
+    }
+
     /// The sum of that version.
     pub(super) fn summed(&mut self, sent: SentVersion) {
         if let Some(recovered) = &mut self.recovered

@@ -119,10 +119,14 @@ async fn note_sent(file: &Arc<FileParts>, request: &StoreRequest) {
 
 /// Begins a store of the file as it is. The version that it sends is in the journal before.
 async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
-    if file.state.lock().edits > 1 {
+    let (needs_sum, ranges) = {
+        let state = file.state.lock();
+        (state.needs_sum(), state.contents.range_count())
+    };
+    if needs_sum {
         let this = Arc::clone(file);
         file.context.on_disk(move || sum_recovered(&this)).await?;
-    } else {
+    } else if ranges > FEW_RANGES {
         // The snapshot of many ranges takes time that no thread of the kernel has.
         file.context.on_disk(|| Ok(())).await?;
     }
@@ -168,3 +172,6 @@ async fn adopted(file: &Arc<FileParts>, text: String) -> Result<(), FsError> {
 
 /// Sends of one store: each but the last finds an upload of a process that was killed.
 const SENDS_MAX: usize = 3;
+
+/// Ranges that any thread has the time to copy.
+const FEW_RANGES: usize = 256;

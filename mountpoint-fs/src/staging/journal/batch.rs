@@ -98,6 +98,8 @@ struct OutcomeState {
     result: Option<Result<(), AppendError>>,
     /// One for each writer that waits.
     wakers: Vec<Waker>,
+    /// Writers that waited at the end.
+    waited: usize,
 }
 
 impl BatchOutcome {
@@ -106,6 +108,7 @@ impl BatchOutcome {
         let mut state = self.state.lock();
         assert!(state.result.is_none(), "a batch ends once");
         state.result = Some(result);
+        state.waited = state.wakers.len();
         std::mem::take(&mut state.wakers)
     }
 }
@@ -138,6 +141,13 @@ impl Commit {
         commit
     }
 
+    /// Whether so few writers waited for the batch that each may go on at once on the journal's
+    /// thread, which its waker was called on. Others hold up the next batch.
+    #[must_use]
+    pub fn may_go_on(&self) -> bool {
+        self.outcome.state.lock().waited <= GO_ON_MAX
+    }
+
     /// The record that it is about.
     #[must_use]
     pub fn id(&self) -> RecordId {
@@ -164,3 +174,7 @@ impl Future for Commit {
         Poll::Pending
     }
 }
+
+/// Writers that go on at once on the journal's thread: a reply to the kernel takes less time than
+/// another thread does until it runs, and two do not hold up the next batch for longer than that.
+const GO_ON_MAX: usize = 2;

@@ -39,7 +39,7 @@ pub(in crate::staging) fn keep(
     file.write_all(&text)?;
     file.sync_all()?;
     for (number, suffix) in [(DataFileNo::First, "1"), (DataFileNo::Second, "2")] {
-        if let Some(file) = files.file(number)? {
+        if let Some(file) = files.on_disk(number)? {
             file.sync_data()?;
             let name = files.name().of(number);
             let new_name = format!("{id}.{suffix}");

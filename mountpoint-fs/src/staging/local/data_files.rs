@@ -1,5 +1,5 @@
-//! The data files of one staged file. They are made with their first byte, and removed with the
-//! value, unless the journal has a record that needs them.
+//! The data files of one staged file. They are made with their first byte, in memory as long as
+//! they are small, and removed with the value, unless the journal has a record that needs them.
 
 use std::fmt;
 use std::io;
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_crt_sys::block::BlockFill;
 
+use super::memory_file::{FileMemory, MemoryFile};
 use crate::operation::FsError;
 use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
@@ -19,6 +20,8 @@ use crate::sync::Mutex;
 pub(in crate::staging) struct DataFiles {
     directory: Arc<StagingDirectory>,
     name: DataFileName,
+    /// For small files; `None` for those of an earlier process, which are on the disk.
+    memory: Option<Arc<FileMemory>>,
     /// A leaf.
     files: Mutex<[DataFile; 2]>,
     /// The journal has a record, or may have one, that the files belong to.
@@ -28,8 +31,11 @@ pub(in crate::staging) struct DataFiles {
 }
 
 /// One of the files.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct DataFile {
+    /// All its bytes, until it is made on the disk.
+    memory: Option<MemoryFile>,
+    /// The disk has it.
     is_made: bool,
     /// `None` for a file that was closed, too.
     open: Option<Arc<dyn DiskFile>>,
@@ -38,9 +44,14 @@ struct DataFile {
 }
 
 impl DataFiles {
-    /// No files yet.
-    pub(in crate::staging) fn new(directory: &Arc<StagingDirectory>) -> Self {
-        Self::of(directory, directory.new_name(), [false; 2])
+    /// No files yet. Small ones will be in `memory`. Waits for nothing.
+    pub(in crate::staging) fn new(
+        directory: &Arc<StagingDirectory>,
+        memory: &Arc<FileMemory>,
+    ) -> Self {
+        let mut files = Self::of(directory, directory.new_name(), [false; 2]);
+        files.memory = Some(Arc::clone(memory));
+        files
     }
 
     /// The files of a record of the journal, of which those with `is_made` are there.
@@ -56,6 +67,7 @@ impl DataFiles {
 
     fn of(directory: &Arc<StagingDirectory>, name: DataFileName, is_made: [bool; 2]) -> Self {
         let files = is_made.map(|is_made| DataFile {
+            memory: None,
             is_made,
             open: None,
             is_named: is_made,
@@ -63,6 +75,7 @@ impl DataFiles {
         Self {
             directory: Arc::clone(directory),
             name,
+            memory: None,
             files: Mutex::new(files),
             is_recorded: AtomicBool::new(false),
             is_described: AtomicBool::new(false),
@@ -76,8 +89,70 @@ impl DataFiles {
         offset: u64,
         data: &[u8],
     ) -> io::Result<()> {
+        if self.write_memory(file, offset, data) {
+            return Ok(());
+        }
         self.directory.faults.check()?;
         self.make(file)?.write_at(data, offset)
+    }
+
+    /// Writes `data` at `offset` without a wait for the disk. `false`, and no change, if the disk
+    /// has to take it.
+    pub(in crate::staging) fn write_memory(
+        &self,
+        file: DataFileNo,
+        offset: u64,
+        data: &[u8],
+    ) -> bool {
+        let Some(memory) = &self.memory else {
+            return false;
+        };
+        let mut files = self.files.lock();
+        let place = &mut files[index(file)];
+        if place.is_made {
+            return false;
+        }
+        if let Some(there) = &mut place.memory {
+            return there.write(memory, offset, data);
+        }
+        let mut made = MemoryFile::default();
+        let is_written = made.write(memory, offset, data);
+        place.memory = is_written.then_some(made);
+        is_written
+    }
+
+    /// Appends the bytes of `range` to `fill` without a wait for the disk. `false`, and no change,
+    /// if the disk has them.
+    pub(in crate::staging) fn read_memory(
+        &self,
+        file: DataFileNo,
+        range: &Range<u64>,
+        fill: &mut BlockFill,
+    ) -> io::Result<bool> {
+        self.in_memory(file, range, |bytes| fill.append(bytes))
+    }
+
+    /// Whether no byte is on the disk.
+    pub(in crate::staging) fn are_in_memory(&self) -> bool {
+        self.files.lock().iter().all(|file| !file.is_made)
+    }
+
+    /// Has `copy` take the bytes of `range`, if the file is in memory.
+    fn in_memory(
+        &self,
+        file: DataFileNo,
+        range: &Range<u64>,
+        copy: impl FnOnce(&[u8]),
+    ) -> io::Result<bool> {
+        let files = self.files.lock();
+        let Some(memory) = &files[index(file)].memory else {
+            return Ok(false);
+        };
+        let start = usize::try_from(range.start).unwrap_or(usize::MAX);
+        let end = start.saturating_add(len_of(range)?);
+        let bytes = memory.bytes().get(start..end);
+        copy(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(true)
     }
 
     /// Appends the bytes of `range` to `fill`.
@@ -87,6 +162,9 @@ impl DataFiles {
         range: &Range<u64>,
         fill: &mut BlockFill,
     ) -> io::Result<()> {
+        if self.read_memory(file, range, fill)? {
+            return Ok(());
+        }
         self.directory.faults.check()?;
         let len = len_of(range)?;
         if self.there(file)?.read_into(fill, range.start, len)? < len {
@@ -103,6 +181,9 @@ impl DataFiles {
         range: &Range<u64>,
         bytes: &mut Vec<u8>,
     ) -> io::Result<()> {
+        if self.in_memory(file, range, |there| bytes.extend_from_slice(there))? {
+            return Ok(());
+        }
         self.directory.faults.check()?;
         let (start, len) = (bytes.len(), len_of(range)?);
         bytes.resize(start + len, 0);
@@ -119,7 +200,7 @@ impl DataFiles {
     /// Makes all bytes that were written to a file durable, and its name. After a failure nobody
     /// knows which bytes the disk has.
     pub(in crate::staging) fn sync(&self, file: DataFileNo) -> io::Result<()> {
-        let Some(open) = self.file(file)? else {
+        let Some(open) = self.on_disk(file)? else {
             return Ok(());
         };
         self.directory.faults.check_sync()?;
@@ -148,11 +229,20 @@ impl DataFiles {
         }
     }
 
-    /// The file, if it was made.
-    pub(in crate::staging) fn file(
+    /// The file on the disk, where one that is in memory is made; `None` if there is neither.
+    pub(in crate::staging) fn on_disk(
         &self,
         file: DataFileNo,
     ) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        let is_in_memory = self.files.lock()[index(file)].memory.is_some();
+        match is_in_memory {
+            true => self.make(file).map(Some),
+            false => self.file(file),
+        }
+    }
+
+    /// The file on the disk, if it was made.
+    fn file(&self, file: DataFileNo) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let mut files = self.files.lock();
         let place = &mut files[index(file)];
         if place.open.is_none() && place.is_made {
@@ -195,12 +285,24 @@ impl DataFiles {
         if let Some(open) = &place.open {
             return Ok(Arc::clone(open));
         }
-        let made = self.directory.disk().create(&self.name.of(file))?;
-        *place = DataFile {
+        let name = self.name.of(file);
+        let made = self.directory.disk().create(&name)?;
+        if let Some(memory) = &place.memory
+            && let Err(error) = made.write_at(memory.bytes(), 0)
+        {
+            self.directory.remove_data_file(&name);
+            return Err(error);
+        }
+        let on_disk = DataFile {
+            memory: None,
             is_made: true,
             open: Some(Arc::clone(&made)),
             is_named: false,
         };
+        let before = std::mem::replace(place, on_disk);
+        drop(files);
+        // Memory that is given back wakes who waits for it.
+        drop(before);
         Ok(made)
     }
 }

@@ -1,8 +1,10 @@
-//! The local bytes of staged files: sparse files in the user's directory.
+//! The local bytes of staged files: sparse files in the user's directory, small ones in memory.
 //!
-//! Knows no contents: the reader of a range knows which bytes count. Every call but
-//! [`DataFiles::new`] may wait for the disk.
+//! Knows no contents: the reader of a range knows which bytes count. A call may wait for the
+//! disk, unless it says otherwise.
 
 mod data_files;
+mod memory_file;
 
 pub(super) use data_files::{DataFiles, disk_error};
+pub(super) use memory_file::FileMemory;

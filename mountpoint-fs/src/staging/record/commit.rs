@@ -65,8 +65,13 @@ pub(in crate::staging) async fn commit(
 ) -> Result<(CommittedRecord, Option<SentVersion>), CommitFailure> {
     let files = Arc::clone(&request.files);
     let directory = Arc::clone(&context.directory);
-    let prepared = context.on_disk(move || Ok(prepare(&directory, request)));
-    let prepared = prepared.await.map_err(CommitFailure::Again)??;
+    let prepared = match request.is_quick() {
+        true => prepare(&directory, request)?,
+        false => {
+            let prepared = context.on_disk(move || Ok(prepare(&directory, request)));
+            prepared.await.map_err(CommitFailure::Again)??
+        }
+    };
     // Whatever becomes of the record, the next start may find it.
     files.set_recorded(true);
     let parts = [&prepared.head[..], &prepared.local[..]];
@@ -74,6 +79,21 @@ pub(in crate::staging) async fn commit(
     let id = id.map_err(CommitFailure::Again)?;
     let description = prepared.description;
     Ok((CommittedRecord { id, description }, prepared.sent))
+}
+
+impl CommitRequest {
+    /// Whether [`prepare`] takes little time and does not use the disk.
+    fn is_quick(&self) -> bool {
+        let sending = self.sending.as_ref();
+        let sending = sending.map_or(0, |(snapshot, _)| snapshot.range_count());
+        let sent = self.version.sent.iter().map(|sent| sent.ranges.len());
+        let ranges = self.contents.range_count() + sending + sent.sum::<usize>();
+        let local = self.contents.local();
+        let bytes = local.map(|local| local.range.end - local.range.start);
+        self.files.are_in_memory()
+            && ranges <= QUICK_RANGES_MAX
+            && bytes.sum::<u64>() <= INLINE_LEN_MAX
+    }
 }
 
 /// Makes it durable that the file is removed: its committed versions never come back. Returns the
@@ -101,9 +121,12 @@ async fn append(
         AppendError::TooLarge { .. } | AppendError::Closed => FsError::Local(error.to_string()),
     };
     let appended = journal.append(RecordKey(name.0), parts).await;
-    let committed = appended.map_err(failed)?.await;
-    // The journal's thread belongs to the next batch.
-    context.on_disk(|| Ok(())).await?;
+    let mut commit = appended.map_err(failed)?;
+    let committed = (&mut commit).await;
+    if !commit.may_go_on() {
+        // The journal's thread belongs to the next batch.
+        context.on_disk(|| Ok(())).await?;
+    }
     committed.map_err(failed)
 }
 
@@ -244,6 +267,9 @@ const INLINE_LEN_MAX: u64 = 128 << 10;
 
 /// Most ranges of a file whose bytes go into its record.
 const INLINE_RANGES_MAX: usize = 1024;
+
+/// Most ranges of a version that is brought into its record at once, by whichever thread.
+const QUICK_RANGES_MAX: usize = 64;
 
 /// Versions that the bucket may have got: each kill before an upload is noted leaves one.
 pub(in crate::staging) const SENT_VERSIONS_MAX: usize = 4;

@@ -13,6 +13,7 @@ use crate::staging::directory::{Holder, StagingDirectory};
 #[test]
 fn a_disk_that_is_full_or_fails_is_told_and_nothing_is_lost() {
     let bench = Bench::new();
+    bench.staging.context().file_memory.forbid();
     let file = bench.new_file();
     write(&file, 0, b"before").unwrap();
     let faults = &bench.staging.context().directory.faults;
@@ -28,6 +29,46 @@ fn a_disk_that_is_full_or_fails_is_told_and_nothing_is_lost() {
     assert_eq!(read(&file, 0, 9).unwrap(), b"before");
     wait(file.store()).unwrap();
     assert_eq!(bench.content("key").unwrap(), b"before");
+}
+
+/// A small file is in memory; it goes to the disk when it grows, and when there is no memory.
+#[test]
+fn small_files_are_not_made_on_the_disk() {
+    let bench = Bench::new();
+    let small = bench.new_file();
+    write(&small, 100, b"bytes").unwrap();
+    assert_eq!(read(&small, 99, 9).unwrap(), b"\0bytes");
+    assert_eq!(bench.names("files"), [""; 0]);
+    write(&small, 200_000, b"more").unwrap();
+    assert_eq!(bench.names("files").len(), 1);
+    let mut expected = vec![0; 200_004];
+    expected[100..105].copy_from_slice(b"bytes");
+    expected[200_000..].copy_from_slice(b"more");
+    assert!(read(&small, 0, MIB).unwrap() == expected);
+    wait(small.store()).unwrap();
+    assert!(bench.content("key").unwrap() == expected);
+    let memory = &bench.staging.context().file_memory;
+    assert_eq!(memory.used(), 0);
+    memory.forbid();
+    let other = bench.new_file();
+    write(&other, 0, b"bytes").unwrap();
+    assert_eq!(bench.names("files").len(), 2);
+}
+
+/// A file in memory that cannot go to the disk stays as it is.
+#[test]
+fn a_full_disk_leaves_what_is_in_memory() {
+    let bench = Bench::new();
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    let faults = &bench.staging.context().directory.faults;
+    faults.set(Some(ErrorKind::StorageFull));
+    let full = write(&file, 0, &[7; 200_000]);
+    assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
+    assert_eq!(read(&file, 0, 9).unwrap(), b"bytes");
+    write(&file, 5, b" of it").unwrap();
+    wait(file.store()).unwrap();
+    assert_eq!(bench.content("key").unwrap(), b"bytes of it");
 }
 
 /// Bytes that the bucket has as well are given up first.

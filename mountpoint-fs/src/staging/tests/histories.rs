@@ -154,10 +154,14 @@ impl History {
         }
         match self.random.random_range(0..10) {
             0..4 => {
-                // Some files are too large for the journal.
-                let large = usize::from(number % 2 == 1) * 150_000;
-                let at = self.random.random_range(0..1000);
-                let len = self.random.random_range(1..1000) + large;
+                // Some files are too large for the journal, or for memory once they have grown.
+                let (at_max, least) = match number % 3 {
+                    0 => (1000, 1),
+                    1 => (1000, 150_000),
+                    _ => (100_000, 60_000),
+                };
+                let at = self.random.random_range(0..at_max);
+                let len = self.random.random_range(0..1000) + least;
                 let data = vec![self.random.random_range(1..=255); len];
                 if write(file, at as u64, &data).is_ok() {
                     oracle.wrote(at, &data);
@@ -267,6 +271,9 @@ fn run(seed: u64, operation: u64) -> u64 {
     let outer = TempDir::new().unwrap();
     let mut known = None;
     if let Ok(staging) = open(&disk, &client, &outer) {
+        if seed % 2 == 1 {
+            staging.context().file_memory.forbid();
+        }
         let mut history = History {
             staging,
             files: Vec::new(),
@@ -368,5 +375,5 @@ fn an_upload_in_parts_outlives_a_power_loss_at_every_operation() {
 const PARTS: usize = 3;
 const PARTS_LEN: usize = 11 << 20;
 
-const SEEDS: u64 = 5;
+const SEEDS: u64 = 6;
 const STEPS: u32 = 24;

@@ -287,6 +287,7 @@ fn a_write_waits_for_room_that_an_upload_makes() {
         .client
         .fail_next(Operation::PutObject, 1, ErrorKind::Unreachable);
     wait(first.commit()).unwrap();
+    bench.staging.context().file_memory.forbid();
     let second = bench.new_file();
     name(&second, "second");
     let faults = &bench.staging.context().directory.faults;

@@ -1,0 +1,180 @@
+//! Data files that are small enough to stay in memory, and their share of the mount's memory.
+//!
+//! A small file goes into the journal's record, or to the bucket, from where it is: a file of the
+//! disk beside that would cost more than the bytes. Knows no disk.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::memory::{Budget, Purpose, Reservation};
+
+/// The share of the mount's memory that data files may have.
+pub(in crate::staging) struct FileMemory {
+    budget: Arc<Budget>,
+    bytes_max: u64,
+    used: AtomicU64,
+}
+
+/// A data file in memory.
+#[derive(Debug, Default)]
+pub(super) struct MemoryFile {
+    bytes: Vec<u8>,
+    share: Vec<Share>,
+}
+
+/// Bytes of the memory, given back on drop.
+#[derive(Debug)]
+struct Share {
+    memory: Arc<FileMemory>,
+    reservation: Reservation,
+}
+
+impl FileMemory {
+    /// A share of `budget`.
+    pub(in crate::staging) fn new(budget: &Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self {
+            budget: Arc::clone(budget),
+            bytes_max: MEMORY_BYTES_MAX.min(budget.limit() / MEMORY_SHARE),
+            used: AtomicU64::new(0),
+        })
+    }
+
+    /// Has all further data files made on the disk.
+    #[cfg(test)]
+    pub(in crate::staging) fn forbid(&self) {
+        self.used.fetch_add(self.bytes_max, Ordering::Relaxed);
+    }
+
+    /// Bytes of all files.
+    #[cfg(test)]
+    pub(in crate::staging) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn take(self: &Arc<Self>, bytes: u64) -> Option<Share> {
+        let taken = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                Some(used + bytes).filter(|used| *used <= self.bytes_max)
+            });
+        taken.ok()?;
+        let reservation = self.budget.try_reserve(bytes, Purpose::Demand);
+        if reservation.is_none() {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        Some(Share {
+            memory: Arc::clone(self),
+            reservation: reservation?,
+        })
+    }
+}
+
+impl MemoryFile {
+    /// Writes `data` at `offset`, behind zeros if the file ends before. `false`, and no change, if
+    /// the file becomes too long, or there is no memory for it.
+    pub(super) fn write(&mut self, memory: &Arc<FileMemory>, offset: u64, data: &[u8]) -> bool {
+        let Some((start, end)) = small_range(offset, data.len()) else {
+            return false;
+        };
+        if end > self.bytes.capacity() {
+            let doubled = self.bytes.capacity().saturating_mul(2);
+            let capacity = end
+                .next_multiple_of(PAGE_LEN)
+                .max(doubled)
+                .min(FILE_LEN_MAX);
+            let more = capacity - self.bytes.capacity();
+            let Some(share) = memory.take(more as u64) else {
+                return false;
+            };
+            self.share.push(share);
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        // A copy of file data: from the kernel's request to where the file keeps it.
+        self.bytes[start..end].copy_from_slice(data);
+        true
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The places of bytes in a file that stays in memory; `None` if none of such a length does.
+fn small_range(offset: u64, len: usize) -> Option<(usize, usize)> {
+    let start = usize::try_from(offset).ok()?;
+    let end = start.checked_add(len)?;
+    (end <= FILE_LEN_MAX).then_some((start, end))
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let bytes = self.reservation.bytes();
+        self.memory.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for FileMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileMemory({})", self.bytes_max)
+    }
+}
+
+/// Longest data file in memory: that of a file whose bytes go into its record.
+const FILE_LEN_MAX: usize = 128 << 10;
+
+/// Memory of all those files: 30,000 files of 8 KiB may wait for their upload. Others are made on
+/// the disk.
+const MEMORY_BYTES_MAX: u64 = 256 << 20;
+
+/// The share of the mount's memory is one of so many: uploads and reads need the rest.
+const MEMORY_SHARE: u64 = 8;
+
+/// Memory grows by pages first, then by doubling.
+const PAGE_LEN: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stay_where_they_are_written() {
+        let memory = FileMemory::new(&Budget::new(64 << 20));
+        let mut file = MemoryFile::default();
+        assert!(file.write(&memory, 3, b"abc"));
+        assert_eq!(file.bytes(), b"\0\0\0abc");
+        assert!(file.write(&memory, 5, b"de"));
+        assert_eq!(file.bytes(), b"\0\0\0abde");
+        assert_eq!(memory.used(), 4096);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_given_back() {
+        let budget = Budget::new(1 << 20);
+        let memory = FileMemory::new(&budget);
+        let (mut first, mut second) = (MemoryFile::default(), MemoryFile::default());
+        assert!(first.write(&memory, FILE_LEN_MAX as u64 - 1, b"a"));
+        assert!(!first.write(&memory, FILE_LEN_MAX as u64, b"a"), "too long");
+        assert!(!second.write(&memory, 0, b"a"), "an eighth of the memory");
+        assert_eq!((memory.used(), budget.used()), (128 << 10, 128 << 10));
+        drop(first);
+        assert_eq!((memory.used(), budget.used()), (0, 0));
+        assert!(second.write(&memory, 0, b"a"));
+    }
+
+    #[test]
+    fn other_memory_comes_first() {
+        let budget = Budget::new(64 << 20);
+        let memory = FileMemory::new(&budget);
+        let other = budget.try_reserve(64 << 20, Purpose::Demand);
+        let mut file = MemoryFile::default();
+        assert!(!file.write(&memory, 0, b"a"));
+        assert_eq!(memory.used(), 0);
+        drop(other);
+        assert!(file.write(&memory, 0, b"a"));
+    }
+}
