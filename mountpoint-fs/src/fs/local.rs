@@ -51,13 +51,6 @@ impl FileSystem {
         self.staged.is_some()
     }
 
-    /// Whether files can have mode bits that a write takes away (set-user-ID): only modes that are
-    /// stored with objects have them.
-    #[must_use]
-    pub fn has_set_id(&self) -> bool {
-        self.write.posix_metadata
-    }
-
     /// Whether the mount's flags permit to open an existing file in this way.
     #[must_use]
     pub fn permits_writing(&self, options: WriteOptions) -> bool {

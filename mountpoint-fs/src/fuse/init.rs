@@ -26,8 +26,6 @@ pub(super) struct SessionLimits {
     pub(super) over_io_uring: bool,
     /// Whether the kernel may read local files by itself.
     pub(super) passes_through: bool,
-    /// Whether files can have mode bits that a write takes away.
-    pub(super) has_set_id: bool,
 }
 
 impl SessionLimits {
@@ -41,7 +39,6 @@ impl SessionLimits {
             write_max: options.write_max,
             over_io_uring: false,
             passes_through: false,
-            has_set_id: options.has_set_id,
         })
     }
 }
@@ -71,9 +68,6 @@ pub(super) fn negotiate(request: &InitRequest, limits: SessionLimits) -> Negotia
     }
     if limits.passes_through {
         wanted |= init_flags::PASSTHROUGH;
-    }
-    if !limits.has_set_id {
-        wanted |= init_flags::HANDLE_KILLPRIV_V2;
     }
     let flags = request.flags & wanted;
     // INIT_EXT says that our second word of flags is valid.
@@ -122,12 +116,8 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 ///   must be dropped.
 /// - `NO_OPEN_SUPPORT` off: the version of a file is chosen at open.
 /// - `ABORT_ERROR` off: the end of a connection is ENODEV, with any cause.
-/// - `WRITEBACK_CACHE` off: writes must arrive in order, and the kernel would never take a size
-///   from here again, for any file: what other clients write would be cut. `POSIX_ACL` off: objects
-///   have none.
-/// - `HANDLE_KILLPRIV_V2` on where no file can have mode bits that a write takes away: else the
-///   kernel asks for `security.capability` before each write, which doubles the requests of small
-///   ones. `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps
+/// - `WRITEBACK_CACHE` off: writes must arrive in order. `HANDLE_KILLPRIV`, `POSIX_ACL` off:
+///   objects have neither. `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps
 ///   them.
 pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::ATOMIC_O_TRUNC
@@ -139,7 +129,7 @@ pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::INIT_EXT
     | init_flags::DIRECT_IO_ALLOW_MMAP;
 
-const FLAG_NAMES: [(u64, &str); 12] = [
+const FLAG_NAMES: [(u64, &str); 11] = [
     (init_flags::ASYNC_READ, "ASYNC_READ"),
     (init_flags::ATOMIC_O_TRUNC, "ATOMIC_O_TRUNC"),
     (init_flags::BIG_WRITES, "BIG_WRITES"),
@@ -148,7 +138,6 @@ const FLAG_NAMES: [(u64, &str); 12] = [
     (init_flags::PARALLEL_DIROPS, "PARALLEL_DIROPS"),
     (init_flags::MAX_PAGES, "MAX_PAGES"),
     (init_flags::INIT_EXT, "INIT_EXT"),
-    (init_flags::HANDLE_KILLPRIV_V2, "HANDLE_KILLPRIV_V2"),
     (init_flags::DIRECT_IO_ALLOW_MMAP, "DIRECT_IO_ALLOW_MMAP"),
     (init_flags::PASSTHROUGH, "PASSTHROUGH"),
     (init_flags::OVER_IO_URING, "OVER_IO_URING"),
@@ -175,7 +164,6 @@ mod tests {
         write_max: 1 << 20,
         over_io_uring: false,
         passes_through: false,
-        has_set_id: true,
     };
 
     fn request(major: u32, minor: u32, flags: u64) -> InitRequest {
@@ -242,13 +230,6 @@ mod tests {
         );
         let flags = agreed(&request(7, 45, !passthrough), passing).flags;
         assert_eq!(flags & passthrough, 0);
-        let plain = SessionLimits {
-            has_set_id: false,
-            ..LIMITS
-        };
-        let kill = init_flags::HANDLE_KILLPRIV_V2;
-        let flags = |offered| agreed(&request(7, 45, offered), plain).flags;
-        assert_eq!((flags(kill), flags(!kill) & kill), (kill, 0));
         let offered = init_flags::ASYNC_READ | init_flags::INIT_EXT | 1 << 1;
         assert_eq!(
             agreed(&request(7, 45, offered), LIMITS).flags,

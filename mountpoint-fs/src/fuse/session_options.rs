@@ -29,8 +29,6 @@ pub struct SessionOptions {
     pub passthrough: PassthroughMode,
     /// Whether changes are refused with EROFS.
     pub read_only: bool,
-    /// Whether files can have mode bits that a write takes away (set-user-ID, set-group-ID).
-    pub has_set_id: bool,
     /// Runs operations that no delivering thread resumes.
     pub runtime: Handle,
 }

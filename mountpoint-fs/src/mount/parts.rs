@@ -103,7 +103,6 @@ pub(super) fn new_runtime() -> Result<Runtime, StartError> {
 /// The settings of a session.
 pub(super) fn session_options(
     tuning: FuseTuning,
-    fs: &FileSystem,
     read_only: bool,
     runtime: &Runtime,
 ) -> SessionOptions {
@@ -117,7 +116,6 @@ pub(super) fn session_options(
         write_max: tuning.write_max,
         passthrough: tuning.passthrough,
         read_only,
-        has_set_id: fs.has_set_id(),
         runtime: runtime.handle().clone(),
     }
 }

@@ -185,7 +185,7 @@ impl MountedBucket {
         }
         runtime.spawn(fs.hedge());
         runtime.spawn(fs.relieve_writers());
-        let options = session_options(tuning, &fs, access.read_only, &runtime);
+        let options = session_options(tuning, access.read_only, &runtime);
         let session = match Session::start(Arc::clone(&fs), &mount, options) {
             Ok(session) => Arc::new(session),
             Err(error) => {

@@ -52,7 +52,6 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
         write_max: 1 << 20,
         passthrough: PassthroughMode::default(),
         read_only: false,
-        has_set_id: false,
         runtime: runtime.handle().clone(),
     }
 }
