@@ -20,8 +20,6 @@ pub(super) struct Queue {
     server: RequestLoop,
     /// Used again and again.
     replies: Vec<Outgoing>,
-    /// Bytes of replies that were committed and not handed over yet.
-    uncommitted: usize,
 }
 
 impl Queue {
@@ -32,7 +30,6 @@ impl Queue {
             outbox,
             server,
             replies: Vec::new(),
-            uncommitted: 0,
         }
     }
 
@@ -54,7 +51,6 @@ impl Queue {
             }
             let patience = (self.ring.resident() > 0).then_some(RING_IDLE);
             self.ring.wait(patience)?;
-            self.uncommitted = 0;
             self.outbox.awake();
             if !self.serve_events()? {
                 return Ok(());
@@ -110,13 +106,7 @@ impl Queue {
         }
         // The blocks of the reply are free before the application hears of it.
         drop(reply);
-        self.ring.commit(slot)?;
-        self.uncommitted += len;
-        if self.uncommitted >= UNCOMMITTED_MAX {
-            self.uncommitted = 0;
-            self.ring.submit()?;
-        }
-        Ok(())
+        self.ring.commit(slot)
     }
 }
 
@@ -136,10 +126,6 @@ fn fill(slot: &mut Slot, unique: u64, errno: i32, body: &Body<'_>) {
         }
     }
 }
-
-/// Bytes of replies that are handed over before the next one is copied: while one application
-/// copies them, the next reply is made.
-const UNCOMMITTED_MAX: usize = 256 << 10;
 
 /// Time without a request after which an io_uring queue frees its replies' memory.
 const RING_IDLE: Duration = Duration::from_secs(1);
