@@ -17,6 +17,7 @@ const DELAY: Duration = Duration::from_millis(50);
 struct Virtual {
     mount: Mount,
     due: BTreeMap<RequestId, Duration>,
+    delay: Duration,
     in_flight_max: usize,
 }
 
@@ -36,6 +37,7 @@ impl Virtual {
         Self {
             mount,
             due: BTreeMap::new(),
+            delay: DELAY,
             in_flight_max: 0,
         }
     }
@@ -47,22 +49,37 @@ impl Virtual {
             if let Some(outcome) = operation.as_mut().now_or_never() {
                 return outcome;
             }
-            let now = self.mount.clock.now();
-            let pending = self.mount.bucket.pending_requests();
-            self.in_flight_max = self.in_flight_max.max(pending.len());
-            for request in pending {
-                self.due.entry(request.id).or_insert(now + DELAY);
-            }
-            let (id, due) = self
-                .due
-                .iter()
-                .min_by_key(|(_, due)| **due)
-                .map(|(id, due)| (*id, *due))
-                .unwrap();
-            self.mount.clock.advance(due.saturating_sub(now));
-            self.due.remove(&id);
-            self.mount.bucket.finish(id);
+            assert!(self.answer(Duration::MAX), "it waits for no request");
         }
+    }
+
+    /// Answers the request that is due next, if it is due until `until`.
+    fn answer(&mut self, until: Duration) -> bool {
+        let now = self.mount.clock.now();
+        let pending = self.mount.bucket.pending_requests();
+        self.in_flight_max = self.in_flight_max.max(pending.len());
+        for request in pending {
+            self.due.entry(request.id).or_insert(now + self.delay);
+        }
+        let next = self.due.iter().min_by_key(|(_, due)| **due);
+        let Some((id, due)) = next.map(|(id, due)| (*id, *due)) else {
+            return false;
+        };
+        if due > until {
+            return false;
+        }
+        self.mount.clock.advance(due.saturating_sub(now));
+        self.due.remove(&id);
+        self.mount.bucket.finish(id);
+        true
+    }
+
+    /// Advances the time while the reader does other work.
+    fn pause(&mut self, time: Duration) {
+        let until = self.mount.clock.now() + time;
+        while self.answer(until) {}
+        let rest = until.saturating_sub(self.mount.clock.now());
+        self.mount.clock.advance(rest);
     }
 
     /// All keys of the bucket, and the duration. Failed requests are repeated.
@@ -83,6 +100,11 @@ impl Virtual {
 
     /// All names of the root, `batch` at a time, and the duration. Failed reads are repeated.
     fn list(&mut self, batch: usize) -> (Vec<String>, Duration) {
+        self.list_in(batch, Duration::ZERO)
+    }
+
+    /// Lists as [`Virtual::list`], by a reader that takes `busy` for each name.
+    fn list_in(&mut self, batch: usize, busy: Duration) -> (Vec<String>, Duration) {
         let start = self.mount.clock.now();
         let fs = Arc::clone(&self.mount.fs);
         let handle = self.run(fs.open_directory(InodeNo::ROOT)).unwrap();
@@ -99,6 +121,7 @@ impl Virtual {
             };
             offset = last.next_offset;
             names.extend(shown(&sink.entries));
+            self.pause(busy * u32::try_from(sink.entries.len()).unwrap());
         }
         fs.release_directory(handle);
         (names, self.mount.clock.now() - start)
@@ -189,6 +212,18 @@ fn a_directory_of_up_to_three_pages_is_listed_page_by_page() {
             "{keys} keys"
         );
     }
+}
+
+/// A reader that takes 13 µs for each name, as `ls -l` does, never waits longer than for a page.
+#[test]
+fn the_next_page_arrives_while_one_is_read() {
+    let mut mount = Virtual::new(SimOptions::default(), (0..3000).map(|n| format!("n{n:05}")));
+    mount.delay = Duration::from_millis(20);
+    let busy = Duration::from_micros(13);
+    let (names, took) = mount.list_in(30, busy);
+    assert_eq!((names.len(), mount.mount.requests()), (3000, (0, 3, 0)));
+    // Three answers, and the work for the last page.
+    assert!(took <= Duration::from_millis(75), "{took:?}");
 }
 
 #[test]
