@@ -212,6 +212,22 @@ fn an_append_after_the_end_is_refused_and_one_before_it_is_durable() {
     assert!(matches!(late, AppendError::Closed), "{late}");
 }
 
+/// A file that waits for S3 keeps its record, while others are stored and their records released.
+#[test]
+fn a_record_that_stays_does_not_keep_the_segments_behind_it() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(1));
+    let stays = block_on(put(&journal, 0, b"stays")).unwrap();
+    let mut bytes_max = 0;
+    for key in 1..=2000 {
+        let id = block_on(put(&journal, key, &[1; 1000])).unwrap();
+        drop(journal.release(id));
+        bytes_max = journal.bytes().max(bytes_max);
+    }
+    assert!(bytes_max <= 5 * LIMITS.segment_len, "{bytes_max}");
+    assert_eq!(journal.read(stays).unwrap().unwrap(), b"stays");
+}
+
 #[test]
 fn threads_append_replace_and_release_while_segments_come_and_go() {
     let disk = SimulatedDisk::new(7);
