@@ -1,8 +1,9 @@
 //! Files that are fetched before they are opened (`--metadata-ttl`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mountpoint_client::testing::sim::Operation;
+use mountpoint_client::testing::sim::{Operation, RequestId};
 use mountpoint_client::types::Priority;
 
 use super::*;
@@ -108,6 +109,52 @@ fn files_that_are_opened_in_order_are_fetched_before_and_once() {
         mount.fs.release(opened.handle);
     }
     assert_eq!(mount.requests(), (0, 0, 0));
+}
+
+/// Reads files in order, one after the other, with `busy` between them. Each request takes `delay`.
+fn read_in_order(files: usize, size: usize, delay: Duration, busy: Duration) -> (Duration, usize) {
+    let (mount, inodes) = mount(files, size, Time::Manual, true);
+    let mut due: BTreeMap<RequestId, Duration> = BTreeMap::new();
+    let mut answer = |until: Duration| {
+        let now = mount.clock.now();
+        for get in mount.bucket.pending_gets() {
+            due.entry(get.id).or_insert(now + delay);
+        }
+        let next = due.iter().min_by_key(|(_, at)| **at);
+        let Some((id, at)) = next.map(|(id, at)| (*id, *at)).filter(|it| it.1 <= until) else {
+            return false;
+        };
+        mount.clock.advance(at.saturating_sub(now));
+        due.remove(&id);
+        mount.bucket.finish(id)
+    };
+    let start = mount.clock.now();
+    for ino in inodes {
+        let opened = mount.open_file(ino);
+        let mut read = Box::pin(mount.fs.read(opened.handle, 0, 1 << 20, true));
+        let data = loop {
+            match (&mut read).now_or_never() {
+                Some(data) => break data.unwrap(),
+                None => assert!(answer(Duration::MAX), "it waits for no request"),
+            }
+        };
+        assert_eq!(data.len(), size);
+        mount.fs.release(opened.handle);
+        let until = mount.clock.now() + busy;
+        while answer(until) {}
+        let rest = until.saturating_sub(mount.clock.now());
+        mount.clock.advance(rest);
+    }
+    (mount.clock.now() - start, mount.gets())
+}
+
+#[test]
+fn files_in_order_take_a_fraction_of_their_round_trips() {
+    let (delay, busy) = (Duration::from_millis(50), Duration::from_micros(300));
+    let (took, gets) = read_in_order(500, 100 << 10, delay, busy);
+    assert_eq!(gets, 500);
+    // One after the other they would take 25 s.
+    assert!(took <= Duration::from_secs(1), "{took:?}");
 }
 
 #[test]
