@@ -222,6 +222,14 @@ fn directly() -> impl Iterator<Item = Action> {
 
 const FAR: Duration = Duration::from_millis(20);
 
+/// `eight-together`: sharing of versions.
+#[test]
+fn eight_readers_fetch_a_version_once() {
+    let processes = (0..8).map(|n| process(n, directly(), rests(n, 500)));
+    let (gets, mib) = Node::new(FAR, processes.collect()).run();
+    assert!(gets <= 40 && mib <= 110, "{gets} GETs, {mib} MiB");
+}
+
 /// `direct-late`: retention.
 #[test]
 fn a_reader_that_comes_later_finds_the_blocks_of_the_first() {
