@@ -231,7 +231,7 @@ fn find_checkpoints(
     Ok(found)
 }
 
-/// Aborts uploads of files that have no version any more.
+/// Aborts uploads of files without a version.
 fn abort(context: &Arc<StagingContext>, found: BTreeMap<DataFileName, FoundCheckpoint>) {
     for (name, found) in found {
         let key = found.begun.upload.key.clone();

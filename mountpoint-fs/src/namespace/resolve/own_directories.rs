@@ -49,7 +49,7 @@ impl OwnDirectories {
         (now.saturating_sub(asked) < OWN_AGE_MAX).then_some(asked)
     }
 
-    /// The directory `prefix` is not there any more, or is another one.
+    /// The directory `prefix` was removed or renamed, or is another one.
     pub(in crate::namespace) fn forget(&self, prefix: &str) {
         self.0.lock().by_prefix.remove(prefix);
     }

@@ -5,8 +5,8 @@
 //! the same for each part, in the order in which S3 got them
 //! ```
 //!
-//! A line that is cut or damaged ends the file. What is missing is sent again, so nothing is synced
-//! for the sake of order.
+//! A line that is cut or damaged ends the file. A part without a line is sent again, so no sync
+//! keeps an order.
 
 use mountpoint_client::types::{
     Checksum, ChecksumAlgorithm, ETag, Key, Part, PartNumber, Upload as OpenUpload,

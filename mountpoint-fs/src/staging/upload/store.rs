@@ -46,7 +46,7 @@ pub(super) async fn store(
     }
 }
 
-/// Whether a store failed because S3 does not know its upload any more.
+/// Whether a store failed because S3 has forgotten its upload.
 fn is_upload_gone(error: &FsError) -> bool {
     matches!(error, FsError::Client(error) if error.kind == ErrorKind::NoSuchUpload)
 }

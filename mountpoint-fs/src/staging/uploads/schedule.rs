@@ -384,7 +384,7 @@ mod tests {
         let wakes = schedule.wakes_at().unwrap();
         assert!(wakes > ms(1000), "{wakes:?}");
         assert_eq!(all(&mut schedule, wakes).len(), SMALL_IN_FLIGHT_MAX);
-        // Whoever waits for them ends that.
+        // A program that waits for them ends that.
         for file in 1000..2000 {
             schedule.committed(file, 10, wakes);
         }

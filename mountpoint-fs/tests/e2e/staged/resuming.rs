@@ -96,7 +96,7 @@ fn parts_that_the_server_does_not_confirm_are_sent_again() {
         status: 501,
         code: "NotImplemented",
     };
-    // One part has another tag. What the server does not know any more is not aborted.
+    // One part has another tag. An upload that the server has forgotten is not aborted.
     let one_more = COUNT - SENT + 1;
     for (fault, sent, left) in [
         (other_tags, one_more, 0),
