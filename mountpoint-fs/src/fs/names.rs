@@ -229,11 +229,18 @@ impl FileSystem {
             replaced.outlive_object().await;
         }
         if let Some(file) = source.as_ref().filter(|file| file.base().is_none()) {
-            self.rename_unstored(file, &to, &target).await?;
+            self.rename_unstored(file, (&to, &target), replaced.as_ref())
+                .await?;
             from.moved(to, Some(version))?;
             self.end_replaced(replaced).await;
             return Ok(());
         }
+        // S3 was not asked for this name just now.
+        let is_unasked = to.known().is_none() && to.is_own();
+        let target = match is_unasked {
+            true => Target::Absent,
+            false => target,
+        };
         let seen = (from.key(), &version.etag);
         let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
         let moved = match moved {

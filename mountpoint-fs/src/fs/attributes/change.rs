@@ -220,6 +220,14 @@ impl FileSystem {
         if change.known().is_some() {
             return Err(FsError::Exists);
         }
+        if change.is_own() {
+            // The look-up did not ask, and a server may ignore the condition of a request.
+            match self.mutator.describe(change.key()).await {
+                Ok(_) => return Err(FsError::Exists),
+                Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let wall = self.wall_now();
         let posix = PosixAttributes {
             mode: Some(0o777),

@@ -189,11 +189,13 @@ impl FileSystem {
     pub(in crate::fs) async fn rename_unstored(
         &self,
         file: &HeldFile,
-        to: &NameChange<'_>,
-        target: &Target,
+        (to, target): (&NameChange<'_>, &Target),
+        replaced: Option<&HeldFile>,
     ) -> Result<(), FsError> {
         let key = to.key();
         let is_recorded = file.open.file.is_recorded();
+        // What was sent of a file of that name may be in the bucket, whatever is known of it.
+        let is_known = to.is_own() && !replaced.is_some_and(HeldFile::may_have_object);
         let known = match to.known() {
             Some((_, Found::File(version))) => Some(version),
             Some((_, Found::Directory)) | None => None,
@@ -207,7 +209,7 @@ impl FileSystem {
                 })
             })
         };
-        let asked = match is_recorded && to.is_own() {
+        let asked = match is_recorded && is_known {
             true => None,
             false => Some(self.mutator.describe(key).await),
         };

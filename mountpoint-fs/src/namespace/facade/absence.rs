@@ -90,13 +90,12 @@ impl Namespace {
     }
 
     /// When S3 was asked that knew nothing below the directory `prefix`, which this mount has made
-    /// since, or when this mount has taken `name` away there; `None` if a listing shows `name`.
+    /// since, or when this mount has taken `name` away there.
     fn own_absent(&self, prefix: &str, name: &str) -> Option<Duration> {
         let asked = self.own_since(prefix)?;
         let key = names::file_key(prefix, name).ok()?;
         let told = self.negative.of(key.as_str()).map(|told| told.asked);
         told.max(Some(asked))
-            .filter(|_| !self.recent.shows(prefix, name))
     }
 
     /// When S3 was asked that knew nothing below the directory `prefix`, if the mount has made that
@@ -105,6 +104,17 @@ impl Namespace {
         let asked = self.own.asked(prefix, self.clock.now())?;
         // A directory above it may have been removed or renamed since.
         (!self.local_changes.invalidates(prefix, "", asked)).then_some(asked)
+    }
+
+    /// A listing of the directory `prefix` was shown. If another client has put a name there, S3 is
+    /// asked from then on.
+    pub(super) fn shown_of_own(&self, prefix: &str, page: &Page) {
+        if let Some(asked) = self.own_since(prefix) {
+            let is_ours = |name: &str| self.local_changes.is_changed(prefix, name, asked);
+            if !page.entries.iter().all(|listed| is_ours(&listed.name)) {
+                self.own.forget(prefix);
+            }
+        }
     }
 
     /// This mount has taken the name `key` away in the directory `prefix`. In its own directories
@@ -129,7 +139,10 @@ impl Namespace {
             return None;
         }
         let Absence { asked, .. } = self.negative.of(key.as_str())?;
-        (!self.local_changes.invalidates(prefix, name, asked)).then_some(asked)
+        let is_newest = !self.local_changes.invalidates(prefix, name, asked);
+        // S3 was not asked again for what this mount has taken away.
+        let asked = self.own_since(prefix).map_or(asked, |own| own.min(asked));
+        is_newest.then_some(asked)
     }
 
     /// How long the kernel may keep the absence of `name`, which was just not found: less if a

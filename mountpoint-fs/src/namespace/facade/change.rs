@@ -238,9 +238,7 @@ impl<'a> NameChange<'a> {
     /// one that this mount has made a moment ago.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        let (namespace, Place { prefix, name, .. }) = (self.namespace, &self.place);
-        let is_own = namespace.own_since(prefix).is_some();
-        is_own && (self.known.is_some() || !namespace.recent.shows(prefix, name))
+        self.namespace.own_since(&self.place.prefix).is_some()
     }
 
     /// Whether nothing is known to be in a directory of this name that no key need say is there: a
@@ -437,6 +435,7 @@ impl Drop for NameChange<'_> {
     fn drop(&mut self) {
         if self.is_open {
             self.settle();
+            self.namespace.own.forget(&self.place.prefix);
             // A rename of a directory that stopped halfway has moved some of what is below both
             // names.
             if !matches!(self.known, Some((_, Found::File(_)))) {

@@ -98,6 +98,7 @@ impl Namespace {
             return;
         };
         let now = self.clock.now();
+        self.shown_of_own(&prefix, page);
         if is_all {
             self.walks.page_read(&prefix, page);
         }

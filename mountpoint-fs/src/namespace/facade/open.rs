@@ -150,6 +150,7 @@ impl Namespace {
             if let Ok(prefix) = self.table.directory_prefix(view.parent) {
                 self.recent.distrust(&prefix, &view.name);
                 self.saved.note_known(&prefix);
+                self.own.forget(&prefix);
             }
             self.table.detach(ino);
         }

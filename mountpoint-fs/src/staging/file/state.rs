@@ -258,6 +258,8 @@ impl FileState {
     /// Returns the key and the object before.
     pub(super) fn rename_unstored(&mut self, key: Key, replaced: StagedBase) -> (Key, StagedBase) {
         self.edits += 1;
+        // It was made under another name.
+        self.adopts = Adopts::Nothing;
         let key = std::mem::replace(&mut self.key, key);
         (key, std::mem::replace(&mut self.replaced, replaced))
     }

@@ -236,7 +236,10 @@ impl DataFiles {
     ) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let is_in_memory = self.files.lock()[index(file)].memory.is_some();
         match is_in_memory {
-            true => self.make(file).map(Some),
+            true => {
+                self.directory.faults.check()?;
+                self.make(file).map(Some)
+            }
             false => self.file(file),
         }
     }

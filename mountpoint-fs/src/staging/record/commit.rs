@@ -85,6 +85,10 @@ impl CommitRequest {
     /// Whether [`prepare`] takes little time and does not use the disk.
     fn is_quick(&self) -> bool {
         let sending = self.sending.as_ref();
+        if sending.is_some_and(|(it, sum)| sum.is_none() && it.size() > INLINE_LEN_MAX) {
+            // Its zeros are summed, too.
+            return false;
+        }
         let sending = sending.map_or(0, |(snapshot, _)| snapshot.range_count());
         let sent = self.version.sent.iter().map(|sent| sent.ranges.len());
         let ranges = self.contents.range_count() + sending + sent.sum::<usize>();
@@ -168,6 +172,10 @@ fn prepare(
             .collect();
         used.sort_unstable();
         used.dedup();
+        for file in &used {
+            // A full disk loses nothing that is in memory.
+            files.on_disk(*file).map_err(failed)?;
+        }
         for file in used {
             let synced = files.sync(file);
             synced.map_err(|error| CommitFailure::Sync(disk_error(directory, &error)))?;

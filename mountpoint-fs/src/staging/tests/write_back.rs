@@ -306,6 +306,27 @@ fn a_write_waits_for_room_that_an_upload_makes() {
     assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
 }
 
+/// A version of many ranges does not go into the journal's record, so that its file in memory goes
+/// to the disk.
+#[test]
+fn a_full_disk_at_a_commit_loses_nothing() {
+    let bench = Bench::write_back(Duration::ZERO);
+    let file = bench.new_file();
+    let mut expected: Vec<u8> = Vec::new();
+    for _ in 0..1_100 {
+        write(&file, expected.len() as u64 + 1, b"x").unwrap();
+        expected.extend(b"\0x");
+    }
+    let faults = &bench.staging.context().directory.faults;
+    faults.set(Some(DiskErrorKind::StorageFull));
+    let full = wait(file.commit());
+    assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
+    faults.set(None);
+    wait(file.commit()).unwrap();
+    bench.drain();
+    assert!(bench.content("key").unwrap() == expected);
+}
+
 #[test]
 fn an_upload_that_is_refused_again_and_again_ends_as_a_kept_version() {
     let bench = Bench::write_back(Duration::ZERO);

@@ -36,6 +36,8 @@ struct Entry {
     due: Option<Duration>,
     /// A commit came while it was uploaded.
     is_changed: bool,
+    /// A program has begun to wait for it during the upload.
+    is_awaited: bool,
     failures: u32,
     /// The number of the first commit that is not uploaded.
     first_commit: u64,
@@ -98,6 +100,7 @@ impl Schedule {
                 bytes,
                 due: Some(due),
                 is_changed: false,
+                is_awaited: false,
                 failures: 0,
                 first_commit: self.commits,
                 next_commit: self.commits,
@@ -165,6 +168,7 @@ impl Schedule {
         };
         self.running[entry.class.index()] -= 1;
         let is_changed = std::mem::take(&mut entry.is_changed);
+        let is_awaited = std::mem::take(&mut entry.is_awaited);
         if attempt == Attempt::Ended && !is_changed {
             self.bytes -= entry.bytes;
             self.entries.remove(&file);
@@ -174,7 +178,7 @@ impl Schedule {
             Attempt::Ended => {
                 entry.failures = 0;
                 entry.first_commit = entry.next_commit;
-                now + self.delay
+                if is_awaited { now } else { now + self.delay }
             }
             Attempt::Failed | Attempt::Away => {
                 entry.failures += 1;
@@ -192,6 +196,7 @@ impl Schedule {
     pub(super) fn end_delays(&mut self, now: Duration) {
         self.foreground.hurry(now);
         for (file, entry) in &mut self.entries {
+            entry.is_awaited = entry.due.is_none();
             if let Some(due) = entry.due.filter(|due| *due > now && entry.failures == 0) {
                 let waiting = &mut self.waiting[entry.class.index()];
                 waiting.remove(&(due, *file));
@@ -212,6 +217,7 @@ impl Schedule {
                 .collect();
         }
         for entry in self.entries.values_mut() {
+            entry.is_awaited = entry.due.is_none();
             entry.due = entry.due.map(|due| now.min(due));
         }
     }
@@ -407,6 +413,22 @@ mod tests {
             schedule.committed(file, 1 << 20, ms(0));
         }
         assert_eq!(all(&mut schedule, ms(0)).len(), SMALL_IN_FLIGHT_MAX);
+    }
+
+    #[test]
+    fn a_commit_during_an_upload_is_awaited_as_well() {
+        let mut schedule = Schedule::new(ms(60_000));
+        schedule.committed(1, 10, ms(0));
+        schedule.flush(ms(1));
+        assert_eq!(schedule.next(ms(1)), Some(1));
+        schedule.committed(1, 10, ms(2));
+        schedule.flush(ms(3));
+        assert!(!schedule.finished(1, Attempt::Ended, ms(4)));
+        assert_eq!(schedule.next(ms(4)), Some(1));
+        // Nobody waits for this one.
+        schedule.committed(1, 10, ms(5));
+        assert!(!schedule.finished(1, Attempt::Ended, ms(6)));
+        assert_eq!(schedule.next(ms(7)), None);
     }
 
     #[test]

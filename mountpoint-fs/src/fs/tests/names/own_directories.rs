@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mountpoint_client::ErrorKind;
+
 use super::*;
 use crate::config::NamesConfig;
 
@@ -58,9 +60,9 @@ fn names_of_others_are_seen_after_a_while_and_in_a_listing_at_once() {
     let (mount, directory) = made(true);
     mount.bucket.put_object("d/theirs", "x");
     assert_eq!(mount.names(directory), ["theirs"]);
-    assert!(!is_absent(&mount, directory, "theirs"));
     mount.clock.advance(Duration::from_secs(5));
-    assert!(!is_absent(&mount, directory, "theirs"), "the page has it");
+    mount.fs.give_back_idle();
+    assert!(!is_absent(&mount, directory, "theirs"), "it was shown");
 }
 
 /// What this mount makes is there, whether or not the kernel knows it still.
@@ -136,6 +138,32 @@ fn what_was_renamed_or_removed_is_absent_without_questions() {
     mount.bucket.put_object("d/other", "x");
     mount.clock.advance(Duration::from_secs(10));
     assert!(!is_absent(&mount, directory, "other"));
+}
+
+#[test]
+fn after_a_change_that_may_have_been_made_s3_is_asked() {
+    let (mount, directory) = made(true);
+    store(&mount, directory, "f");
+    mount
+        .bucket
+        .fail_next(Operation::DeleteObject, 1, ErrorKind::Denied);
+    assert!(now(mount.fs.unlink(directory, OsStr::new("f"))).is_err());
+    mount.requests();
+    assert!(!is_absent(&mount, directory, "f"));
+    assert_ne!(mount.requests(), (0, 0, 0));
+}
+
+#[test]
+fn a_rename_replaces_no_file_of_another_client() {
+    let (mount, directory) = made(true);
+    store(&mount, directory, "f");
+    mount.bucket.put_object("d/g", "theirs");
+    let names = |name| (directory, OsStr::new(name));
+    let (stop, mode) = (Stop::never(), RenameMode::Replace);
+    let renamed = now(mount.fs.rename(names("f"), names("g"), mode, &stop));
+    assert!(matches!(renamed, Err(FsError::Exists)), "{renamed:?}");
+    let theirs = mount.bucket.object("d/g").unwrap();
+    assert_eq!(theirs.content.to_vec(), b"theirs");
 }
 
 /// The directories in it are others as well, whatever made them.

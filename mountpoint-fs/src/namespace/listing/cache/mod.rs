@@ -183,11 +183,6 @@ impl ListingCache {
         (now.since_start().saturating_sub(asked) < age_max).then_some(asked)
     }
 
-    /// Whether a page has `name`, valid or not.
-    pub(in crate::namespace) fn shows(&self, directory: &str, name: &str) -> bool {
-        self.0.lock().have(directory, name)
-    }
-
     /// Kinds of the names beside `name`, from a page of the whole directory if there is one. The
     /// page need not be valid.
     pub(in crate::namespace) fn siblings(&self, directory: &str, name: &str) -> Option<Siblings> {
