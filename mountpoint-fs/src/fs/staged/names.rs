@@ -194,7 +194,7 @@ impl FileSystem {
     ) -> Result<(), FsError> {
         let key = to.key();
         let is_recorded = file.open.file.is_recorded();
-        // What was sent of a file of that name may be in the bucket, whatever is known of it.
+        // An upload of a file of that name may have reached the bucket.
         let is_known = to.is_own() && !replaced.is_some_and(HeldFile::may_have_object);
         let known = match to.known() {
             Some((_, Found::File(version))) => Some(version),
