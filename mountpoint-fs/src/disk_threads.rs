@@ -17,7 +17,8 @@ use crate::clock::Clock;
 use crate::executor;
 use crate::sync::Mutex;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Is given the beginning that its thread has noted.
+type Job = Box<dyn FnOnce(&AtomicU64) + Send>;
 
 /// A few threads with one queue. The queue is bounded by the memory that its jobs have reserved.
 pub(crate) struct DiskThreads {
@@ -50,8 +51,12 @@ impl DiskThreads {
 
     /// Runs `job` soon.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.send(Box::new(|_| job()));
+    }
+
+    fn send(&self, job: Job) {
         // Every thread would have to have panicked for this to fail; then the job's own end tells.
-        self.jobs.send(Box::new(job)).ok();
+        self.jobs.send(job).ok();
     }
 
     /// Runs `job` soon, and returns its result. A job whose caller stops waiting runs all the same.
@@ -61,11 +66,13 @@ impl DiskThreads {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (done, answer) = oneshot::channel();
-        self.run(move || {
+        self.send(Box::new(move |began_ms| {
             let result = job();
+            // What its caller does next may run on this thread, and is not the disk's time.
+            began_ms.store(0, Ordering::Relaxed);
             // The caller may be gone.
             executor::delivering(|| done.send(result).ok());
-        });
+        }));
         answer.await.ok()
     }
 
@@ -89,7 +96,7 @@ fn run(queue: &Mutex<Receiver<Job>>, began_ms: &AtomicU64, clock: &Clock) {
         };
         let now = u64::try_from(clock.now().as_millis()).unwrap_or(u64::MAX);
         began_ms.store(now.max(1), Ordering::Relaxed);
-        job();
+        job(began_ms);
         began_ms.store(0, Ordering::Relaxed);
     }
 }
