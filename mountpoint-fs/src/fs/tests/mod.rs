@@ -6,6 +6,7 @@ mod names;
 mod open;
 mod rename;
 mod staged;
+mod virtual_time;
 mod write;
 
 use std::ffi::OsStr;

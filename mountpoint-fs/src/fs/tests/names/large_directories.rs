@@ -1,13 +1,12 @@
 //! Directories of many pages, in virtual time. Each request takes 50 ms and the reader none.
 
-use std::collections::BTreeMap;
-use std::pin::pin;
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, RequestId, Time, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, Time, When};
 
 use super::*;
+use crate::fs::tests::virtual_time::VirtualTime;
 use crate::namespace::AllKeys;
 use crate::namespace::bounds::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 
@@ -16,9 +15,7 @@ const DELAY: Duration = Duration::from_millis(50);
 /// A mount whose requests take virtual time.
 struct Virtual {
     mount: Mount,
-    due: BTreeMap<RequestId, Duration>,
-    delay: Duration,
-    in_flight_max: usize,
+    time: VirtualTime,
 }
 
 impl Virtual {
@@ -34,52 +31,8 @@ impl Virtual {
         for key in keys {
             mount.bucket.put_pattern(&key, 1, 0);
         }
-        Self {
-            mount,
-            due: BTreeMap::new(),
-            delay: DELAY,
-            in_flight_max: 0,
-        }
-    }
-
-    /// Runs an operation to its end. Requests that it does not wait for stay in flight.
-    fn run<T>(&mut self, operation: impl Future<Output = T>) -> T {
-        let mut operation = pin!(operation);
-        loop {
-            if let Some(outcome) = operation.as_mut().now_or_never() {
-                return outcome;
-            }
-            assert!(self.answer(Duration::MAX), "it waits for no request");
-        }
-    }
-
-    /// Answers the request that is due next, if it is due until `until`.
-    fn answer(&mut self, until: Duration) -> bool {
-        let now = self.mount.clock.now();
-        let pending = self.mount.bucket.pending_requests();
-        self.in_flight_max = self.in_flight_max.max(pending.len());
-        for request in pending {
-            self.due.entry(request.id).or_insert(now + self.delay);
-        }
-        let next = self.due.iter().min_by_key(|(_, due)| **due);
-        let Some((id, due)) = next.map(|(id, due)| (*id, *due)) else {
-            return false;
-        };
-        if due > until {
-            return false;
-        }
-        self.mount.clock.advance(due.saturating_sub(now));
-        self.due.remove(&id);
-        self.mount.bucket.finish(id);
-        true
-    }
-
-    /// Advances the time while the reader does other work.
-    fn pause(&mut self, time: Duration) {
-        let until = self.mount.clock.now() + time;
-        while self.answer(until) {}
-        let rest = until.saturating_sub(self.mount.clock.now());
-        self.mount.clock.advance(rest);
+        let time = VirtualTime::new(&mount, DELAY);
+        Self { mount, time }
     }
 
     /// All keys of the bucket, and the duration. Failed requests are repeated.
@@ -89,7 +42,7 @@ impl Virtual {
         let mut listing = AllKeys::new(client, self.mount.clock.clone(), "");
         let (mut keys, mut errors) = (Vec::new(), 0);
         loop {
-            match self.run(listing.next()) {
+            match self.time.run(listing.next()) {
                 Ok(Some(page)) => keys.extend(page.into_iter().map(|(key, _)| key)),
                 Ok(None) => return (keys, self.mount.clock.now() - start),
                 Err(_) => errors += 1,
@@ -107,11 +60,14 @@ impl Virtual {
     fn list_in(&mut self, batch: usize, busy: Duration) -> (Vec<String>, Duration) {
         let start = self.mount.clock.now();
         let fs = Arc::clone(&self.mount.fs);
-        let handle = self.run(fs.open_directory(InodeNo::ROOT)).unwrap();
+        let handle = self.time.run(fs.open_directory(InodeNo::ROOT)).unwrap();
         let (mut names, mut offset, mut errors) = (Vec::new(), 0, 0);
         loop {
             let mut sink = Sink::new(batch);
-            if let Err(error) = self.run(fs.read_directory(handle, offset, false, &mut sink)) {
+            if let Err(error) = self
+                .time
+                .run(fs.read_directory(handle, offset, false, &mut sink))
+            {
                 errors += 1;
                 assert!(errors < 100, "{error}");
                 continue;
@@ -121,7 +77,8 @@ impl Virtual {
             };
             offset = last.next_offset;
             names.extend(shown(&sink.entries));
-            self.pause(busy * u32::try_from(sink.entries.len()).unwrap());
+            self.time
+                .pause(busy * u32::try_from(sink.entries.len()).unwrap());
         }
         fs.release_directory(handle);
         (names, self.mount.clock.now() - start)
@@ -138,11 +95,11 @@ fn a_large_directory_is_listed_many_times_faster_than_page_by_page() {
     let (_, lists, _) = general.mount.requests();
     println!(
         "{took:?}, {lists} requests, {} in flight",
-        general.in_flight_max
+        general.time.in_flight_max
     );
     assert!(took * 5 <= DELAY * pages, "{took:?} for {pages} pages");
     assert!(lists <= 115, "{lists} requests");
-    assert!(general.in_flight_max <= LIST_REQUESTS_MAX);
+    assert!(general.time.in_flight_max <= LIST_REQUESTS_MAX);
 
     // A directory bucket has no key order to begin behind.
     let options = SimOptions {
@@ -218,7 +175,7 @@ fn a_directory_of_up_to_three_pages_is_listed_page_by_page() {
 #[test]
 fn the_next_page_arrives_while_one_is_read() {
     let mut mount = Virtual::new(SimOptions::default(), (0..3000).map(|n| format!("n{n:05}")));
-    mount.delay = Duration::from_millis(20);
+    mount.time.latency = Duration::from_millis(20);
     let busy = Duration::from_micros(13);
     let (names, took) = mount.list_in(30, busy);
     assert_eq!((names.len(), mount.mount.requests()), (3000, (0, 3, 0)));
@@ -233,13 +190,14 @@ fn a_reader_that_stops_leaves_little_behind() {
         (0..40_000).map(|n| format!("{n:06}")),
     );
     let fs = Arc::clone(&mount.mount.fs);
-    let handle = mount.run(fs.open_directory(InodeNo::ROOT)).unwrap();
+    let handle = mount.time.run(fs.open_directory(InodeNo::ROOT)).unwrap();
     let mut offset = 0;
     for (names, lists_max) in [(10, 2), (990, 2), (2_000, 5), (20_000, 80)] {
         let mut sink = Sink::new(names);
         while !sink.entries.is_empty() || sink.room > 0 {
             sink.entries.clear();
             mount
+                .time
                 .run(fs.read_directory(handle, offset, false, &mut sink))
                 .unwrap();
             offset = sink.entries.last().unwrap().next_offset;
@@ -274,9 +232,9 @@ fn a_server_that_says_to_slow_down_is_asked_less() {
         "{took:?}, undisturbed {undisturbed:?}"
     );
     assert!(
-        slow.in_flight_max <= LIST_REQUESTS_MAX / 4,
+        slow.time.in_flight_max <= LIST_REQUESTS_MAX / 4,
         "{} in flight",
-        slow.in_flight_max
+        slow.time.in_flight_max
     );
 }
 
@@ -286,7 +244,7 @@ fn two_readers_of_a_large_directory_and_one_that_goes_back() {
     let mut mount = Virtual::new(SimOptions::default(), keys());
     let fs = Arc::clone(&mount.mount.fs);
     let expected: Vec<String> = keys().collect();
-    let handle = mount.run(fs.open_directory(InodeNo::ROOT)).unwrap();
+    let handle = mount.time.run(fs.open_directory(InodeNo::ROOT)).unwrap();
     // Two threads that read one descriptor with offsets of their own, as NFS servers do.
     let mut readers = [(0, Vec::new()), (0, Vec::new())];
     let mut offsets = Vec::new();
@@ -296,6 +254,7 @@ fn two_readers_of_a_large_directory_and_one_that_goes_back() {
         // Offset 0 would rewind the other reader's listing.
         let from = if *offset == 0 && turn > 0 { 2 } else { *offset };
         mount
+            .time
             .run(fs.read_directory(handle, from, false, &mut sink))
             .unwrap();
         let Some(last) = sink.entries.last() else {
@@ -320,6 +279,7 @@ fn two_readers_of_a_large_directory_and_one_that_goes_back() {
             .put_pattern(&format!("{:06}x", index * 97), 1, 0);
         let mut sink = Sink::new(50);
         mount
+            .time
             .run(fs.read_directory(handle, *offset, false, &mut sink))
             .unwrap();
         let mut rest = shown(&sink.entries);

@@ -1,18 +1,14 @@
 //! Walks in virtual time: their duration with slow requests, and their number of requests.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mountpoint_client::testing::sim::RequestId;
-
 use super::*;
+use crate::fs::tests::virtual_time::VirtualTime;
 
 /// A mount of a bucket that answers after `latency`.
 struct Far {
     mount: Mount,
-    latency: Duration,
-    /// Time of each request's answer.
-    due: BTreeMap<RequestId, Duration>,
+    time: VirtualTime,
 }
 
 /// Order in which a program opens the subdirectories of a directory.
@@ -33,48 +29,8 @@ impl Far {
             mount.bucket.put_pattern(key, 1, 0);
         }
         mount.clock.advance(Duration::from_secs(1));
-        Self {
-            mount,
-            latency: Duration::from_millis(latency_ms),
-            due: BTreeMap::new(),
-        }
-    }
-
-    /// Answers the requests that are due until `until`. Returns whether there was one.
-    fn answer(&mut self, until: Duration) -> bool {
-        let now = self.mount.clock.now();
-        for request in self.mount.bucket.pending_requests() {
-            self.due.entry(request.id).or_insert(now + self.latency);
-        }
-        let next = self.due.iter().min_by_key(|(_, at)| **at);
-        let Some((id, at)) = next.map(|(id, at)| (*id, *at)) else {
-            return false;
-        };
-        if at > until {
-            return false;
-        }
-        self.mount.clock.advance(at.saturating_sub(now));
-        self.due.remove(&id);
-        self.mount.bucket.finish(id);
-        true
-    }
-
-    /// Advances the time while the program does not use the mount.
-    fn pause(&mut self, time: Duration) {
-        let until = self.mount.clock.now() + time;
-        while self.answer(until) {}
-        let rest = until.saturating_sub(self.mount.clock.now());
-        self.mount.clock.advance(rest);
-    }
-
-    fn wait<T>(&mut self, operation: impl Future<Output = T>) -> T {
-        let mut operation = Box::pin(operation);
-        loop {
-            if let Some(outcome) = (&mut operation).now_or_never() {
-                return outcome;
-            }
-            assert!(self.answer(Duration::MAX), "it waits for no request");
-        }
+        let time = VirtualTime::new(&mount, Duration::from_millis(latency_ms));
+        Self { mount, time }
     }
 
     /// Opens, reads and closes a directory and all below it. Returns the number of directories.
@@ -96,7 +52,7 @@ impl Far {
         }
         *left -= 1;
         let mut below = self.list(directory);
-        self.pause(pause);
+        self.time.pause(pause);
         match order {
             Order::Listed => {}
             Order::Collated => below.sort_by_key(|(name, _)| name.to_lowercase()),
@@ -111,11 +67,12 @@ impl Far {
     /// Opens and reads a directory. Returns its subdirectories.
     fn list(&mut self, directory: InodeNo) -> Vec<(String, InodeNo)> {
         let fs = Arc::clone(&self.mount.fs);
-        let handle = self.wait(fs.open_directory(directory)).unwrap();
+        let handle = self.time.run(fs.open_directory(directory)).unwrap();
         let (mut below, mut offset) = (Vec::new(), 0);
         loop {
             let mut sink = Sink::new(30);
-            self.wait(fs.read_directory(handle, offset, true, &mut sink))
+            self.time
+                .run(fs.read_directory(handle, offset, true, &mut sink))
                 .unwrap();
             let Some(last) = sink.entries.last() else {
                 break;
@@ -204,7 +161,7 @@ fn walks_take_few_round_trips() {
             let directories = far.walk(InodeNo::ROOT, order, busy);
             let busy = busy * u32::try_from(directories).unwrap();
             let took = far.mount.clock.now() - began - busy;
-            let trips = took.as_nanos().div_ceil(far.latency.as_nanos());
+            let trips = took.as_nanos().div_ceil(far.time.latency.as_nanos());
             let per_100_max = match order {
                 Order::Listed | Order::Collated => per_100_max,
                 // Each directory is listed by itself.

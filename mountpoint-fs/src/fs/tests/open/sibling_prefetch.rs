@@ -1,13 +1,13 @@
 //! Files that are fetched before they are opened (`--metadata-ttl`).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mountpoint_client::testing::sim::{Operation, RequestId};
+use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::types::Priority;
 
 use super::*;
 use crate::config::limits::READER_IDLE;
+use crate::fs::tests::virtual_time::VirtualTime;
 use crate::operation::Opened;
 use crate::read::SIBLING_BUDGET;
 
@@ -114,36 +114,14 @@ fn files_that_are_opened_in_order_are_fetched_before_and_once() {
 /// Reads files in order, one after the other, with `busy` between them. Each request takes `delay`.
 fn read_in_order(files: usize, size: usize, delay: Duration, busy: Duration) -> (Duration, usize) {
     let (mount, inodes) = mount(files, size, Time::Manual, true);
-    let mut due: BTreeMap<RequestId, Duration> = BTreeMap::new();
-    let mut answer = |until: Duration| {
-        let now = mount.clock.now();
-        for get in mount.bucket.pending_gets() {
-            due.entry(get.id).or_insert(now + delay);
-        }
-        let next = due.iter().min_by_key(|(_, at)| **at);
-        let Some((id, at)) = next.map(|(id, at)| (*id, *at)).filter(|it| it.1 <= until) else {
-            return false;
-        };
-        mount.clock.advance(at.saturating_sub(now));
-        due.remove(&id);
-        mount.bucket.finish(id)
-    };
+    let mut time = VirtualTime::new(&mount, delay);
     let start = mount.clock.now();
     for ino in inodes {
         let opened = mount.open_file(ino);
-        let mut read = Box::pin(mount.fs.read(opened.handle, 0, 1 << 20, true));
-        let data = loop {
-            match (&mut read).now_or_never() {
-                Some(data) => break data.unwrap(),
-                None => assert!(answer(Duration::MAX), "it waits for no request"),
-            }
-        };
-        assert_eq!(data.len(), size);
+        let read = time.run(mount.fs.read(opened.handle, 0, 1 << 20, true));
+        assert_eq!(read.unwrap().len(), size);
         mount.fs.release(opened.handle);
-        let until = mount.clock.now() + busy;
-        while answer(until) {}
-        let rest = until.saturating_sub(mount.clock.now());
-        mount.clock.advance(rest);
+        time.pause(busy);
     }
     (mount.clock.now() - start, mount.gets())
 }
