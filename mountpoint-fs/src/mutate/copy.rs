@@ -15,7 +15,7 @@ use super::completion_tags::Completed;
 use super::conditions::{Conditional, Conditions};
 use super::fault::{COPY, Doubt, failed, may_be_own, seen, tell_own};
 use super::fetch::fetch;
-use super::lost_upload::{IntendedObject, UploadState, abandon, became};
+use super::lost_upload::{Abandoned, IntendedObject, abandon, became};
 use super::parallel::in_parallel;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
@@ -221,16 +221,15 @@ impl Mutator {
     ) -> Result<ETag, ClientError> {
         let abandoned = abandon(&*self.client, upload, wanted.is_some()).await;
         match &abandoned {
-            UploadState::Aborted | UploadState::WasGone => self.journal.ended(upload),
-            UploadState::Continues => unreachable!("it was given up"),
-            UploadState::Stays(abort) => tracing::warn!(
+            Abandoned::Aborted | Abandoned::WasGone => self.journal.ended(upload),
+            Abandoned::Stays(abort) => tracing::warn!(
                 "an unfinished copy stays on the server until the next mount: {abort}"
             ),
         }
         let Some(wanted) = wanted else {
             return Err(error);
         };
-        let given_up = (upload, &abandoned);
+        let given_up = (upload, Some(&abandoned));
         let made = became(&*self.client, given_up, wanted, &error).await?;
         made.ok_or(error)
     }

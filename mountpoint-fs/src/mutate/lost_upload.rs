@@ -12,27 +12,25 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::fault::{Doubt, LOOKS_THE_SAME, tell_own, unknown};
 
-/// The state of an upload that was given up, or that a later attempt may continue.
+/// The state of an upload that was given up.
 #[derive(Debug)]
-pub(crate) enum UploadState {
+pub(crate) enum Abandoned {
     /// The server has forgotten the upload and its parts.
     Aborted,
     /// The server had already forgotten the upload.
     WasGone,
-    /// The server has the upload and its parts.
-    Continues,
     /// The upload may still exist: the server did not say, or did not abort it.
     Stays(ClientError),
 }
 
-/// Asks for `upload`, which a later attempt continues if it still exists. It is aborted where only
-/// an abort tells.
-pub(crate) async fn find(client: &dyn ObjectClient, upload: &Upload) -> UploadState {
+/// Asks for `upload`. `None` if the server has it, so that a later attempt continues it. It is
+/// aborted where only an abort tells.
+pub(crate) async fn find(client: &dyn ObjectClient, upload: &Upload) -> Option<Abandoned> {
     match client.list_parts(upload).await {
-        Ok(_) => UploadState::Continues,
-        Err(error) if error.kind == ErrorKind::NoSuchUpload => UploadState::WasGone,
-        Err(error) if error.kind.is_retryable() => UploadState::Stays(error),
-        Err(_) => abandon(client, upload, false).await,
+        Ok(_) => None,
+        Err(error) if error.kind == ErrorKind::NoSuchUpload => Some(Abandoned::WasGone),
+        Err(error) if error.kind.is_retryable() => Some(Abandoned::Stays(error)),
+        Err(_) => Some(abandon(client, upload, false).await),
     }
 }
 
@@ -43,7 +41,7 @@ pub(crate) async fn abandon(
     client: &dyn ObjectClient,
     upload: &Upload,
     may_be_complete: bool,
-) -> UploadState {
+) -> Abandoned {
     let is_unknown = |error: &ClientError| error.kind == ErrorKind::NoSuchUpload;
     if may_be_complete
         && client
@@ -51,12 +49,12 @@ pub(crate) async fn abandon(
             .await
             .is_err_and(|error| is_unknown(&error))
     {
-        return UploadState::WasGone;
+        return Abandoned::WasGone;
     }
     match client.abort_upload(upload).await {
-        Ok(()) => UploadState::Aborted,
-        Err(error) if is_unknown(&error) => UploadState::WasGone,
-        Err(error) => UploadState::Stays(error),
+        Ok(()) => Abandoned::Aborted,
+        Err(error) if is_unknown(&error) => Abandoned::WasGone,
+        Err(error) => Abandoned::Stays(error),
     }
 }
 
@@ -82,22 +80,23 @@ enum Verdict {
     Unknown,
 }
 
-/// The version that `upload` had become before; `None` if it had not.
+/// The version that `upload` had become before; `None` if it had not. It is `abandoned`, or else it
+/// still exists.
 ///
 /// Its completion had failed with `error`. An error if the bucket does not tell.
 pub(crate) async fn became(
     client: &dyn ObjectClient,
-    (upload, state): (&Upload, &UploadState),
+    (upload, abandoned): (&Upload, Option<&Abandoned>),
     wanted: IntendedObject<'_>,
     error: &ClientError,
 ) -> Result<Option<ETag>, ClientError> {
     // A refusal is believed unless the contrary is proven.
     let is_refused = wanted.doubt == Doubt::Twice;
-    let is_gone = match state {
-        UploadState::Stays(_) if is_refused => return Ok(None),
-        UploadState::Stays(why) => return Err(unknown(error, why)),
-        UploadState::Aborted | UploadState::Continues => false,
-        UploadState::WasGone => true,
+    let is_gone = match abandoned {
+        Some(Abandoned::Stays(_)) if is_refused => return Ok(None),
+        Some(Abandoned::Stays(why)) => return Err(unknown(error, why)),
+        Some(Abandoned::Aborted) | None => false,
+        Some(Abandoned::WasGone) => true,
     };
     let info = match client.head(&upload.key).await {
         Ok(info) => info,

@@ -18,7 +18,7 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
-use crate::mutate::lost_upload::{self, IntendedObject, UploadState};
+use crate::mutate::lost_upload::{self, Abandoned, IntendedObject};
 use crate::write::background::SharedOutcome;
 use crate::write::checksum::{RunningChecksum, algorithm_of, joined};
 use crate::write::types::Stored;
@@ -218,10 +218,10 @@ fn is_replaced(error: &ClientError) -> bool {
     )
 }
 
-/// The object of an upload in this state, whose completion failed with `error`.
+/// The object of an upload, as [`lost_upload::became`] says, whose completion failed with `error`.
 pub(in crate::write) async fn of_complete(
     client: &dyn ObjectClient,
-    upload: (&OpenUpload, &UploadState),
+    upload: (&OpenUpload, Option<&Abandoned>),
     wanted: IntendedObject<'_>,
     error: &ClientError,
 ) -> Result<Option<Stored>, ClientError> {
@@ -266,7 +266,7 @@ mod tests {
     fn is_completed(client: &SimClient, upload: &OpenUpload, wanted: IntendedObject<'_>) -> bool {
         let asked = async {
             let state = lost_upload::abandon(client, upload, true).await;
-            of_complete(client, (upload, &state), wanted, &lost()).await
+            of_complete(client, (upload, Some(&state)), wanted, &lost()).await
         };
         asked.now_or_never().unwrap().unwrap().is_some()
     }

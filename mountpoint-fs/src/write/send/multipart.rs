@@ -430,11 +430,11 @@ impl Upload {
             doubt,
         };
         let client = &*self.context.client;
-        let state = match self.stays_behind(error) {
+        let abandoned = match self.stays_behind(error) {
             true => lost_upload::find(client, upload).await,
-            false => lost_upload::abandon(client, upload, true).await,
+            false => Some(lost_upload::abandon(client, upload, true).await),
         };
-        let upload = (upload, &state);
+        let upload = (upload, abandoned.as_ref());
         let stored = ambiguous_outcome::of_complete(client, upload, wanted, error).await;
         Ok(stored?)
     }
