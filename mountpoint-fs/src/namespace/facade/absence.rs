@@ -101,6 +101,9 @@ impl Namespace {
     /// When S3 was asked that knew nothing below the directory `prefix`, if the mount has made that
     /// since, so recently that S3 is not asked about the names in it.
     pub(in crate::namespace) fn own_since(&self, prefix: &str) -> Option<Duration> {
+        if !self.config.works_offline {
+            return None;
+        }
         let asked = self.own.asked(prefix, self.clock.now())?;
         // A directory above it may have been removed or renamed since.
         (!self.local_changes.invalidates(prefix, "", asked)).then_some(asked)

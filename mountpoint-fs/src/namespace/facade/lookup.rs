@@ -82,7 +82,7 @@ impl Namespace {
     ) -> Option<Result<Entry, FsError>> {
         match self.table.child_kind(parent, name) {
             Some(FileKind::Directory) => {
-                let known = self.table.admit_kept(self.table.child(parent, name)?);
+                let known = self.table.admit_known(parent, name).transpose()?;
                 Some(known.map(|known| self.entry(known.ino, &known.found, OFFLINE_TTL)))
             }
             None if purpose.is_to_make_file(name).await => {

@@ -1,8 +1,8 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
-//! `storing` → `committing` → `keeping` → `releasing` → `parts` → `state` → `ahead`, and
-//! `sending_ahead` → `parts`.
+//! `storing` → `committing` → `keeping` → `releasing` → `parts` → `state` →
+//! `ahead`, and `sending_ahead` → `parts`.
 
 mod ahead;
 mod committing;
