@@ -36,7 +36,7 @@ pub(super) fn begin_read(
     let (range, now) = (access.range.clone(), access.now);
     let is_ready = state.is_ready(&range);
     let waits = !is_ready;
-    let bounds = bounds(gets, range.end);
+    let bounds = bounds(gets, state.readers.planner(asker).asked_until(range.end));
     let plan = state.plan(asker, &Access { waits, ..access }, &bounds);
     if !gets.prepare_demand(&mut state.blocks, &plan.demand, prepared) {
         state.readers.planner(asker).refuse(&plan, range.end);
@@ -60,11 +60,12 @@ pub(super) fn begin_read(
     (start, plan.is_time_to_retire)
 }
 
-/// The bounds of a plan that follows a read which ends at `end`.
-pub(super) fn bounds(gets: &ObjectGets, end: u64) -> Bounds<'_> {
+/// The bounds of a plan for a stream that was asked ahead until `asked`: the disk may have all
+/// before that because it was asked ahead.
+pub(super) fn bounds(gets: &ObjectGets, asked: u64) -> Bounds<'_> {
     let (resources, version) = (&gets.resources, &gets.version);
     let mut window_max = resources.window_max();
-    if is_on_disk_behind(gets, end) {
+    if is_on_disk_behind(gets, asked) {
         window_max = window_max.min(DISK_WINDOW_MAX);
     }
     Bounds {
@@ -77,8 +78,7 @@ pub(super) fn bounds(gets: &ObjectGets, end: u64) -> Bounds<'_> {
     }
 }
 
-/// Whether the disk has all that a stream which has come to `at` may ask for with a window of
-/// [`DISK_WINDOW_MAX`].
+/// Whether the disk has as much behind `at` as a window of [`DISK_WINDOW_MAX`].
 fn is_on_disk_behind(gets: &ObjectGets, at: u64) -> bool {
     let Some(cached) = &gets.copies.disk else {
         return false;

@@ -307,6 +307,14 @@ impl Planner {
             .chain(self.patterns.asked_ahead())
     }
 
+    /// Where the bytes end that were requested ahead of a stream which has come to `at`; `at` if
+    /// there are none.
+    pub(in crate::read) fn asked_until(&self, at: u64) -> u64 {
+        let ahead = self.history.asked_ahead();
+        let ahead = ahead.filter(|range| range.start <= at && at < range.end);
+        ahead.map(|range| range.end).max().unwrap_or(at)
+    }
+
     /// Recently read ranges that are long enough to be omitted from read-ahead.
     pub(in crate::read) fn has_read(&self) -> impl Iterator<Item = Range<u64>> {
         self.history.read_ranges()

@@ -202,6 +202,18 @@ fn the_second_read_in_sequence_opens_the_window() {
 }
 
 #[test]
+fn the_end_of_what_was_asked_ahead_is_behind_the_window() {
+    let mut model = Model::new(1 << 30);
+    assert_eq!(model.planner.asked_until(MIB), MIB, "nothing was read");
+    model.read(0, MIB);
+    let plan = model.read(MIB, MIB);
+    let end = plan.ahead.last().expect("it is a stream").end;
+    assert_eq!(model.planner.asked_until(3 * MIB), end);
+    assert_eq!(model.planner.asked_until(end), end);
+    assert_eq!(model.planner.asked_until(0), 0, "before the stream");
+}
+
+#[test]
 fn a_large_first_read_opens_it_at_once() {
     check(
         1 << 20,
