@@ -99,30 +99,31 @@ impl FileSystem {
         // The mode is stored at once: a directory of `mkdtemp` belongs to its creator alone.
         let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
         let is_marked = self.mutator.makes_markers() || has_own_mode;
+        let carried = is_marked.then(|| self.new_directory_attributes(mode));
+        let carried = carried.flatten();
         if is_marked {
-            let headers = self.new_directory_headers(mode);
+            let headers = self.directory_headers(carried.as_ref());
             self.mutator.make_marker(&prefix, headers).await?;
         }
-        if is_marked && self.write.posix_metadata {
-            let _held = change.changed();
-            return self.lookup(directory, name).await;
-        }
-        change.made_directory(!is_marked)
+        change.made_directory(!is_marked, carried)
     }
 
-    /// The headers of a new directory's marker.
-    fn new_directory_headers(&self, mode: u16) -> ObjectHeaders {
+    /// What the marker of a new directory says of it; `None` without `--posix-metadata`.
+    fn new_directory_attributes(&self, mode: u16) -> Option<PosixAttributes> {
+        self.write.posix_metadata.then(|| PosixAttributes {
+            mode: Some(mode),
+            is_link: false,
+            uid: Some(self.owner.0),
+            gid: Some(self.owner.1),
+            mtime: Some(self.wall_now()),
+        })
+    }
+
+    /// The headers of a marker that says `posix`.
+    fn directory_headers(&self, posix: Option<&PosixAttributes>) -> ObjectHeaders {
         let mut headers = ObjectHeaders::default();
-        if self.write.posix_metadata {
-            let now = self.wall_now();
-            let posix = PosixAttributes {
-                mode: Some(mode),
-                is_link: false,
-                uid: Some(self.owner.0),
-                gid: Some(self.owner.1),
-                mtime: Some(now),
-            };
-            posix.store(FileKind::Directory, now, &mut headers.metadata);
+        if let Some(posix) = posix {
+            posix.store(FileKind::Directory, self.wall_now(), &mut headers.metadata);
             headers.content_type = Some("application/x-directory".to_owned());
         }
         headers

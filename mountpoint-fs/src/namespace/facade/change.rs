@@ -299,8 +299,13 @@ impl<'a> NameChange<'a> {
         namespace.taken_away(&self.place.prefix, &self.place.key);
     }
 
-    /// The name is a directory now: one that a key says is there, or one that is kept.
-    pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
+    /// The name is a directory now: one that a key says is there, or one that is kept. The key's
+    /// object says `carried` of it.
+    pub fn made_directory(
+        mut self,
+        is_kept: bool,
+        carried: Option<PosixAttributes>,
+    ) -> Result<Entry, FsError> {
         let (namespace, place) = (self.namespace, &self.place);
         namespace.nothing_below(&place.prefix, &place.name, &place.key);
         let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
@@ -316,6 +321,7 @@ impl<'a> NameChange<'a> {
             observed,
             is_kept,
         )?;
+        namespace.table.set_posix(ino, carried);
         Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
     }
 

@@ -43,6 +43,30 @@ fn a_tree_is_made_without_questions() {
     assert_ne!(mount.requests(), (0, 0, 0));
 }
 
+/// `tar` makes each directory for itself alone at first.
+#[test]
+fn a_directory_with_a_mode_of_its_own_is_ours_as_well() {
+    let names = NamesConfig {
+        works_offline: true,
+        ..NamesConfig::default()
+    };
+    let write = WriteConfig {
+        posix_metadata: true,
+        ..all_changes()
+    };
+    let mount = Mount::with_all(SimOptions::default(), names, write, "", &["other"]);
+    assert!(is_absent(&mount, ROOT, "d"));
+    let made = now(mount.fs.make_directory(ROOT, OsStr::new("d"), 0o700)).unwrap();
+    assert_eq!(made.attributes.mode & 0o777, 0o700);
+    mount.requests();
+    assert!(is_absent(&mount, made.attributes.ino, "f"));
+    assert_eq!(mount.requests(), (0, 0, 0));
+    mount.clock.advance(Duration::from_secs(10));
+    let stored = mount.lookup(ROOT, "d").unwrap();
+    assert_eq!(stored.attributes.mode & 0o777, 0o700);
+    assert_eq!(stored.attributes.mtime, made.attributes.mtime);
+}
+
 #[test]
 fn without_write_back_each_name_is_asked_for() {
     let (mount, directory) = made(false);
