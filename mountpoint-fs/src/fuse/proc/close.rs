@@ -95,8 +95,8 @@ pub(in crate::fuse) fn opener(thread: u32) -> Opener {
     known.unwrap_or(Opener::UNSEEN)
 }
 
-/// Whether `thread` is the first of its process, whose number it has. Costs a tenth of a look at its
-/// `status`. `false` also on a kernel that cannot tell.
+/// Whether `thread` is the first of its process, whose number it has; `false` also on a kernel that
+/// cannot tell. Takes less time than a look at its `status`.
 fn is_first_thread(thread: u32) -> bool {
     let pid = i32::try_from(thread).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| pidfd_open(pid, PidfdFlags::empty()).is_ok())
