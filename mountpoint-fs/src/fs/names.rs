@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::pin::pin;
 
 use futures::future::{Either, select};
-use mountpoint_client::types::{ETag, ObjectHeaders};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
@@ -99,34 +99,45 @@ impl FileSystem {
         // The mode is stored at once: a directory of `mkdtemp` belongs to its creator alone.
         let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
         let is_marked = self.mutator.makes_markers() || has_own_mode;
-        let carried = is_marked.then(|| self.new_directory_attributes(mode));
-        let carried = carried.flatten();
-        if is_marked {
-            let headers = self.directory_headers(carried.as_ref());
-            self.mutator.make_marker(&prefix, headers).await?;
+        if !is_marked {
+            return change.made_directory(true, None);
         }
-        change.made_directory(!is_marked, carried)
+        if change.is_own() {
+            let key = Key::parse(&prefix).ok_or(FsError::NameTooLong)?;
+            self.check_absent(&key).await?;
+        }
+        let (headers, carried) = self.new_directory(mode);
+        self.mutator.make_marker(&prefix, headers).await?;
+        change.made_directory(false, carried)
     }
 
-    /// What the marker of a new directory says of it; `None` without `--posix-metadata`.
-    fn new_directory_attributes(&self, mode: u16) -> Option<PosixAttributes> {
-        self.write.posix_metadata.then(|| PosixAttributes {
+    /// [`FsError::Exists`] if there is an object `key`, for a look-up that did not ask: a server
+    /// may ignore the condition of the request that makes the object.
+    pub(super) async fn check_absent(&self, key: &Key) -> Result<(), FsError> {
+        match self.mutator.describe(key).await {
+            Ok(_) => Err(FsError::Exists),
+            Err(FsError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The headers of a new directory's marker, and what they say of it with `--posix-metadata`.
+    fn new_directory(&self, mode: u16) -> (ObjectHeaders, Option<PosixAttributes>) {
+        let mut headers = ObjectHeaders::default();
+        if !self.write.posix_metadata {
+            return (headers, None);
+        }
+        let now = self.wall_now();
+        let posix = PosixAttributes {
             mode: Some(mode),
             is_link: false,
             uid: Some(self.owner.0),
             gid: Some(self.owner.1),
-            mtime: Some(self.wall_now()),
-        })
-    }
-
-    /// The headers of a marker that says `posix`.
-    fn directory_headers(&self, posix: Option<&PosixAttributes>) -> ObjectHeaders {
-        let mut headers = ObjectHeaders::default();
-        if let Some(posix) = posix {
-            posix.store(FileKind::Directory, self.wall_now(), &mut headers.metadata);
-            headers.content_type = Some("application/x-directory".to_owned());
-        }
-        headers
+            mtime: Some(now),
+        };
+        posix.store(FileKind::Directory, now, &mut headers.metadata);
+        headers.content_type = Some("application/x-directory".to_owned());
+        (headers, Some(posix))
     }
 
     /// Gives a file or a directory another name.

@@ -221,12 +221,7 @@ impl FileSystem {
             return Err(FsError::Exists);
         }
         if change.is_own() {
-            // The look-up did not ask, and a server may ignore the condition of a request.
-            match self.mutator.describe(change.key()).await {
-                Ok(_) => return Err(FsError::Exists),
-                Err(FsError::NotFound) => {}
-                Err(error) => return Err(error),
-            }
+            self.check_absent(change.key()).await?;
         }
         let wall = self.wall_now();
         let posix = PosixAttributes {

@@ -56,11 +56,23 @@ fn a_directory_with_a_mode_of_its_own_is_ours_as_well() {
     };
     let mount = Mount::with_all(SimOptions::default(), names, write, "", &["other"]);
     assert!(is_absent(&mount, ROOT, "d"));
+    mount.requests();
     let made = now(mount.fs.make_directory(ROOT, OsStr::new("d"), 0o700)).unwrap();
     assert_eq!(made.attributes.mode & 0o777, 0o700);
-    mount.requests();
-    assert!(is_absent(&mount, made.attributes.ino, "f"));
+    assert_eq!(mount.requests(), (0, 0, 1), "its marker");
+    let directory = made.attributes.ino;
+    for name in ["f", "e", "theirs"] {
+        assert!(is_absent(&mount, directory, name));
+    }
     assert_eq!(mount.requests(), (0, 0, 0));
+    let below = now(mount.fs.make_directory(directory, OsStr::new("e"), 0o700)).unwrap();
+    assert!(is_absent(&mount, below.attributes.ino, "f"));
+    assert_eq!(mount.requests(), (1, 0, 1), "is its marker there?");
+    mount.bucket.put_object("d/theirs/", "");
+    let made_again = now(mount
+        .fs
+        .make_directory(directory, OsStr::new("theirs"), 0o700));
+    assert!(matches!(made_again, Err(FsError::Exists)));
     mount.clock.advance(Duration::from_secs(10));
     let stored = mount.lookup(ROOT, "d").unwrap();
     assert_eq!(stored.attributes.mode & 0o777, 0o700);
