@@ -1,9 +1,12 @@
 //! How far ahead of a reader the disk is asked.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::testing::sim::{SimClient, SimOptions, pattern_bytes};
+use futures::FutureExt as _;
+use mountpoint_client::ObjectClient;
+use mountpoint_client::testing::sim::{SimClient, SimOptions, Time, pattern_bytes};
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockPool;
 
@@ -13,8 +16,8 @@ use crate::cache::{Cache, Caches, StoreId};
 use crate::clock::Clock;
 use crate::config::{CacheConfig, ReadConfig};
 use crate::operation::Slices;
-use crate::read::ReadContext;
 use crate::read::object_version::ObjectVersion;
+use crate::read::{ReadContext, Reader};
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 24 * MIB;
@@ -22,25 +25,62 @@ const SIZE: u64 = 24 * MIB;
 const STORED: u64 = 16 * MIB;
 const STORE_TIME_MAX: Duration = Duration::from_secs(60);
 
-#[test]
-fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
-    let folder = tempfile::tempdir().unwrap();
+fn cache_in(folder: &Path, clock: &Clock) -> Arc<Cache> {
     let config = CacheConfig {
-        directory: folder.path().to_owned(),
+        directory: folder.to_owned(),
         bytes_max: None,
         key: None,
         clear_at_exit: false,
     };
+    let store = StoreId::default();
+    Cache::open(&config, store, 1 << 30, &|_| false, clock.clone()).unwrap()
+}
+
+/// The fill thread stores what was asked ahead before it is read.
+#[test]
+fn the_disk_bounds_no_stream_by_what_was_asked_ahead() {
+    const SIZE: u64 = 256 * MIB;
+    let folder = tempfile::tempdir().unwrap();
     let clock = Clock::manual();
-    let memory_max = 1 << 30;
-    let cache = Cache::open(
-        &config,
-        StoreId::default(),
-        memory_max,
-        &|_| false,
+    let cache = cache_in(folder.path(), &clock);
+    let client = Arc::new(SimClient::new(SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    }));
+    let object = client.put_pattern("key", SIZE, 1);
+    let caches = Caches {
+        disk: Some(Arc::clone(&cache)),
+        shared: None,
+    };
+    let context = ReadContext::new(
+        Arc::clone(&client) as Arc<dyn ObjectClient>,
+        ReadConfig::default(),
+        caches,
         clock.clone(),
     );
-    let cache = cache.unwrap();
+    let reader = Reader::new(&context, object.key, object.etag, SIZE);
+    let mut most_asked = 0;
+    for offset in (0..SIZE).step_by(1 << 20) {
+        let mut read = Box::pin(reader.read(offset, 1 << 20));
+        while read.as_mut().now_or_never().is_none() {
+            let asked = client.pending_gets();
+            let bytes = asked.iter().map(|get| get.range.end - get.range.start);
+            most_asked = most_asked.max(bytes.sum::<u64>());
+            clock.advance(Duration::from_millis(20));
+            for get in asked {
+                client.finish(get.id);
+            }
+            cache.drain(STORE_TIME_MAX);
+        }
+    }
+    assert!(most_asked > 4 * DISK_WINDOW_MAX, "{most_asked}");
+}
+
+#[test]
+fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::manual();
+    let cache = cache_in(folder.path(), &clock);
     let version = ObjectVersion {
         key: Key::parse("key").unwrap(),
         etag: ETag::from_header("\"1\""),

@@ -310,9 +310,10 @@ impl Planner {
     /// Where the bytes end that were requested ahead of a stream which has come to `at`; `at` if
     /// there are none.
     pub(in crate::read) fn asked_until(&self, at: u64) -> u64 {
-        let ahead = self.history.asked_ahead();
-        let ahead = ahead.filter(|range| range.start <= at && at < range.end);
-        ahead.map(|range| range.end).max().unwrap_or(at)
+        let extents = self.history.iter();
+        // One that begins at `at` was read by calls that have overtaken this one.
+        let asked = extents.filter(|extent| (extent.range.start..extent.ahead_end).contains(&at));
+        asked.map(|extent| extent.ahead_end).max().unwrap_or(at)
     }
 
     /// Recently read ranges that are long enough to be omitted from read-ahead.
