@@ -116,7 +116,7 @@ impl DiskFile for SlowFile {
         self.file.write_at(bytes, offset)
     }
 
-    fn allocate(&self, len: u64) -> io::Result<()> {
+    fn allocate(&self, len: u64) -> io::Result<bool> {
         self.file.allocate(len)
     }
 

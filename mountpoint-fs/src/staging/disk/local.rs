@@ -146,12 +146,11 @@ impl DiskFile for LocalFile {
         self.0.write_all_at(bytes, offset)
     }
 
-    fn allocate(&self, len: u64) -> io::Result<()> {
+    fn allocate(&self, len: u64) -> io::Result<bool> {
         let end = i64::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
         match fallocate(&self.0, FallocateFlags::empty(), 0, end) {
-            // Some file systems cannot claim room ahead; writes find out then.
-            Err(Errno::EOPNOTSUPP) => self.0.set_len(len),
-            allocated => Ok(allocated?),
+            Err(Errno::EOPNOTSUPP) => self.0.set_len(len).map(|()| false),
+            allocated => Ok(allocated.map(|()| true)?),
         }
     }
 

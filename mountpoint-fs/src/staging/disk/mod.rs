@@ -52,8 +52,9 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`. After an error some of them may be there.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes the file `len` bytes long, which are zeros, and claims their room on the disk.
-    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Makes the file `len` bytes long, which are zeros, and claims their room on the disk. Returns
+    /// whether the disk can do that: if not, a later write may find it full.
+    fn allocate(&self, len: u64) -> io::Result<bool>;
 
     /// Makes the bytes that were written so far durable, and the length.
     fn sync_data(&self) -> io::Result<()>;

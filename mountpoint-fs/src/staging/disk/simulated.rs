@@ -347,7 +347,7 @@ impl DiskFile for SimulatedFile {
         begun
     }
 
-    fn allocate(&self, len: u64) -> io::Result<()> {
+    fn allocate(&self, len: u64) -> io::Result<bool> {
         let state = &mut *self.disk.0.lock();
         state.begin()?;
         let more = len.saturating_sub(state.files[self.number].bytes.len() as u64);
@@ -355,7 +355,7 @@ impl DiskFile for SimulatedFile {
             return Err(io::ErrorKind::StorageFull.into());
         }
         state.files[self.number].write(PendingWrite::Size(len));
-        Ok(())
+        Ok(true)
     }
 
     fn sync_data(&self) -> io::Result<()> {

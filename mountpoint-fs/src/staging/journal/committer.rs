@@ -142,15 +142,17 @@ impl Shared {
             let began = self.clock.now();
             let result = log.commit(&mut records);
             let bytes = records.len();
+            let written = result.as_ref().map_or(bytes, |written| *written);
             if let Err(error) = &result {
                 warn!("cannot write the journal: {error}");
             }
+            let result = result.map(drop);
             let result = result.map_err(|error| AppendError::Disk(Arc::new(error)));
             let flush = FinishedFlush {
                 began,
                 ended: self.clock.now(),
                 writers,
-                bytes,
+                bytes: written,
                 waiting: 0,
             };
             let outcome = Arc::clone(records.outcome());

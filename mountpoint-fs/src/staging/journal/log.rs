@@ -49,6 +49,8 @@ pub(super) struct LogEnd {
 struct Segment {
     file: Arc<dyn DiskFile>,
     salt: u32,
+    /// Whether its room is claimed: then zeros lie where records will.
+    is_claimed: bool,
     /// Where the zeros end that were written behind the records.
     zeros_end: u64,
 }
@@ -94,8 +96,9 @@ impl Log {
         &self.index
     }
 
-    /// Makes a batch durable: one write, one sync. An error is final for its records.
-    pub(super) fn commit(&mut self, batch: &mut Batch) -> io::Result<()> {
+    /// Makes a batch durable: one write, one sync. An error is final for its records. Returns how
+    /// many bytes were written.
+    pub(super) fn commit(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let room = self.limits.segment_len - self.end.offset.min(self.limits.segment_len);
         if self.current.is_none() || batch.len() as u64 > room {
             self.begin_segment()?;
@@ -106,12 +109,12 @@ impl Log {
         segment
             .file
             .write_at(batch.seal(segment.salt, start), start)?;
-        segment.write_zeros(start..start + batch.len() as u64, self.limits.segment_len);
+        let zeros = segment.write_zeros(start..start + batch.len() as u64, &self.limits);
         segment.file.sync_data()?;
         self.current = Some(segment);
         self.end.offset += batch.len() as u64;
         self.note(batch, start);
-        Ok(())
+        Ok(batch.len() + zeros)
     }
 
     /// Notes in the index what a durable batch says.
@@ -147,15 +150,15 @@ impl Log {
         let new = format!("{name}{UNFINISHED}");
         self.disk.remove(&new)?;
         let file = self.disk.create(&new)?;
-        let made = file
-            .allocate(self.limits.segment_len)
-            .and_then(|()| file.write_at(&header.encode(), 0))
-            .and_then(|()| file.sync_data());
-        if let Err(error) = made {
+        let made = file.allocate(self.limits.segment_len).and_then(|claimed| {
+            file.write_at(&header.encode(), 0)?;
+            file.sync_data()?;
+            Ok(claimed)
+        });
+        let is_claimed = made.inspect_err(|_| {
             // A full disk needs the room; what stays is removed at the next start.
             self.disk.remove(&new).ok();
-            return Err(error);
-        }
+        })?;
         self.disk.rename(&new, &name)?;
         self.disk.sync()?;
         let len = self.limits.segment_len;
@@ -170,6 +173,7 @@ impl Log {
         self.current = Some(Segment {
             file,
             salt,
+            is_claimed,
             zeros_end: 0,
         });
         Ok(())
@@ -236,21 +240,23 @@ impl Log {
 }
 
 impl Segment {
-    /// Writes zeros behind the small batch `written`, if there are none.
+    /// Writes zeros behind the small batch `written`, if there are none. Returns how many.
     ///
     /// Room that was claimed and never written becomes part of the file with the first sync of its
     /// bytes, which makes the file system commit its own journal. On ext4 such a sync takes
     /// 280 µs, and 165 µs where zeros were written before (8.5 KB at a time, a virtual disk).
-    fn write_zeros(&mut self, written: Range<u64>, segment_len: u64) {
-        let is_small = written.end - written.start <= SMALL_BATCH_LEN;
-        if !is_small || written.end < self.zeros_end {
-            return;
+    fn write_zeros(&mut self, written: Range<u64>, limits: &JournalLimits) -> usize {
+        let is_small = written.end - written.start <= limits.small_batch_len();
+        if !is_small || !self.is_claimed || written.end < self.zeros_end {
+            return 0;
         }
-        self.zeros_end = segment_len.min(written.end + ZEROS.len() as u64);
+        self.zeros_end = limits.segment_len.min(written.end + limits.zeros_len());
         let len = self.zeros_end.saturating_sub(written.end);
-        let zeros = &ZEROS[..usize::try_from(len).unwrap_or(0)];
-        // Without them the next syncs take longer, no more.
-        self.file.write_at(zeros, written.end).ok();
+        let zeros = vec![0; usize::try_from(len).unwrap_or(0)];
+        // If they cannot be written, zeros lie there all the same: the room is claimed. An error
+        // of the disk is that of the sync.
+        self.file.write_at(&zeros, written.end).ok();
+        zeros.len()
     }
 }
 
@@ -284,14 +290,6 @@ pub(super) fn is_unfinished(name: &str) -> bool {
     let segment = name.strip_suffix(UNFINISHED);
     segment.is_some_and(|name| segment_number(name).is_some())
 }
-
-/// Zeros that are written at once: 30 small files use them up, and one batch writes them in less
-/// than a millisecond.
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
-
-/// A batch behind which zeros are worth their writing: the bytes of a larger one take longer than
-/// what zeros save.
-const SMALL_BATCH_LEN: u64 = 64 << 10;
 
 const PREFIX: &str = "journal-";
 const UNFINISHED: &str = ".new";

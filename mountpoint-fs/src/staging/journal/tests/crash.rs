@@ -102,7 +102,7 @@ fn history(disk: &SimulatedDisk, random: &mut StdRng, model: &mut Model, batches
         let result = log.commit(&mut batch);
         batch.clear();
         match result {
-            Ok(()) => model.acknowledge(changes),
+            Ok(_) => model.acknowledge(changes),
             Err(_) => model.unknown.extend(changes),
         }
         if disk.is_off() {
