@@ -1,8 +1,7 @@
 //! Two hosts that change one file: two mounts of a bucket, each with its own directory.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::process::Command;
 
 use mountpoint_client::testing::server::Server;
 
@@ -10,15 +9,20 @@ use crate::harness::{BUCKET, mount_s3, put, read, server};
 
 use super::{Staged, stored};
 
-fn open(staged: &Staged) -> File {
-    let path = staged.mounted.join("f");
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    file.unwrap()
-}
-
-fn close(file: File) -> io::Result<()> {
-    nix::unistd::close(file).map_err(io::Error::from)
-}
+/// Changes a file in two mounts and closes the first one first; exits with the error of the second
+/// close. A process of its own: a child that another test's thread makes has all descriptors of
+/// this one for a moment, and closes them.
+const CHANGES: &str = "
+import os, sys
+one, two = (os.open(path, os.O_RDWR) for path in sys.argv[1:])
+os.pwrite(one, b'first', 0)
+os.pwrite(two, b'the second', 0)
+os.close(one)
+try:
+    os.close(two)
+except OSError as error:
+    sys.exit(error.errno)
+";
 
 /// The outcome of a conflict.
 struct Conflict {
@@ -44,11 +48,16 @@ fn conflict(policy: Option<&str>) -> Conflict {
     let flags = policy.map(|policy| ["--on-conflict", policy]);
     let first = Staged::new(&server, &[]);
     let second = Staged::new(&server, flags.as_ref().map_or(&[], |flags| &flags[..]));
-    let (one, two) = (open(&first), open(&second));
-    one.write_all_at(b"first", 0).unwrap();
-    two.write_all_at(b"the second", 0).unwrap();
-    close(one).unwrap();
-    let closed = close(two);
+    let paths = [&first, &second].map(|staged| staged.mounted.join("f"));
+    let changed = Command::new("python3")
+        .args(["-c", CHANGES])
+        .args(paths)
+        .status();
+    let closed = match changed.unwrap().code() {
+        Some(0) => Ok(()),
+        Some(errno) if errno > 1 => Err(io::Error::from_raw_os_error(errno)),
+        failed => panic!("an exception: {failed:?}"),
+    };
     Conflict {
         server,
         second,
