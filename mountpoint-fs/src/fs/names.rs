@@ -13,7 +13,7 @@ use super::FileSystem;
 use super::permission::{Change, permit};
 use super::staged::HeldFile;
 use crate::handle::Opener;
-use crate::mutate::{Removal, Target};
+use crate::mutate::{Removal, Target, marker};
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
 
@@ -103,8 +103,7 @@ impl FileSystem {
             return change.made_directory(true, None);
         }
         if change.is_own() {
-            let key = Key::parse(&prefix).ok_or(FsError::NameTooLong)?;
-            self.check_absent(&key).await?;
+            self.check_absent(&marker(&prefix)?).await?;
         }
         let (headers, carried) = self.new_directory(mode);
         self.mutator.make_marker(&prefix, headers).await?;

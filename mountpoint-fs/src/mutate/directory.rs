@@ -202,6 +202,6 @@ impl Mutator {
 }
 
 /// The key of the object that marks a directory: the prefix itself.
-fn marker(prefix: &str) -> Result<Key, FsError> {
+pub(crate) fn marker(prefix: &str) -> Result<Key, FsError> {
     Key::parse(prefix).ok_or(FsError::NameTooLong)
 }

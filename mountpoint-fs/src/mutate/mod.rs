@@ -20,5 +20,6 @@ mod parallel;
 mod rename;
 
 pub use directory::Removal;
+pub(crate) use directory::marker;
 pub use mutator::Mutator;
 pub use rename::{Moved, Target};

@@ -36,7 +36,7 @@ pub(super) fn begin_read(
     let (range, now) = (access.range.clone(), access.now);
     let is_ready = state.is_ready(&range);
     let waits = !is_ready;
-    let bounds = bounds(gets, state.readers.planner(asker).asked_until(range.end));
+    let bounds = bounds(gets, || state.readers.planner(asker).asked_until(range.end));
     let plan = state.plan(asker, &Access { waits, ..access }, &bounds);
     if !gets.prepare_demand(&mut state.blocks, &plan.demand, prepared) {
         state.readers.planner(asker).refuse(&plan, range.end);
@@ -62,7 +62,7 @@ pub(super) fn begin_read(
 
 /// The bounds of a plan for a stream that was asked ahead until `asked`: the disk may have all
 /// before that because it was asked ahead.
-pub(super) fn bounds(gets: &ObjectGets, asked: u64) -> Bounds<'_> {
+pub(super) fn bounds(gets: &ObjectGets, asked: impl FnOnce() -> u64) -> Bounds<'_> {
     let (resources, version) = (&gets.resources, &gets.version);
     let mut window_max = resources.window_max();
     if is_on_disk_behind(gets, asked) {
@@ -79,10 +79,11 @@ pub(super) fn bounds(gets: &ObjectGets, asked: u64) -> Bounds<'_> {
 }
 
 /// Whether the disk has as much behind `at` as a window of [`DISK_WINDOW_MAX`].
-fn is_on_disk_behind(gets: &ObjectGets, at: u64) -> bool {
+fn is_on_disk_behind(gets: &ObjectGets, at: impl FnOnce() -> u64) -> bool {
     let Some(cached) = &gets.copies.disk else {
         return false;
     };
+    let at = at();
     let window = at..at.saturating_add(DISK_WINDOW_MAX).min(gets.version.size);
     !window.is_empty() && cached.has(&window)
 }

@@ -107,7 +107,7 @@ fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
     let context = ReadContext::new(client, ReadConfig::default(), caches, clock);
     let window_max = ReadConfig::default().window_max;
     let object = OpenObject::new(Arc::clone(&context.resources), version.clone(), None);
-    let window_at = |at: u64| bounds(&object.gets, at).window_max;
+    let window_at = |at: u64| bounds(&object.gets, || at).window_max;
     assert_eq!(window_at(0), DISK_WINDOW_MAX);
     assert_eq!(window_at(STORED - DISK_WINDOW_MAX), DISK_WINDOW_MAX);
     assert_eq!(window_at(STORED - DISK_WINDOW_MAX + 1), window_max);
@@ -120,7 +120,7 @@ fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
     };
     let other = OpenObject::new(Arc::clone(&context.resources), other, None);
     assert_eq!(
-        bounds(&other.gets, 0).window_max,
+        bounds(&other.gets, || 0).window_max,
         window_max,
         "not on the disk"
     );

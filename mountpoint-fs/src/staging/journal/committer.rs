@@ -146,8 +146,9 @@ impl Shared {
             if let Err(error) = &result {
                 warn!("cannot write the journal: {error}");
             }
-            let result = result.map(drop);
-            let result = result.map_err(|error| AppendError::Disk(Arc::new(error)));
+            let result = result
+                .map(drop)
+                .map_err(|error| AppendError::Disk(Arc::new(error)));
             let flush = FinishedFlush {
                 began,
                 ended: self.clock.now(),

@@ -243,8 +243,8 @@ impl Segment {
     /// Writes zeros behind the small batch `written`, if there are none. Returns how many.
     ///
     /// Room that was claimed and never written becomes part of the file with the first sync of its
-    /// bytes, which makes the file system commit its own journal. On ext4 such a sync takes
-    /// 280 µs, and 165 µs where zeros were written before (8.5 KB at a time, a virtual disk).
+    /// bytes, which makes the file system commit its own journal: doc/internals/staging.md has the
+    /// times.
     fn write_zeros(&mut self, written: Range<u64>, limits: &JournalLimits) -> usize {
         let is_small = written.end - written.start <= limits.small_batch_len();
         if !is_small || !self.is_claimed || written.end < self.zeros_end {

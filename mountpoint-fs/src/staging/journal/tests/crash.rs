@@ -217,6 +217,24 @@ fn a_full_disk_at_any_operation_is_final_for_its_batch_only() {
 }
 
 #[test]
+fn zeros_are_written_behind_small_batches_until_they_are_used_up() {
+    let (mut log, _) = open_log(Arc::new(SimulatedDisk::new(0)), LIMITS).unwrap();
+    let mut version = 0;
+    let mut zeros_of = |len: usize| {
+        version += 1;
+        let key = RecordKey(0);
+        let (id, payload) = (RecordId { key, version }, vec![1; len]);
+        let mut batch = Batch::default();
+        batch.push(data(id, &payload), &[&payload], false);
+        log.commit(&mut batch).unwrap() - batch.len()
+    };
+    assert_eq!(zeros_of(8), 512);
+    assert_eq!(zeros_of(8), 0, "they are there");
+    assert_eq!(zeros_of(400), 0, "a large batch");
+    assert_eq!(zeros_of(8), 512, "it reaches beyond them");
+}
+
+#[test]
 fn garbage_is_bounded_and_segments_are_removed() {
     for seed in 0..20 {
         let disk = SimulatedDisk::new(seed);
