@@ -5,6 +5,8 @@ use mountpoint_client::testing::server::synthetic_bytes;
 
 /// The bucket that holds every object.
 pub(crate) const BUCKET: &str = "benchmark";
+/// The bucket of a cache that mounts share. A mount refuses such a cache within what it shows.
+pub(crate) const CACHE_BUCKET: &str = "benchmark-cache";
 
 pub(crate) const KIB: u64 = 1024;
 pub(crate) const MIB: u64 = 1024 * KIB;

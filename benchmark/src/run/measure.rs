@@ -77,7 +77,7 @@ impl Bench<'_> {
             let status = System::put_command(&address, &key, &file)?.status()?;
             ensure!(status.success(), "{key} could not be put: {status}");
         }
-        let system = &system.prepared_for(workload, &address);
+        let system = &system.prepared_for(workload);
         // Dropped behind the mount that uses it.
         let is_cached_on_disk = workload.cache.is_some() && !workload.is_cache_shared;
         let has_folder = is_cached_on_disk || workload.is_staged;

@@ -10,7 +10,7 @@ use mountpoint_client::testing::server::{
 
 use super::setup::{Access, Requests, Setup};
 use super::store::{Store, written_marker};
-use crate::dataset::{BUCKET, Dataset, FileSet, WRITTEN};
+use crate::dataset::{BUCKET, CACHE_BUCKET, Dataset, FileSet, WRITTEN};
 use crate::recorded::Recorded;
 use crate::workload::Conditions;
 
@@ -29,6 +29,7 @@ impl OwnStore {
             ..ServerOptions::default()
         })?;
         server.store().create_bucket(BUCKET);
+        server.store().create_bucket(CACHE_BUCKET);
         for set in Dataset::new(setup.quick).file_sets() {
             for index in 0..set.count {
                 let (key, seed) = (set.key(index), set.seed(index));
@@ -118,6 +119,9 @@ impl Store for OwnStore {
         let keys = self.0.store().keys(BUCKET).into_iter();
         for key in keys.filter(|key| key.starts_with(&prefix) && *key != written_marker()) {
             self.0.store().delete(BUCKET, &key);
+        }
+        for key in self.0.store().keys(CACHE_BUCKET) {
+            self.0.store().delete(CACHE_BUCKET, &key);
         }
         Ok(())
     }

@@ -82,10 +82,12 @@ impl Setup {
     }
 
     /// Whether a workload can be measured on this server: a given one can be neither slowed nor
-    /// moved behind a link, and its address says whether it is reached over TLS.
+    /// moved behind a link, has no second bucket for a shared cache, and its address says whether
+    /// it is reached over TLS.
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         let as_it_is = workload.link.is_none()
             && !workload.is_over_tls
+            && !workload.is_cache_shared
             && workload.conditions.unwrap_or_default() == Conditions::default();
         self.endpoint_url.is_none() || as_it_is
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::address::{Address, LocalFolder};
 use super::environment::set_environment;
 use super::peers::{MOUNT_S3, PEERS, PRODUCT};
+use crate::dataset::CACHE_BUCKET;
 use crate::limit;
 use crate::workload::{CacheState, Workload};
 
@@ -42,9 +43,6 @@ pub(crate) struct System {
     /// Arguments that make it print its version.
     version: &'static [&'static str],
 }
-
-/// Prefix of the objects of a shared cache: they are removed with all else that a run has written.
-const SHARED_CACHE: &str = "written/cache/";
 
 impl System {
     pub(crate) fn product(program: &Path) -> Self {
@@ -149,10 +147,10 @@ impl System {
     }
 
     /// This system, with what else `workload` needs on its command line.
-    pub(crate) fn prepared_for(&self, workload: &Workload, address: &Address<'_>) -> Self {
+    pub(crate) fn prepared_for(&self, workload: &Workload) -> Self {
         let mut prepared = self.clone();
         if workload.is_cache_shared {
-            let bucket = format!("s3://{}/{SHARED_CACHE}", address.bucket);
+            let bucket = format!("s3://{CACHE_BUCKET}/");
             prepared.extra.extend(["--cache-bucket".to_owned(), bucket]);
         }
         prepared
@@ -282,14 +280,14 @@ mod tests {
 
     use super::super::environment::OF_AUTHORITY;
     use super::*;
-    use crate::dataset::{Dataset, WRITTEN};
+    use crate::dataset::{BUCKET, Dataset};
     use crate::server::Access;
     use crate::workload;
 
     fn address<'a>(access: &'a Access, interfaces: &'a [String]) -> Address<'a> {
         Address {
             url: "http://127.0.0.1:9".to_owned(),
-            bucket: "benchmark",
+            bucket: BUCKET,
             access,
             interfaces,
             authority: None,
@@ -429,24 +427,21 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_cache_is_a_prefix_of_what_a_run_writes() {
+    fn a_shared_cache_has_a_bucket_that_is_not_mounted() {
         let all = workload::all(&Dataset::new(true));
         let row = |name: &str| all.iter().find(|row| row.name == name).unwrap();
         let access = Access::embedded();
         let address = address(&access, &[]);
         let last = |name: &str| {
-            let system = System::product(Path::new("m")).prepared_for(row(name), &address);
+            let system = System::product(Path::new("m")).prepared_for(row(name));
             let command = system.mount_command(Path::new("/mnt/x"), &address, None);
             let arguments = command.get_args().map(OsStr::to_string_lossy);
             arguments.last().unwrap().into_owned()
         };
         assert_eq!(last("cache-1x256k-off"), "--foreground");
         let bucket = last("cache-shared-1x256k-cold");
-        assert!(
-            bucket.starts_with(&format!("s3://benchmark/{WRITTEN}/")),
-            "{bucket}"
-        );
-        assert!(bucket.ends_with('/'));
+        assert_ne!(bucket, format!("s3://{BUCKET}/"));
+        assert!(bucket.starts_with("s3://"), "{bucket}");
     }
 
     #[test]
