@@ -71,7 +71,8 @@ impl Reader {
         self.open.object.expect_pages(self.open.reader);
     }
 
-    fn join(object: &Arc<OpenObject>) -> Option<Self> {
+    /// One more reader of `object`, if there may be one more.
+    pub(super) fn join(object: &Arc<OpenObject>) -> Option<Self> {
         let open = Arc::new(Open::of(object)?);
         Some(Self { open })
     }

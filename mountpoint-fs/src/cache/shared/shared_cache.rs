@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::types::{ETag, Key};
@@ -39,6 +40,8 @@ struct OpenVersion {
     /// The directory of its key, for the policy.
     directory: u64,
     memory: Arc<dyn BlockSource>,
+    /// Whether the bucket had the range that it was asked for last.
+    had_last: AtomicBool,
     /// Extents that were read of late, by their numbers. A leaf.
     extents: Mutex<HashMap<u64, Arc<SharedExtent>>>,
 }
@@ -99,6 +102,7 @@ impl SharedCache {
             version,
             directory: directory_of(key),
             memory,
+            had_last: AtomicBool::new(false),
             extents: Mutex::default(),
         }))
     }
@@ -139,6 +143,11 @@ impl SharedObject {
         range.end <= place.range.end && is_on(&self.0.tier)
     }
 
+    /// Whether the bucket had the range that it was asked for last.
+    pub(crate) fn had_last(&self) -> bool {
+        self.0.had_last.load(Ordering::Relaxed)
+    }
+
     /// Whether pieces of `range` are collected: not across extents, and not while the bucket is
     /// left alone.
     fn may_keep(&self, range: &Range<u64>) -> bool {
@@ -171,9 +180,11 @@ impl SharedObject {
             tier,
         };
         let runtime = self.0.tier.runtime.clone();
+        let version = Arc::clone(&self.0);
         // The handle of the task is not needed: the task ends with its requests.
         drop(runtime.spawn(async move {
             let (fill, is_full) = read.run(fill).await;
+            version.had_last.store(is_full, Ordering::Relaxed);
             done(fill, is_full);
         }));
     }

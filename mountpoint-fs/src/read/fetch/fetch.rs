@@ -279,6 +279,9 @@ impl Fetch {
 
     /// A cache has filled its block. What the shared bucket had is kept on the disk.
     pub(super) fn ended_from(&self, source: Source) {
+        if source == Source::Shared {
+            self.metrics.last_shared_byte(self.len() as u64, self.began);
+        }
         if !self.is_kept.swap(true, Ordering::Relaxed) && source == Source::Shared {
             self.keep_on_disk();
         }
@@ -349,6 +352,13 @@ impl Fetch {
                 self.progress.enters(WaitCause::Body, now);
             }
             self.metrics.first_byte(self.len() as u64, self.began, now);
+        }
+    }
+
+    /// Bytes of the shared bucket have come.
+    pub(super) fn count_first_shared_byte(&self) {
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            self.metrics.first_shared_byte(self.began);
         }
     }
 

@@ -14,7 +14,10 @@ use crate::read::plan::MinLatencies;
 #[derive(Debug)]
 pub(in crate::read) struct GetMetrics {
     clock: Clock,
+    /// Of the store.
     pub(in crate::read) min_latencies: MinLatencies,
+    /// Of the bucket that mounts share.
+    pub(in crate::read) shared_latencies: MinLatencies,
     pub(super) hedge_policy: HedgePolicy,
     gets: AtomicU64,
     hedges: AtomicU64,
@@ -27,6 +30,7 @@ impl GetMetrics {
         Self {
             clock,
             min_latencies: MinLatencies::default(),
+            shared_latencies: MinLatencies::default(),
             hedge_policy: HedgePolicy::default(),
             gets: AtomicU64::new(0),
             hedges: AtomicU64::new(0),
@@ -81,6 +85,21 @@ impl GetMetrics {
         let delay = now.saturating_sub(began);
         self.min_latencies.record_first_byte(delay, now);
         self.hedge_policy.began(len, delay);
+    }
+
+    /// The first byte of a fetch from the shared bucket has just come. What is late there has a
+    /// bound of its own.
+    pub(super) fn first_shared_byte(&self, began: Duration) {
+        let now = self.now();
+        let delay = now.saturating_sub(began);
+        self.shared_latencies.record_first_byte(delay, now);
+    }
+
+    /// The last byte of a fetch of `len` bytes from the shared bucket has just come.
+    pub(super) fn last_shared_byte(&self, len: u64, began: Duration) {
+        let now = self.now();
+        let delay = now.saturating_sub(began);
+        self.shared_latencies.record(len, delay, now);
     }
 
     /// The last byte of such a GET has just come.

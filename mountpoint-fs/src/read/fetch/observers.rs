@@ -45,6 +45,7 @@ impl GetObserver for Fetch {
 /// Observes the bytes of the shared bucket.
 impl FillObserver for Fetch {
     fn filled_more(&self) {
+        self.count_first_shared_byte();
         self.advanced();
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::gets::{ObjectGets, PreparedGets};
 use super::readers::RetentionPolicy;
 use super::state::{ObjectState, Piece};
+use crate::cache::SharedObject;
 use crate::operation::ReadData;
 use crate::read::fetch::Fetch;
 use crate::read::plan::{Access, Bounds, ReadPlan};
@@ -68,12 +69,18 @@ pub(super) fn bounds(gets: &ObjectGets, asked: impl FnOnce() -> u64) -> Bounds<'
     if is_on_disk_behind(gets, asked) {
         window_max = window_max.min(DISK_WINDOW_MAX);
     }
+    let metrics = resources.fetcher.metrics();
+    let shared = gets.copies.shared.as_ref();
+    let is_shared = shared.is_some_and(SharedObject::had_last);
     Bounds {
         size: version.size,
         part_max: resources.config.part_size,
         window_max,
         streams: resources.stream_count(),
-        min_latencies: &resources.fetcher.metrics().min_latencies,
+        min_latencies: match is_shared {
+            true => &metrics.shared_latencies,
+            false => &metrics.min_latencies,
+        },
         proven_window: &resources.proven_window,
     }
 }

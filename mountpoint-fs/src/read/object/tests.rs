@@ -1,4 +1,4 @@
-//! How far ahead of a reader the disk is asked.
+//! How far ahead of a reader the disk is asked, and by which latencies a stream is planned.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use super::OpenObject;
 use super::read_start::{DISK_WINDOW_MAX, bounds};
-use crate::cache::{Cache, Caches, StoreId};
+use crate::cache::{Cache, Caches, SharedCache, SharedCacheParts, StoreId};
 use crate::clock::Clock;
+use crate::config::limits::PART_MIN;
 use crate::config::{CacheConfig, ReadConfig};
 use crate::operation::Slices;
 use crate::read::object_version::ObjectVersion;
@@ -124,4 +125,55 @@ fn a_stream_has_a_small_window_where_the_disk_has_all_of_it() {
         window_max,
         "not on the disk"
     );
+}
+
+#[test]
+fn a_stream_has_the_latencies_of_the_bucket_that_serves_it() {
+    let clock = Clock::manual();
+    let sim = || Arc::new(SimClient::new(SimOptions::default()));
+    let (store, shared) = (sim(), sim());
+    let object = store.put_pattern("key", SIZE, 1);
+    let version = ObjectVersion {
+        key: object.key,
+        etag: object.etag,
+        size: SIZE,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for has_been_read in [false, true] {
+        let parts = SharedCacheParts {
+            client: Arc::clone(&shared) as Arc<dyn ObjectClient>,
+            prefix: String::new(),
+            store: StoreId::default(),
+            held_max: 64 * MIB,
+            runtime: runtime.handle().clone(),
+            seed: 1,
+        };
+        let cache = SharedCache::new(parts, clock.clone());
+        let caches = Caches {
+            disk: None,
+            shared: Some(Arc::clone(&cache)),
+        };
+        let client = Arc::clone(&store) as Arc<dyn ObjectClient>;
+        let context = ReadContext::new(client, ReadConfig::default(), caches, clock.clone());
+        let object = OpenObject::new(Arc::clone(&context.resources), version.clone(), None);
+        let reader = Reader::join(&object).unwrap();
+        for offset in (0..SIZE).step_by(1 << 20) {
+            runtime.block_on(reader.read(offset, 1 << 20)).unwrap();
+        }
+        runtime.block_on(cache.drained(STORE_TIME_MAX));
+        let metrics = context.resources.fetcher.metrics();
+        let (serves, idle) = match has_been_read {
+            false => (&metrics.min_latencies, &metrics.shared_latencies),
+            true => (&metrics.shared_latencies, &metrics.min_latencies),
+        };
+        assert!(std::ptr::eq(
+            bounds(&object.gets, || 0).min_latencies,
+            serves
+        ));
+        let now = clock.now();
+        assert!(serves.first_byte(now).is_some() && idle.first_byte(now).is_none());
+        // Its GETs have some of these lengths.
+        let lengths = [PART_MIN, MIB, 2 * MIB, 4 * MIB, 8 * MIB];
+        assert!(lengths.iter().any(|len| serves.of(*len, now).is_some()));
+    }
 }

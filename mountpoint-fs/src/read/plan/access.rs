@@ -45,7 +45,7 @@ pub(in crate::read) struct Bounds<'a> {
     pub(in crate::read) window_max: u64,
     /// Number of streams in the whole mount.
     pub(in crate::read) streams: usize,
-    /// Minimum latencies of this mount's GETs.
+    /// Minimum latencies of this mount's GETs from the bucket that serves the object.
     pub(in crate::read) min_latencies: &'a MinLatencies,
     /// Window sizes that have made this mount faster.
     pub(in crate::read) proven_window: &'a ProvenWindow,
