@@ -26,10 +26,13 @@ pub(super) struct SessionLimits {
     pub(super) over_io_uring: bool,
     /// Whether the kernel may read local files by itself.
     pub(super) passes_through: bool,
+    /// Whether the transport tells which changes take the set-ID bits from a file.
+    pub(super) drops_set_id: bool,
 }
 
 impl SessionLimits {
-    /// The limits of a session with `options`, without rings and passthrough.
+    /// The limits of a session with `options`, without rings, passthrough and what only our own
+    /// transport can do.
     pub(super) fn new(options: &SessionOptions) -> io::Result<Self> {
         let page_size = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|size| u32::try_from(size).ok());
         Ok(Self {
@@ -39,6 +42,7 @@ impl SessionLimits {
             write_max: options.write_max,
             over_io_uring: false,
             passes_through: false,
+            drops_set_id: false,
         })
     }
 }
@@ -68,6 +72,9 @@ pub(super) fn negotiate(request: &InitRequest, limits: SessionLimits) -> Negotia
     }
     if limits.passes_through {
         wanted |= init_flags::PASSTHROUGH;
+    }
+    if limits.drops_set_id {
+        wanted |= init_flags::HANDLE_KILLPRIV_V2;
     }
     let flags = request.flags & wanted;
     // INIT_EXT says that our second word of flags is valid.
@@ -116,9 +123,11 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 ///   must be dropped.
 /// - `NO_OPEN_SUPPORT` off: the version of a file is chosen at open.
 /// - `ABORT_ERROR` off: the end of a connection is ENODEV, with any cause.
-/// - `WRITEBACK_CACHE` off: writes must arrive in order. `HANDLE_KILLPRIV`, `POSIX_ACL` off:
-///   objects have neither. `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps
-///   them.
+/// - `HANDLE_KILLPRIV_V2` by our own transport: without it each small write costs a second request,
+///   for `security.capability`, and each `chown` two more. We take the set-ID bits from files that
+///   keep modes; capabilities are never kept. `HANDLE_KILLPRIV` off: it is what that replaced.
+/// - `WRITEBACK_CACHE` off: writes must arrive in order. `POSIX_ACL` off: objects have none.
+///   `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps them.
 pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::ATOMIC_O_TRUNC
     | init_flags::BIG_WRITES
@@ -129,7 +138,7 @@ pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::INIT_EXT
     | init_flags::DIRECT_IO_ALLOW_MMAP;
 
-const FLAG_NAMES: [(u64, &str); 11] = [
+const FLAG_NAMES: [(u64, &str); 12] = [
     (init_flags::ASYNC_READ, "ASYNC_READ"),
     (init_flags::ATOMIC_O_TRUNC, "ATOMIC_O_TRUNC"),
     (init_flags::BIG_WRITES, "BIG_WRITES"),
@@ -137,6 +146,7 @@ const FLAG_NAMES: [(u64, &str); 11] = [
     (init_flags::ASYNC_DIO, "ASYNC_DIO"),
     (init_flags::PARALLEL_DIROPS, "PARALLEL_DIROPS"),
     (init_flags::MAX_PAGES, "MAX_PAGES"),
+    (init_flags::HANDLE_KILLPRIV_V2, "HANDLE_KILLPRIV_V2"),
     (init_flags::INIT_EXT, "INIT_EXT"),
     (init_flags::DIRECT_IO_ALLOW_MMAP, "DIRECT_IO_ALLOW_MMAP"),
     (init_flags::PASSTHROUGH, "PASSTHROUGH"),
@@ -164,6 +174,7 @@ mod tests {
         write_max: 1 << 20,
         over_io_uring: false,
         passes_through: false,
+        drops_set_id: false,
     };
 
     fn request(major: u32, minor: u32, flags: u64) -> InitRequest {
@@ -230,6 +241,14 @@ mod tests {
         );
         let flags = agreed(&request(7, 45, !passthrough), passing).flags;
         assert_eq!(flags & passthrough, 0);
+        let dropping = SessionLimits {
+            drops_set_id: true,
+            ..LIMITS
+        };
+        assert_eq!(
+            agreed(&request(7, 45, u64::MAX), dropping).flags,
+            FLAGS_WANTED | init_flags::HANDLE_KILLPRIV_V2
+        );
         let offered = init_flags::ASYNC_READ | init_flags::INIT_EXT | 1 << 1;
         assert_eq!(
             agreed(&request(7, 45, offered), LIMITS).flags,

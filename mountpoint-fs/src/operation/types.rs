@@ -201,6 +201,8 @@ pub struct AttributeChange {
     pub mtime: Option<TimeChange>,
     /// The open file of an `ftruncate`.
     pub handle: Option<HandleNo>,
+    /// Whether it takes the set-ID bits from a file: its user may not keep them.
+    pub drops_set_id: bool,
 }
 
 /// Slices of blocks. Most replies are of one or two, which take no memory of their own.

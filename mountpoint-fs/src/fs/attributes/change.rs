@@ -69,6 +69,22 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
+    /// Whether the file has set-ID bits that a change of its content or owner takes from it.
+    #[must_use]
+    pub fn has_set_id(&self, ino: InodeNo) -> bool {
+        let mode = || self.namespace.stored_mode(ino);
+        self.write.posix_metadata && mode().is_some_and(|mode| without_set_id(mode) != mode)
+    }
+
+    /// Takes those bits from the file.
+    pub async fn drop_set_id(&self, ino: InodeNo) -> Result<(), FsError> {
+        let change = AttributeChange {
+            drops_set_id: true,
+            ..AttributeChange::default()
+        };
+        self.set_attributes(ino, change).await.map(drop)
+    }
+
     /// `ftruncate` of a written or empty file to at least its length. Returns whether it was that.
     ///
     /// The server cuts a stored file instead.
@@ -149,6 +165,10 @@ impl FileSystem {
         let mut posix = PosixAttributes::of_attributes(&now);
         let wall = self.wall_now();
         apply(&change, wall, &mut posix);
+        let is_owner_set = change.uid.is_some() || change.gid.is_some();
+        if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
+            posix.mode = posix.mode.map(without_set_id);
+        }
         let is_same = posix == PosixAttributes::of_attributes(&now);
         if is_same && wanted == SizeEffect::Nothing {
             return Ok(now);
@@ -303,6 +323,16 @@ fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes)
         }
         None => {}
     }
+}
+
+/// A mode without the bits that Linux takes from a file when a user without privileges changes it,
+/// and with its owner: set-user-ID, and set-group-ID where the group may execute it.
+fn without_set_id(mode: u16) -> u16 {
+    let group = match mode & 0o010 {
+        0 => 0,
+        _ => 0o2000,
+    };
+    mode & !(0o4000 | group)
 }
 
 /// The effect of a change without stored attributes.

@@ -114,12 +114,16 @@ impl Dispatcher {
                 let answer = |errno| Answer::Now(Reply::Failed(errno));
                 return unsupported(*operation).map_or(Answer::Nothing, answer);
             }
-            Operation::Mutate(mutation) => return self.mutate((ino, header.pid), mutation),
+            Operation::Mutate(mutation) => return self.mutate(header, mutation),
             Operation::Write {
                 handle,
                 offset,
+                drops_set_id,
                 data,
-            } => return self.write(header, HandleNo(*handle), *offset, data.0),
+            } => {
+                let to = (HandleNo(*handle), *offset);
+                return self.write(header, to, data.0, *drops_set_id);
+            }
             _ => {}
         }
         match self.later(header, operation) {
@@ -162,7 +166,7 @@ impl Dispatcher {
         Some(match *operation {
             Operation::Lookup { name } => this.lookup(ino, name.to_owned(), LookingThread(pid)),
             Operation::GetAttributes => this.get_attributes(ino),
-            Operation::Open { flags } => this.open(ino, pid, flags),
+            Operation::Open { flags } => this.open(header, flags),
             Operation::Read {
                 handle,
                 offset,
@@ -335,9 +339,9 @@ impl Dispatcher {
     fn write(
         self: &Arc<Self>,
         header: &Header,
-        handle: HandleNo,
-        offset: u64,
+        (handle, offset): (HandleNo, u64),
         data: &[u8],
+        drops_set_id: bool,
     ) -> Answer {
         let (ino, thread) = (InodeNo(header.node), WritingThread(header.pid));
         // A thread of another namespace has no number here: then its file stands for it.
@@ -348,11 +352,15 @@ impl Dispatcher {
         self.fs.thread_writes(thread_or_file, data.len());
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
         let done = move |()| Reply::Written(len);
-        if let Some(result) = self.fs.write_now(handle, offset, data) {
+        let drops_set_id = drops_set_id && self.fs.has_set_id(ino);
+        if !drops_set_id && let Some(result) = self.fs.write_now(handle, offset, data) {
             return Answer::Now(self.reply(FuseOperation::Write, ino, result, done));
         }
         let (this, held) = (Arc::clone(self), self.fs.hold(data));
         let pending = async move {
+            if drops_set_id && let Err(error) = this.fs.drop_set_id(ino).await {
+                return this.reply(FuseOperation::Write, ino, Err(error), done);
+            }
             let goes_on = || thread.goes_on();
             let written = this.fs.write_held(handle, offset, held, &goes_on);
             let result = written.await;

@@ -10,20 +10,17 @@ use crate::fuse::errno::{FuseOperation, NO_SUCH_ATTRIBUTES};
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::opener;
 use crate::fuse::reply::Reply;
-use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Mutation};
+use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Header, Mutation};
 use crate::handle::Opener;
 use crate::operation::{
-    AllocateMode, AttributeChange, HandleNo, InodeNo, RenameMode, SetMode, Stop, WriteOptions,
+    AllocateMode, AttributeChange, FsError, HandleNo, InodeNo, RenameMode, SetMode, Stop,
+    WriteOptions,
 };
 
 impl Dispatcher {
-    /// The operation that `mutation` of `ino` by `thread` asks for; the refusal where there is
-    /// none.
-    pub(super) fn mutate(
-        self: &Arc<Self>,
-        (ino, thread): (InodeNo, u32),
-        mutation: &Mutation<'_>,
-    ) -> Answer {
+    /// The operation that `mutation` asks for; the refusal where there is none.
+    pub(super) fn mutate(self: &Arc<Self>, header: &Header, mutation: &Mutation<'_>) -> Answer {
+        let (ino, thread, keeps_set_id) = (InodeNo(header.node), header.pid, header.uid == 0);
         let this = Arc::clone(self);
         let pending = match *mutation {
             Mutation::Unlink { name } => this.unlink(ino, name.to_owned()),
@@ -65,12 +62,21 @@ impl Dispatcher {
                 else {
                     return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
                 };
-                this.allocate(ino, request, mode)
+                this.allocate((ino, keeps_set_id), request, mode)
             }
-            Mutation::CopyRange(request) => this.copy_range(ino, request),
+            Mutation::CopyRange(request) => this.copy_range((ino, keeps_set_id), request),
         };
         // A change that was sent goes on: its name stays locked until the bucket has answered.
         Answer::Later(self.when_settled(pending), OnSignal::Ask(Stop::never()))
+    }
+
+    /// Takes the set-ID bits from a file that is changed, unless its user `keeps` them or there are
+    /// none.
+    pub(super) async fn drop_set_id(&self, ino: InodeNo, keeps: bool) -> Result<(), FsError> {
+        match keeps || !self.fs.has_set_id(ino) {
+            true => Ok(()),
+            false => self.fs.drop_set_id(ino).await,
+        }
     }
 
     /// The reply to a change: no later mount shows names from before it.
@@ -189,18 +195,25 @@ impl Dispatcher {
 
     fn allocate(
         self: Arc<Self>,
-        ino: InodeNo,
+        (ino, keeps_set_id): (InodeNo, bool),
         request: AllocateRequest,
         mode: AllocateMode,
     ) -> PendingReply {
         Box::pin(async move {
             let (handle, range) = (HandleNo(request.handle), request.start..request.end);
-            let result = self.fs.allocate(handle, range, mode).await;
+            let result = match self.drop_set_id(ino, keeps_set_id).await {
+                Ok(()) => self.fs.allocate(handle, range, mode).await,
+                Err(error) => Err(error),
+            };
             self.done(FuseOperation::Allocate, ino, result)
         })
     }
 
-    fn copy_range(self: Arc<Self>, ino: InodeNo, request: CopyRangeRequest) -> PendingReply {
+    fn copy_range(
+        self: Arc<Self>,
+        (ino, keeps_set_id): (InodeNo, bool),
+        request: CopyRangeRequest,
+    ) -> PendingReply {
         let from = (HandleNo(request.handle), request.offset);
         let to = (HandleNo(request.to_handle), request.to_offset);
         let len = if request.is_wide {
@@ -209,7 +222,11 @@ impl Dispatcher {
             request.len.min(COPY_LEN_MAX.into())
         };
         Box::pin(async move {
-            let result = self.fs.copy_range(from, to, len).await;
+            let target = InodeNo(request.to_node);
+            let result = match self.drop_set_id(target, keeps_set_id).await {
+                Ok(()) => self.fs.copy_range(from, to, len).await,
+                Err(error) => Err(error),
+            };
             self.reply(FuseOperation::CopyRange, ino, result, |copied| {
                 if request.is_wide {
                     Reply::Copied(copied)

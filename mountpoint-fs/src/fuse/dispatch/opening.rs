@@ -8,18 +8,23 @@ use crate::fuse::errno::FuseOperation;
 use crate::fuse::parked::PendingReply;
 use crate::fuse::proc::opener;
 use crate::fuse::reply::Reply;
-use crate::fuse::wire::Operation;
+use crate::fuse::wire::{Header, Operation};
 use crate::operation::{FsError, InodeNo, OpenOptions, Opened, WriteOptions};
 
 impl Dispatcher {
-    /// The reply to an OPEN by process `pid`.
-    pub(super) fn open(self: Arc<Self>, ino: InodeNo, pid: u32, flags: u32) -> PendingReply {
+    /// The reply to an OPEN.
+    pub(super) fn open(self: Arc<Self>, header: &Header, flags: u32) -> PendingReply {
+        let (ino, pid, keeps_set_id) = (InodeNo(header.node), header.pid, header.uid == 0);
         let options = open_options(flags, pid);
         Box::pin(async move {
             let fs = &self.fs;
             let changes = is_change(&Operation::Open { flags });
+            let keeps_set_id = keeps_set_id || !write_options(flags).truncate;
+            let dropped = self.drop_set_id(ino, keeps_set_id).await;
             let result = if changes && self.is_in_the_way(ino, write_options(flags)) {
                 Err(fs.open_afresh(ino))
+            } else if let Err(error) = dropped {
+                Err(error)
             } else if options.write {
                 fs.open_for_writing(ino, write_options(flags), opener(pid))
                     .await

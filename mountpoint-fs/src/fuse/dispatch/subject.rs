@@ -44,6 +44,7 @@ pub(super) fn subject(fs: &FileSystem, request: &Request<'_>) -> CallRecord {
             handle,
             offset,
             ref data,
+            ..
         } => CallRecord {
             handle: Some(handle),
             offset: Some(offset),

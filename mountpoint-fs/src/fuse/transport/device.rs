@@ -31,6 +31,7 @@ pub(super) fn start(
     let prepare = |init: &InitRequest| prepare_rings(&channel, init, options);
     let limits = SessionLimits {
         passes_through: Passthrough::is_wanted(&service.fs, options.passthrough),
+        drops_set_id: true,
         ..SessionLimits::new(options)?
     };
     let (agreed, rings) = shake_hands(&channel, &mut buffer, limits, prepare)?;

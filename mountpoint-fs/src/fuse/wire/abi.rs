@@ -53,6 +53,7 @@ pub(in crate::fuse) mod init_flags {
     pub(crate) const ASYNC_DIO: u64 = 1 << 15;
     pub(crate) const PARALLEL_DIROPS: u64 = 1 << 18;
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
+    pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const PASSTHROUGH: u64 = 1 << 37;
@@ -61,6 +62,9 @@ pub(in crate::fuse) mod init_flags {
 
 /// Flag of a READ: it names the owner of a lock, which only reads that bypass the page cache do.
 pub(super) const READ_LOCKOWNER: u32 = 1 << 1;
+
+/// Flag of a WRITE: its user may not keep the set-ID bits of the file.
+pub(super) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 
 /// Reply to OPEN: how the kernel treats the handle.
 pub(in crate::fuse) mod open_flags {

@@ -211,6 +211,7 @@ fn attribute_change(fields: &mut Fields<'_>) -> Option<AttributeChange> {
         atime: time(FATTR_ATIME, FATTR_ATIME_NOW, atime, atime_ns),
         mtime: time(FATTR_MTIME, FATTR_MTIME_NOW, mtime, mtime_ns),
         handle: is_set(FATTR_FH).then_some(HandleNo(handle)),
+        drops_set_id: is_set(FATTR_KILL_SUIDGID),
     })
 }
 
@@ -225,6 +226,7 @@ const FATTR_MTIME: u32 = 1 << 5;
 const FATTR_FH: u32 = 1 << 6;
 const FATTR_ATIME_NOW: u32 = 1 << 7;
 const FATTR_MTIME_NOW: u32 = 1 << 8;
+const FATTR_KILL_SUIDGID: u32 = 1 << 11;
 
 #[cfg(test)]
 mod tests {
@@ -355,6 +357,15 @@ mod tests {
         );
         let now = Some(TimeChange::Now);
         changes(32 | 256, AttributeChange { mtime: now, ..none });
+        let drops_set_id = true;
+        changes(
+            8 | 2048,
+            AttributeChange {
+                size,
+                drops_set_id,
+                ..none
+            },
+        );
         check(4, &body(0)[..80], None);
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::abi::{READ_LOCKOWNER, init_flags, opcode};
+use super::abi::{READ_LOCKOWNER, WRITE_KILL_SUIDGID, init_flags, opcode};
 use super::fields::{Content, Fields};
 use super::mutation::Mutation;
 
@@ -104,6 +104,8 @@ pub(in crate::fuse) enum Operation<'a> {
     Write {
         handle: u64,
         offset: u64,
+        /// Whether it takes the set-ID bits from the file.
+        drops_set_id: bool,
         data: Content<'a>,
     },
     /// `close` of one descriptor.
@@ -285,12 +287,14 @@ impl<'a> Operation<'a> {
             }
             opcode::WRITE => {
                 let (handle, offset, size) = fields.handle_offset_size()?;
-                // Flags, lock owner, open flags and padding.
-                fields.take::<20>()?;
+                let flags = fields.u32()?;
+                // Lock owner, open flags and padding.
+                fields.take::<16>()?;
                 let size = usize::try_from(size).ok()?;
                 Self::Write {
                     handle,
                     offset,
+                    drops_set_id: flags & WRITE_KILL_SUIDGID != 0,
                     data: Content(fields.0.get(..size)?),
                 }
             }

@@ -155,6 +155,7 @@ fn writes_are_parsed() {
         &Operation::Write {
             handle: 5,
             offset: 4096,
+            drops_set_id: false,
             data: Content(b"abc"),
         },
     );

@@ -168,6 +168,12 @@ impl Namespace {
         self.table.set_posix(ino, Some(posix));
     }
 
+    /// The mode of `ino` that its object keeps; `None` if that is not known, or keeps none.
+    #[must_use]
+    pub fn stored_mode(&self, ino: InodeNo) -> Option<u16> {
+        self.table.posix(ino)?.mode
+    }
+
     /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it
     /// is forgotten.
     #[must_use]

@@ -14,6 +14,8 @@ pub(in crate::write) struct PartPlan {
     first: u64,
     largest: u64,
     is_fixed: bool,
+    /// Bytes of all parts: each write asks for it.
+    total: u64,
 }
 
 impl PartPlan {
@@ -24,11 +26,15 @@ impl PartPlan {
             Some(size) => size,
             None => part_max.clamp(first, UPLOAD_PART_MAX),
         };
-        Self {
+        let mut plan = Self {
             first,
             largest,
             is_fixed: fixed.is_some(),
-        }
+            total: 0,
+        };
+        let sizes = (1..=UPLOAD_PARTS_MAX).filter_map(|number| plan.size(number));
+        plan.total = sizes.sum();
+        plan
     }
 
     /// Whether every part but the last has the chosen size: some servers take no others.
@@ -57,9 +63,7 @@ impl PartPlan {
 
     /// Largest file that can be written, in bytes.
     pub(in crate::write) fn total(&self) -> u64 {
-        (1..=UPLOAD_PARTS_MAX)
-            .filter_map(|number| self.size(number))
-            .sum()
+        self.total
     }
 }
 

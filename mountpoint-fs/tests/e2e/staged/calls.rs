@@ -1,8 +1,8 @@
 //! System calls on staged files, beside the same calls on the local disk.
 
-use crate::harness::put;
+use crate::harness::{put, server};
 
-use super::{staged, stored};
+use super::{Staged, staged, stored};
 
 /// Calls on the files of one folder: on the local disk, then in the mount.
 const CALLS: &str = r"
@@ -99,4 +99,56 @@ assert all(os.waitpid(pid, 0)[1] == 0 for pid in children)
     );
     let expected: Vec<u8> = (0..8_u8).flat_map(|child| vec![child; 300_000]).collect();
     assert!(stored(&server, "f") == expected);
+}
+
+/// Each change by root and by a user without privileges, on files of several modes.
+#[test]
+fn set_id_bits_go_as_on_a_local_disk() {
+    for args in [&[][..], &["--write-back"]] {
+        let server = server();
+        let args = [&["--posix-metadata", "--allow-other"], args].concat();
+        let staged = Staged::new(&server, &args);
+        staged.python(
+            "
+os.chmod(L, 0o777)
+def opened(path, flags, act=lambda fd: None):
+    fd = os.open(path, flags)
+    try: act(fd)
+    finally: os.close(fd)
+def copy(path):
+    opened(path, os.O_RDWR, lambda fd: os.copy_file_range(fd, fd, 100, 0, 4000))
+changes = {
+    'read': lambda path: open(path).read(),
+    'write': lambda path: opened(path, os.O_RDWR, lambda fd: os.pwrite(fd, b'y', 5)),
+    'append': lambda path: opened(path, os.O_WRONLY | os.O_APPEND, lambda fd: os.write(fd, b'z')),
+    'truncate': lambda path: os.truncate(path, 10),
+    'ftruncate': lambda path: opened(path, os.O_RDWR, lambda fd: os.ftruncate(fd, 20)),
+    'O_TRUNC': lambda path: opened(path, os.O_WRONLY | os.O_TRUNC),
+    'fallocate': lambda path: opened(path, os.O_RDWR, lambda fd: os.posix_fallocate(fd, 0, 9000)),
+    'copy_file_range': copy,
+    'chown': lambda path: os.chown(path, 5, 5) if os.geteuid() == 0 else None,
+    'utime': lambda path: os.utime(path) ,
+}
+def modes(folder):
+    found = {}
+    os.makedirs(folder)
+    for name, change in changes.items():
+        for user in (0, 1000):
+            for mode in (0o6777, 0o4767, 0o2767, 0o2777, 0o777):
+                path = f'{folder}/{name}-{user}-{mode:o}'
+                open(path, 'wb').write(b'x' * 8000)
+                os.chmod(path, mode)
+                os.seteuid(user)
+                try: change(path)
+                finally: os.seteuid(0)
+                found[path[len(folder):]] = oct(os.stat(path).st_mode & 0o7777)
+    return found
+there, here = modes(L + '/m'), modes('m')
+different = [(name, here[name], there[name]) for name in here if here[name] != there[name]]
+assert not different, different
+assert here['/write-1000-6777'] == '0o777' and here['/write-0-6777'] == '0o6777', here
+os.chmod(L, 0o700)
+",
+        );
+    }
 }

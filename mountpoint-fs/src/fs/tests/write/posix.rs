@@ -62,6 +62,7 @@ const NONE: AttributeChange = AttributeChange {
     atime: None,
     mtime: None,
     handle: None,
+    drops_set_id: false,
 };
 
 #[test]

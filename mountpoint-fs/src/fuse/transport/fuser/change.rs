@@ -29,6 +29,8 @@ pub(super) fn attribute_change(
         atime: atime.map(time_change),
         mtime: mtime.map(time_change),
         handle: handle.map(|handle| HandleNo(handle.0)),
+        // The kernel sends the mode that is left, because this transport does not ask it to tell.
+        drops_set_id: false,
     }
 }
 

@@ -223,6 +223,7 @@ impl Filesystem for Bridge {
         let write = Operation::Write {
             handle: handle.0,
             offset,
+            drops_set_id: false,
             data: Content(data),
         };
         self.serve(request, ino, write, reply);
