@@ -87,8 +87,8 @@ impl GetMetrics {
         self.hedge_policy.began(len, delay);
     }
 
-    /// The first byte of a fetch from the shared bucket has just come. What is late there has a
-    /// bound of its own.
+    /// The first byte of a fetch from the shared bucket has just come. Hedging does not learn from
+    /// it: late bytes of that bucket have a bound of their own.
     pub(super) fn first_shared_byte(&self, began: Duration) {
         let now = self.now();
         let delay = now.saturating_sub(began);
