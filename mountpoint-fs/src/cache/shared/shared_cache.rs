@@ -40,7 +40,7 @@ struct OpenVersion {
     /// The directory of its key, for the policy.
     directory: u64,
     memory: Arc<dyn BlockSource>,
-    /// Whether the bucket had the range that it was asked for last.
+    /// Whether the last range came from the bucket.
     had_last: AtomicBool,
     /// Extents that were read of late, by their numbers. A leaf.
     extents: Mutex<HashMap<u64, Arc<SharedExtent>>>,
@@ -140,10 +140,14 @@ impl SharedObject {
     pub(crate) fn may_have(&self, range: &Range<u64>) -> bool {
         let place = ExtentPlace::at(range.start, self.0.version.size);
         let is_on = |tier: &Tier| tier.policy(|policy, now| policy.reads.is_on(now));
-        range.end <= place.range.end && is_on(&self.0.tier)
+        let may_have = range.end <= place.range.end && is_on(&self.0.tier);
+        if !may_have {
+            self.0.had_last.store(false, Ordering::Relaxed);
+        }
+        may_have
     }
 
-    /// Whether the bucket had the range that it was asked for last.
+    /// Whether the last range came from the bucket.
     pub(crate) fn had_last(&self) -> bool {
         self.0.had_last.load(Ordering::Relaxed)
     }

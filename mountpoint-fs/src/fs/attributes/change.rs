@@ -30,8 +30,7 @@ impl FileSystem {
         if let Some(files) = &self.staged
             && let Some(len) = change.size.take()
         {
-            self.set_staged_len(files, ino, (change.handle, len))
-                .await?;
+            self.set_staged_len(files, ino, (len, &change)).await?;
         }
         let mut now = self.attributes(ino).await?;
         if now.size > 0 && self.cut_unchanged(&change).await? {
@@ -82,7 +81,8 @@ impl FileSystem {
             drops_set_id: true,
             ..AttributeChange::default()
         };
-        self.set_attributes(ino, change).await.map(drop)
+        let now = self.attributes(ino).await?;
+        self.set_stored_attributes(ino, change, now).await.map(drop)
     }
 
     /// `ftruncate` of a written or empty file to at least its length. Returns whether it was that.

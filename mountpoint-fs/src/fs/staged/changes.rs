@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::fs::FileSystem;
 use crate::fs::permission::{Change, permit};
 use crate::handle::{OpenStaged, StagedFiles, StagedHandle};
-use crate::operation::{AllocateMode, FsError, HandleNo, InodeNo};
+use crate::operation::{AllocateMode, AttributeChange, FsError, InodeNo};
 
 impl FileSystem {
     /// Writes `data` at `offset`.
@@ -37,15 +37,16 @@ impl FileSystem {
         }
     }
 
-    /// Sets the length of the file `ino`: by an open `handle`, or by its path. Then the change is
-    /// stored, or durable with write-back, when this returns.
+    /// Sets the length of the file `ino` to `len`, as a `change` of its attributes asks: by an open
+    /// handle, or by its path. Then the change is stored, or durable with write-back, when this
+    /// returns.
     pub(in crate::fs) async fn set_staged_len(
         &self,
         files: &StagedFiles,
         ino: InodeNo,
-        (handle, len): (Option<HandleNo>, u64),
+        (len, change): (u64, &AttributeChange),
     ) -> Result<(), FsError> {
-        if let Some(handle) = handle {
+        if let Some(handle) = change.handle {
             let file = self.files.get(handle)?;
             let handle = file.staged().filter(|handle| handle.writes);
             let open = &handle.ok_or(FsError::BadHandle)?.open;
@@ -60,6 +61,9 @@ impl FileSystem {
         };
         let open = opening.open();
         open.file.set_len(len).await?;
+        if change.drops_set_id && self.has_set_id(ino) {
+            self.drop_set_id(ino).await?;
+        }
         open.file.commit().await
     }
 

@@ -24,7 +24,7 @@ use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::metrics::capture::CallRecord;
-use crate::operation::{Attributes, DirectorySink, FsError, HandleNo, InodeNo};
+use crate::operation::{Attributes, DirectorySink, FsError, HandleNo, InodeNo, Stop};
 
 /// The way to answer a request.
 pub(in crate::fuse) enum Answer {
@@ -358,15 +358,20 @@ impl Dispatcher {
         }
         let (this, held) = (Arc::clone(self), self.fs.hold(data));
         let pending = async move {
-            if drops_set_id && let Err(error) = this.fs.drop_set_id(ino).await {
-                return this.reply(FuseOperation::Write, ino, Err(error), done);
-            }
             let goes_on = || thread.goes_on();
             let written = this.fs.write_held(handle, offset, held, &goes_on);
-            let result = written.await;
+            let mut result = written.await;
+            if drops_set_id && result.is_ok() {
+                // Behind the write, so that the file carries them to the bucket by itself.
+                result = this.fs.drop_set_id(ino).await;
+            }
             this.reply(FuseOperation::Write, ino, result, done)
         };
-        Answer::Later(Box::pin(pending), OnSignal::End)
+        let on_signal = match drops_set_id {
+            true => OnSignal::Ask(Stop::never()),
+            false => OnSignal::End,
+        };
+        Answer::Later(Box::pin(pending), on_signal)
     }
 
     /// Operations that never wait.

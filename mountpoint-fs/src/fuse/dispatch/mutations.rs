@@ -70,8 +70,8 @@ impl Dispatcher {
         Answer::Later(self.when_settled(pending), OnSignal::Ask(Stop::never()))
     }
 
-    /// Takes the set-ID bits from a file that is changed, unless its user `keeps` them or there are
-    /// none.
+    /// Takes the set-ID bits from a file that was changed, unless its user `keeps` them or there are
+    /// none. Behind the change, so that the file carries them to the bucket by itself.
     pub(super) async fn drop_set_id(&self, ino: InodeNo, keeps: bool) -> Result<(), FsError> {
         match keeps || !self.fs.has_set_id(ino) {
             true => Ok(()),
@@ -201,10 +201,10 @@ impl Dispatcher {
     ) -> PendingReply {
         Box::pin(async move {
             let (handle, range) = (HandleNo(request.handle), request.start..request.end);
-            let result = match self.drop_set_id(ino, keeps_set_id).await {
-                Ok(()) => self.fs.allocate(handle, range, mode).await,
-                Err(error) => Err(error),
-            };
+            let mut result = self.fs.allocate(handle, range, mode).await;
+            if result.is_ok() {
+                result = self.drop_set_id(ino, keeps_set_id).await;
+            }
             self.done(FuseOperation::Allocate, ino, result)
         })
     }
@@ -223,10 +223,11 @@ impl Dispatcher {
         };
         Box::pin(async move {
             let target = InodeNo(request.to_node);
-            let result = match self.drop_set_id(target, keeps_set_id).await {
-                Ok(()) => self.fs.copy_range(from, to, len).await,
-                Err(error) => Err(error),
-            };
+            let mut result = self.fs.copy_range(from, to, len).await;
+            if let Ok(copied) = result {
+                let dropped = self.drop_set_id(target, keeps_set_id).await;
+                result = dropped.map(|()| copied);
+            }
             self.reply(FuseOperation::CopyRange, ino, result, |copied| {
                 if request.is_wide {
                     Reply::Copied(copied)

@@ -19,12 +19,8 @@ impl Dispatcher {
         Box::pin(async move {
             let fs = &self.fs;
             let changes = is_change(&Operation::Open { flags });
-            let keeps_set_id = keeps_set_id || !write_options(flags).truncate;
-            let dropped = self.drop_set_id(ino, keeps_set_id).await;
             let result = if changes && self.is_in_the_way(ino, write_options(flags)) {
                 Err(fs.open_afresh(ino))
-            } else if let Err(error) = dropped {
-                Err(error)
             } else if options.write {
                 fs.open_for_writing(ino, write_options(flags), opener(pid))
                     .await
@@ -34,6 +30,10 @@ impl Dispatcher {
             } else {
                 fs.open(ino, options).await
             };
+            if result.is_ok() && write_options(flags).truncate {
+                // The first write tries again, and has the error.
+                self.drop_set_id(ino, keeps_set_id).await.ok();
+            }
             // `touch` opens so before it sets the times. If the times are refused, the log says so.
             let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
             let operation = if is_try {

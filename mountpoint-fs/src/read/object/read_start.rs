@@ -71,7 +71,8 @@ pub(super) fn bounds(gets: &ObjectGets, asked: impl FnOnce() -> u64) -> Bounds<'
     }
     let metrics = resources.fetcher.metrics();
     let shared = gets.copies.shared.as_ref();
-    let is_shared = shared.is_some_and(SharedObject::had_last);
+    let is_known = || metrics.shared_latencies.first_byte(resources.clock.now());
+    let is_shared = shared.is_some_and(SharedObject::had_last) && is_known().is_some();
     Bounds {
         size: version.size,
         part_max: resources.config.part_size,

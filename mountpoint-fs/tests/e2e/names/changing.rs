@@ -410,3 +410,30 @@ fn attributes_and_links_are_kept_in_metadata() {
     );
     assert!(keys(&server).is_empty(), "{:?}", keys(&server));
 }
+
+/// The owner of a mount keeps the bits; others lose them with what they change. A `stat` that asks
+/// for more than the mode asks the mount again after a write.
+#[test]
+fn set_id_bits_go_with_a_write_and_stay_where_it_is_refused() {
+    let server = server();
+    let other = "setpriv --reuid 1000 --clear-groups sh -c";
+    let mounted = Mounted::new(&server, &["--allow-changes", "--allow-other"]);
+    shell(
+        mounted.path(),
+        &format!(
+            "for f in new cut kept; do echo 1 > $f; chmod 6777 $f; done; echo 2 > kept; {other} 'echo 2 > new'; {other} ': > cut'; \
+             stat -c '%a %s %Z' new cut kept | cut -d' ' -f1 | diff - <(printf '777\\n777\\n6777\\n') && test $(cat new) = 2 && test ! -s cut"
+        ),
+    );
+    drop(mounted);
+    let mounted = Mounted::new(&server, &["--posix-metadata", "--allow-other"]);
+    server.log().clear();
+    shell(
+        mounted.path(),
+        &format!(
+            "stat -c %a new cut kept | diff - <(printf '777\\n777\\n6777\\n'); {other} ': > kept' && exit 1; test $(stat -c %a kept) = 6777"
+        ),
+    );
+    assert_eq!(server.log().count(Operation::CopyObject), 0);
+    assert_eq!(server.log().count(Operation::PutObject), 0);
+}

@@ -215,7 +215,7 @@ impl Filesystem for Bridge {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
@@ -223,7 +223,7 @@ impl Filesystem for Bridge {
         let write = Operation::Write {
             handle: handle.0,
             offset,
-            drops_set_id: false,
+            drops_set_id: flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
             data: Content(data),
         };
         self.serve(request, ino, write, reply);
