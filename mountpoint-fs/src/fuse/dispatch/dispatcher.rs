@@ -362,7 +362,7 @@ impl Dispatcher {
             let written = this.fs.write_held(handle, offset, held, &goes_on);
             let mut result = written.await;
             if drops_set_id && result.is_ok() {
-                // Behind the write, so that the file carries them to the bucket by itself.
+                // Behind the write, so that the file carries the mode to the bucket by itself.
                 result = this.fs.drop_set_id(ino).await;
             }
             this.reply(FuseOperation::Write, ino, result, done)
