@@ -153,6 +153,27 @@ proptest! {
     }
 }
 
+/// A writer that failed ends what its reader follows, and the cut is seen.
+#[test]
+fn a_reader_that_follows_a_writer_sees_a_cut() {
+    let mut model = Model::new(false, false);
+    let steps = [
+        Step::Open(1, 0, How::Plain),
+        Step::Write(0, Len::Small(3)),
+        Step::Sync(0),
+        Step::Hold(1, 0),
+        Step::Open(0, 0, How::Plain),
+        Step::Write(0, Len::Small(1)),
+        Step::Sync(0),
+        Step::Misplaced(0),
+        Step::Rename(1, 0, 2, false),
+        Step::Truncate(1, 2, 0),
+        Step::ReadHeld(0),
+    ];
+    steps.iter().for_each(|step| model.run(step));
+    model.finish();
+}
+
 /// Steps that cut stored and unstored bytes, without faults and other clients.
 fn cutting_step() -> impl Strategy<Value = Step> {
     let mount = || 0..2_usize;
