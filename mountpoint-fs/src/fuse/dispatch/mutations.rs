@@ -70,8 +70,8 @@ impl Dispatcher {
         Answer::Later(self.when_settled(pending), OnSignal::Ask(Stop::never()))
     }
 
-    /// Takes the set-ID bits, if there are any, from a file that was changed, unless its user `keeps`
-    /// them. Behind the change, so that the file carries the mode to the bucket by itself.
+    /// Takes the set-ID bits, if there are any, from a file that was changed, unless its user
+    /// `keeps` them. Behind the change, so that the file carries the mode to the bucket by itself.
     pub(super) async fn drop_set_id(&self, ino: InodeNo, keeps: bool) -> Result<(), FsError> {
         match keeps || !self.fs.has_set_id(ino) {
             true => Ok(()),
