@@ -124,7 +124,7 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 /// - `NO_OPEN_SUPPORT` off: the version of a file is chosen at open.
 /// - `ABORT_ERROR` off: the end of a connection is ENODEV, with any cause.
 /// - `HANDLE_KILLPRIV_V2` by our own transport: without it each small write costs a second request,
-///   for `security.capability`, and each `chown` two more. We take the set-ID bits from files that
+///   for `security.capability`, and a `chown` more. We take the set-ID bits from files that
 ///   keep modes; capabilities are never kept. `HANDLE_KILLPRIV` off: it is what that replaced.
 /// - `WRITEBACK_CACHE` off: writes must arrive in order. `POSIX_ACL` off: objects have none.
 ///   `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps them.
