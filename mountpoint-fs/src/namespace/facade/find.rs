@@ -52,7 +52,7 @@ impl Namespace {
                     lookup_batching.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
                 let (found, posix) = if is_posix {
-                    probe::carried(&client, &key, seen.found, described).await?
+                    probe::carried(&client, &key, seen.found, seen.lacks_marker, described).await?
                 } else {
                     (seen.found, None)
                 };

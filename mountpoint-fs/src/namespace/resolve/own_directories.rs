@@ -19,10 +19,19 @@ pub(in crate::namespace) struct OwnDirectories(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// When S3 was asked that knew nothing below the prefix, and when the directory was made.
-    by_prefix: HashMap<Arc<str>, (Duration, Duration)>,
+    by_prefix: HashMap<Arc<str>, Own>,
     /// Prefixes in the order in which they were made. One that was made again occurs twice.
     in_order: VecDeque<(Duration, Arc<str>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    /// When S3 was asked that knew nothing below the prefix.
+    asked: Duration,
+    /// When the directory was made.
+    made: Duration,
+    /// Whether this mount has put nothing into it.
+    is_empty: bool,
 }
 
 impl OwnDirectories {
@@ -38,15 +47,35 @@ impl OwnDirectories {
             table.drop_oldest();
         }
         let prefix: Arc<str> = Arc::from(prefix);
-        table.by_prefix.insert(Arc::clone(&prefix), (asked, now));
+        let own = Own {
+            asked,
+            made: now,
+            is_empty: true,
+        };
+        table.by_prefix.insert(Arc::clone(&prefix), own);
         table.in_order.push_back((now, prefix));
     }
 
     /// When S3 was asked that knew nothing below the directory `prefix`; `None` if the directory is
     /// not this mount's, or that is too long ago.
     pub(in crate::namespace) fn asked(&self, prefix: &str, now: Duration) -> Option<Duration> {
-        let (asked, _) = *self.0.lock().by_prefix.get(prefix)?;
+        let Own { asked, .. } = *self.0.lock().by_prefix.get(prefix)?;
         (now.saturating_sub(asked) < OWN_AGE_MAX).then_some(asked)
+    }
+
+    /// Whether the directory `prefix` is this mount's, which has put nothing into it.
+    pub(in crate::namespace) fn is_empty(&self, prefix: &str) -> bool {
+        let table = self.0.lock();
+        table.by_prefix.get(prefix).is_some_and(|own| own.is_empty)
+    }
+
+    /// This mount has changed `key`, which may end with a slash.
+    pub(in crate::namespace) fn changed(&self, key: &str) {
+        let path = key.strip_suffix('/').unwrap_or(key);
+        let end = path.rfind('/').map_or(0, |slash| slash + 1);
+        if let Some(own) = self.0.lock().by_prefix.get_mut(&path[..end]) {
+            own.is_empty = false;
+        }
     }
 
     /// The directory `prefix` was removed or renamed, or is another one.
@@ -61,7 +90,7 @@ impl Table {
             && self
                 .by_prefix
                 .get(&prefix)
-                .is_some_and(|(_, made)| *made == at)
+                .is_some_and(|own| own.made == at)
         {
             self.by_prefix.remove(&prefix);
         }
@@ -90,6 +119,28 @@ mod tests {
         assert_eq!(own.asked("d/e/", ZERO), None);
         own.forget("d/");
         assert_eq!(own.asked("d/", Duration::from_secs(9)), None);
+    }
+
+    #[test]
+    fn a_directory_is_empty_until_something_is_put_into_it() {
+        let own = OwnDirectories::default();
+        for prefix in ["d/", "d/e/", "d/f/"] {
+            own.made(prefix, ZERO, ZERO);
+            assert!(own.is_empty(prefix), "{prefix}");
+        }
+        for key in ["d", "d/", "de/a", "d/g/a"] {
+            own.changed(key);
+            assert!(own.is_empty("d/"), "{key}");
+        }
+        own.changed("d/e/a");
+        assert!(!own.is_empty("d/e/"));
+        own.changed("d/h/");
+        assert!(!own.is_empty("d/"));
+        assert!(own.is_empty("d/f/"));
+        own.forget("d/f/");
+        assert!(!own.is_empty("d/f/"));
+        own.made("d/e/", ZERO, ZERO);
+        assert!(own.is_empty("d/e/"));
     }
 
     #[test]

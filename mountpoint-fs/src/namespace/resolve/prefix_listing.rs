@@ -98,6 +98,11 @@ impl<'a> Subtree<'a> {
         }
     }
 
+    /// Whether the LIST shows that no object has `key`.
+    pub(in crate::namespace) fn lacks(&self, key: &str) -> bool {
+        self.knows(key) && !self.objects.iter().any(|object| object.key.as_str() == key)
+    }
+
     /// The names that the LIST shows in `directory` and below it, by directory.
     pub(in crate::namespace) fn below(&self, directory: &str) -> Vec<Below> {
         let mut directories = Directories::new();
@@ -217,6 +222,21 @@ mod tests {
             continuation_token: (!is_last).then(|| "more".to_owned()),
             ..ListOutput::default()
         }
+    }
+
+    #[test]
+    fn an_object_that_a_listing_would_have_shown_is_absent() {
+        let lacks = |keys: &[&str], is_last| {
+            let listed = output(keys, is_last);
+            Subtree::new("d", &listed, true).lacks("d/")
+        };
+        assert!(lacks(&["d-1", "d/a"], false));
+        assert!(lacks(&["d-1"], true));
+        assert!(!lacks(&["d-1"], false), "it may follow");
+        assert!(!lacks(&["d-1", "d/"], false));
+        assert!(!lacks(&["d/", "d/a"], true));
+        let unsorted = output(&["d/b", "d/a"], false);
+        assert!(!Subtree::new("d", &unsorted, true).lacks("d/"));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub(in crate::namespace) struct Seen {
     pub(in crate::namespace) first_bytes: Option<Bytes>,
     /// Whether fetching the first bytes has failed.
     pub(in crate::namespace) first_bytes_failed: bool,
+    /// Whether a listing shows that the directory has no marker.
+    pub(in crate::namespace) lacks_marker: bool,
     /// Arrival of the first of the answers.
     pub(in crate::namespace) received_at: Duration,
     /// Arrival of the answer with the file's version.
@@ -149,8 +151,10 @@ async fn find_by_name(
             return Ok(seen);
         }
     }
+    let lacks_marker = own.is_some_and(|own| lacks_marker(&subtree, own, &listed));
     let found = restored(client, key, found).await?;
     Ok(Seen {
+        lacks_marker,
         without_etag: without_etag(&listed),
         below,
         ..Seen::only(found, received_at)
@@ -237,15 +241,17 @@ type Described = Result<ObjectDetails, ClientError>;
 /// Reads the POSIX attributes of a file's object or a directory's marker.
 ///
 /// Also returns the newest version of the file. `described` is the outcome of an earlier HEAD of
-/// the file.
+/// the file. A directory that `lacks_marker` is not asked for one.
 pub(in crate::namespace) async fn carried(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
     found: Option<Found>,
+    lacks_marker: bool,
     described: Option<Described>,
 ) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
     let (object, is_directory) = match &found {
         None => return Ok((None, None)),
+        Some(Found::Directory) if lacks_marker => return Ok((found, None)),
         Some(Found::File(_)) => (Some(key.clone()), false),
         Some(Found::Directory) => {
             let marker = names::directory_prefix(key);
@@ -311,11 +317,20 @@ fn directory_of(
     is_ordered: bool,
     received_at: Duration,
 ) -> Option<Seen> {
-    has_any(listed).then(|| Seen {
-        below: Subtree::new(prefix, listed, is_ordered).below(prefix),
-        without_etag: without_etag(listed),
-        ..Seen::only(Some(Found::Directory), received_at)
+    has_any(listed).then(|| {
+        let subtree = Subtree::new(prefix, listed, is_ordered);
+        Seen {
+            below: subtree.below(prefix),
+            lacks_marker: lacks_marker(&subtree, prefix, listed),
+            without_etag: without_etag(listed),
+            ..Seen::only(Some(Found::Directory), received_at)
+        }
     })
+}
+
+/// Whether `listed` shows that no object has the key `marker`.
+fn lacks_marker(subtree: &Subtree<'_>, marker: &str, listed: &ListOutput) -> bool {
+    subtree.lacks(marker) && !without_etag(listed).iter().any(|key| key == marker)
 }
 
 fn has_any(listed: &ListOutput) -> bool {
@@ -346,6 +361,7 @@ impl Seen {
             below: Vec::new(),
             first_bytes: None,
             first_bytes_failed: false,
+            lacks_marker: false,
             received_at,
             version_received_at: received_at,
         }
