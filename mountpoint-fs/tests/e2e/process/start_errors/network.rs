@@ -156,9 +156,12 @@ fn networks() {
 #[test]
 fn a_name_server_that_never_answers() {
     let (target, root) = (Target::new(), tempfile::tempdir().unwrap());
-    let silent = std::net::UdpSocket::bind("127.0.0.77:53").unwrap();
+    // Another run of the tests on this machine has an address of its own.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = std::net::Ipv4Addr::new(127, 77, high, low);
+    let silent = std::net::UdpSocket::bind((address, 53)).unwrap();
     let resolver = root.path().join("resolv.conf");
-    std::fs::write(&resolver, "nameserver 127.0.0.77\n").unwrap();
+    std::fs::write(&resolver, format!("nameserver {address}\n")).unwrap();
     in_private_namespace(|| {
         bind(&resolver, "/etc/resolv.conf");
         let row = Row::new("a silent name server", &[UNREACHABLE, "timed out"])
