@@ -174,6 +174,23 @@ fn a_reader_that_follows_a_writer_sees_a_cut() {
     model.finish();
 }
 
+/// Two hosts make a file, and the second one cannot tell whose empty object is there.
+#[test]
+fn an_empty_object_may_be_that_of_a_request_with_a_lost_answer() {
+    let mut model = Model::new(false, false);
+    let steps = [
+        Step::Open(1, 1, How::Plain),
+        Step::Open(0, 1, How::Plain),
+        Step::Release(0),
+        Step::Fault(Operation::PutObject, Fault::Fail(ErrorKind::Transient)),
+        Step::Sync(0),
+        Step::Write(0, Len::Small(1)),
+        Step::Sync(0),
+    ];
+    steps.iter().for_each(|step| model.run(step));
+    model.finish();
+}
+
 /// Steps that cut stored and unstored bytes, without faults and other clients.
 fn cutting_step() -> impl Strategy<Value = Step> {
     let mount = || 0..2_usize;
