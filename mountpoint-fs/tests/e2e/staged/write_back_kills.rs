@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::mount::{MntFlags, umount2};
@@ -160,8 +162,12 @@ fn check(seed: u64) {
         }
         let pid = mounted.pid();
         let time = Duration::from_millis(100 + numbers.below(900));
+        let is_killed = Arc::new(AtomicBool::new(false));
+        let tells = Arc::clone(&is_killed);
         let killer = std::thread::spawn(move || {
             std::thread::sleep(time);
+            // A call fails before this thread has ended.
+            tells.store(true, Ordering::SeqCst);
             kill(pid, Signal::SIGKILL).unwrap();
         });
         let cut = loop {
@@ -169,7 +175,7 @@ fn check(seed: u64) {
             let change = Change::any(&mut numbers, &files, count);
             match change.make(mounted.path()) {
                 Ok(()) => change.note(&mut files),
-                Err(_) if killer.is_finished() => break change,
+                Err(_) if is_killed.load(Ordering::SeqCst) => break change,
                 Err(error) => panic!("seed {seed}, round {round}: {change:?}: {error}"),
             }
         };
