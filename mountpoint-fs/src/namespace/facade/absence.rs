@@ -109,6 +109,18 @@ impl Namespace {
         (!self.local_changes.invalidates(prefix, "", asked)).then_some(asked)
     }
 
+    /// Whether the mount does not ask S3 what `name` is, which it knows: it has just made that
+    /// directory, or the directory `prefix` that the name is in.
+    pub(in crate::namespace) fn is_own(
+        &self,
+        prefix: &str,
+        name: &str,
+        is_directory: bool,
+    ) -> bool {
+        let is_made = || is_directory && self.own_since(&format!("{prefix}{name}/")).is_some();
+        self.config.works_offline && (self.own_since(prefix).is_some() || is_made())
+    }
+
     /// The listing of the directory `prefix` if S3 said a moment ago that it has nothing below it,
     /// and this mount has made it since and has put nothing into it.
     ///

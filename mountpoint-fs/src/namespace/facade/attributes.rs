@@ -36,7 +36,7 @@ impl Namespace {
             return Ok(Some(self.shown(ino, &view.found, left)));
         }
         let prefix = self.table.directory_prefix(view.parent)?;
-        if self.own_since(&prefix).is_some() {
+        if self.is_own(&prefix, &view.name, view.found == Found::Directory) {
             return Ok(Some(self.shown(ino, &view.found, self.config.ttl)));
         }
         let found = self.find_unchanged(view.parent, &view.name).await;

@@ -51,15 +51,16 @@ impl Namespace {
         }
     }
 
-    /// What this mount knows of `name` in a directory that it has made a moment ago. `None` if it
-    /// knows nothing, or the directory is another one.
+    /// What this mount knows of `name`, if it has made that directory, or the one that the name is
+    /// in, a moment ago. `None` if it knows nothing, or has not.
     fn own_known(
         &self,
         parent: InodeNo,
         prefix: &str,
         name: &str,
     ) -> Result<Option<Admitted>, FsError> {
-        match self.own_since(prefix).is_some() {
+        let kind = self.table.child_kind(parent, name);
+        match kind.is_some_and(|kind| self.is_own(prefix, name, kind == FileKind::Directory)) {
             true => self.table.admit_known(parent, name),
             false => Ok(None),
         }

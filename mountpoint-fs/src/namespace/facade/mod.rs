@@ -29,7 +29,7 @@ use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
 use crate::namespace::listing::{AheadBudget, HiddenKeys, SavedListings, WalkStats};
 use crate::namespace::resolve::{
-    Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, OwnDirectories,
+    Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, OWN_AGE_MAX, OwnDirectories,
     SingleFlight, Subtree,
 };
 use crate::namespace::version::Found;
@@ -106,6 +106,10 @@ impl Namespace {
     ) -> Self {
         let (stale_names, taker) = sync_channel(STALE_NAMES_MAX);
         let is_posix = config.write.posix_metadata;
+        let remembered = match config.names.works_offline {
+            true => config.names.ttl.max(OWN_AGE_MAX * 5 / 4),
+            false => config.names.ttl,
+        };
         Self {
             // No listing tells what objects say of themselves.
             saved: SavedListings::new(saved, config.names.opens_unasked && !is_posix),
@@ -120,7 +124,7 @@ impl Namespace {
             is_posix,
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
-            local_changes: LocalChanges::new(config.names.ttl),
+            local_changes: LocalChanges::new(remembered),
             negative: NegativeCache::default(),
             own: OwnDirectories::default(),
             key_locks: KeyLocks::default(),

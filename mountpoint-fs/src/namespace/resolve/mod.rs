@@ -17,7 +17,7 @@ pub(crate) use first_bytes::FIRST_BYTES_FAILED_AGE;
 pub(super) use first_bytes::FirstBytesCache;
 pub(super) use lookup_batching::{Gathering, LookupBatching};
 pub(super) use negative::{Absence, NegativeCache};
-pub(super) use own_directories::OwnDirectories;
+pub(super) use own_directories::{OWN_AGE_MAX, OwnDirectories};
 pub(super) use prefix_listing::{Below, Subtree};
 pub(super) use probe::Answer;
 #[cfg(test)]

@@ -9,6 +9,9 @@ use crate::config::NamesConfig;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
+/// How long S3 is not asked about names in a directory of this mount.
+const OWN_AGE: Duration = Duration::from_secs(60);
+
 /// A mount with write-back, and the directory `d` that it has just made.
 fn made(works_offline: bool) -> (Mount, InodeNo) {
     let names = NamesConfig {
@@ -73,7 +76,7 @@ fn a_directory_with_a_mode_of_its_own_is_ours_as_well() {
         .fs
         .make_directory(directory, OsStr::new("theirs"), 0o700));
     assert!(matches!(made_again, Err(FsError::Exists)));
-    mount.clock.advance(Duration::from_secs(10));
+    mount.clock.advance(OWN_AGE);
     let stored = mount.lookup(ROOT, "d").unwrap();
     assert_eq!(stored.attributes.mode & 0o777, 0o700);
     assert_eq!(stored.attributes.mtime, made.attributes.mtime);
@@ -91,7 +94,7 @@ fn names_of_others_are_seen_after_a_while_and_sooner_in_a_listing() {
     let (mount, directory) = made(true);
     mount.bucket.put_object("d/theirs", "x");
     assert!(is_absent(&mount, directory, "theirs"));
-    mount.clock.advance(Duration::from_secs(10));
+    mount.clock.advance(OWN_AGE);
     assert!(!is_absent(&mount, directory, "theirs"));
     let (mount, directory) = made(true);
     mount.bucket.put_object("d/theirs", "x");
@@ -184,8 +187,24 @@ fn what_was_made_is_found_and_opened_without_questions() {
     mount.fs.release(opened.handle);
     mount.bucket.put_object("d/f", "another");
     assert_eq!(mount.lookup(directory, "f").unwrap().attributes.size, 1);
-    mount.clock.advance(Duration::from_secs(5));
+    mount.clock.advance(OWN_AGE);
     assert_eq!(mount.lookup(directory, "f").unwrap().attributes.size, 7);
+}
+
+/// `git` and `tar` look again and again at the directory that they fill.
+#[test]
+fn an_own_directory_is_there_without_questions() {
+    let (mount, directory) = made(true);
+    mount.clock.advance(OWN_AGE / 2);
+    assert_eq!(mount.lookup(ROOT, "d").unwrap().attributes.ino, directory);
+    assert_eq!(now(mount.fs.attributes(directory)).unwrap().ino, directory);
+    assert_eq!(mount.requests(), (0, 0, 0));
+    now(mount.fs.remove_directory(ROOT, OsStr::new("d"))).unwrap();
+    assert!(is_absent(&mount, ROOT, "d"));
+    let (mount, directory) = made(false);
+    mount.clock.advance(NamesConfig::default().ttl);
+    now(mount.fs.attributes(directory)).unwrap();
+    assert_ne!(mount.requests(), (0, 0, 0), "without write-back");
 }
 
 /// `git` makes and renames the lock of a file again and again.
@@ -206,7 +225,7 @@ fn what_was_renamed_or_removed_is_absent_without_questions() {
     store(&mount, directory, "lock");
     assert!(!is_absent(&mount, directory, "lock"));
     mount.bucket.put_object("d/other", "x");
-    mount.clock.advance(Duration::from_secs(10));
+    mount.clock.advance(OWN_AGE);
     assert!(!is_absent(&mount, directory, "other"));
 }
 
