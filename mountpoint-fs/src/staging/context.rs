@@ -7,7 +7,7 @@ use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
 use super::directory::StagingDirectory;
 use super::journal::Journal;
-use super::local::FileMemory;
+use super::local::{FileMemory, StoredFiles};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
@@ -31,6 +31,8 @@ pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) write_back: Option<WriteBack>,
     /// For the bytes of small files.
     pub(in crate::staging) file_memory: Arc<FileMemory>,
+    /// For the reads of small files behind their stores.
+    pub(in crate::staging) stored_files: StoredFiles,
     memory: ReadMemory,
     zeros: Block,
 }
@@ -69,6 +71,7 @@ impl StagingContext {
             clock,
             write_back,
             file_memory: FileMemory::new(&budget),
+            stored_files: StoredFiles::new(&budget),
             memory: ReadMemory {
                 budget,
                 pool,

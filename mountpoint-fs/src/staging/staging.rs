@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ObjectHeaders};
+use bytes::Bytes;
+use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 
 use super::context::{StagingContext, WriteBack};
 use super::control::ControlServer;
@@ -141,6 +142,19 @@ impl Staging {
         observer: Arc<dyn StagedObserver>,
     ) -> Arc<StagedFile> {
         StagedFile::new(&self.context, (key, base), headers, progress, observer)
+    }
+
+    /// The `size` bytes of the version `etag` of the small file `key`, if this mount has just
+    /// stored it. They are given once.
+    #[must_use]
+    pub fn take_stored(&self, key: &Key, etag: &ETag, size: u64) -> Option<Bytes> {
+        self.context.stored_files.take(key, etag, size)
+    }
+
+    /// Gives back memory that nobody needs.
+    pub fn give_back_idle(&self) {
+        let now = self.context.clock.now();
+        self.context.stored_files.give_back_idle(now);
     }
 
     /// The files that an earlier process committed, once. Their uploads go on whether or not

@@ -151,7 +151,13 @@ impl FileSystem {
         let ahead = sibling_prefetch.and_then(|files| files.take(key, &version.etag));
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let reader = Reader::shared(&self.reading, key, &version.etag, version.size);
-            if let Some(first_bytes) = first_bytes {
+            // The answer to a GET proves the version: no bytes may stand for it.
+            let staged = self.staged.as_ref().filter(|_| *proof == Proof::Known);
+            let stored = staged.and_then(|files| {
+                let staging = files.staging();
+                staging.take_stored(key, &version.etag, version.size)
+            });
+            if let Some(first_bytes) = stored.as_ref().or(first_bytes.as_ref()) {
                 reader.hold_first_bytes(first_bytes);
             }
             reader

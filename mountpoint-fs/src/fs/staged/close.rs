@@ -100,8 +100,13 @@ impl FileSystem {
 pub(super) fn end(files: &StagedFiles, namespace: &Namespace, open: &OpenStaged) {
     let (ino, file) = (open.ino, &open.file);
     let is_needed = || file.is_changed() || file.is_recorded() || namespace.has_readers(ino);
+    let mut has_ended = false;
     files.forget(open, is_needed, || {
         namespace.unchanged(ino, open.file.progress());
         namespace.close_writer(ino);
+        has_ended = true;
     });
+    if has_ended {
+        file.keep_stored();
+    }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::parts::{FileParts, abort_unfinished};
+use crate::staging::contents::{Piece, Source};
 use crate::staging::journal::{Commit, RecordId};
-use crate::write::background;
+use crate::write::{Stored, background};
 
 /// Releases the record of the file if nothing needs it: the bucket has all its changes, or the
 /// file `is_over`.
@@ -27,6 +28,47 @@ pub(super) fn release(file: &Arc<FileParts>, is_over: bool) {
 pub(super) fn end_upload(file: &FileParts) {
     let early = file.state.lock().ahead.end();
     abort_unfinished(&file.context, &file.checkpoint, early);
+}
+
+/// Keeps the bytes of a small file for the read that may follow, if the bucket has all of them.
+pub(super) fn keep_stored(file: &FileParts) {
+    let stored_files = &file.context.stored_files;
+    let (key, stored, pieces) = {
+        let state = file.state.lock();
+        let size = state.contents.size();
+        let has_object = !state.contents.is_changed() && state.never_stored.is_none();
+        let is_stored = |base: &Stored| has_object && base.size == size;
+        let base = state.base.as_ref().map(|base| base.version.clone());
+        // A large file has many pieces.
+        let pieces = match stored_files.may_keep(size) {
+            true => state.contents.pieces(0..size),
+            false => Vec::new(),
+        };
+        (state.key.clone(), base.filter(is_stored), pieces)
+    };
+    // What was kept of the key is of an older version.
+    stored_files.forget(&key);
+    let Some(Stored { etag, size }) = stored else {
+        return;
+    };
+    let is_local = |piece: &Piece| matches!(piece.source, Source::Local(_));
+    if pieces.is_empty() || !pieces.iter().all(is_local) || !file.files.are_in_memory() {
+        return;
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    for piece in pieces {
+        let is_read = match piece.source {
+            Source::Local(place) => file
+                .files
+                .read_bytes(place, &piece.range, &mut bytes)
+                .is_ok(),
+            Source::Zeros | Source::Base => false,
+        };
+        if !is_read {
+            return;
+        }
+    }
+    stored_files.keep((key, etag), bytes, file.context.clock.now());
 }
 
 /// Gives up the data files when the release of a record is durable.

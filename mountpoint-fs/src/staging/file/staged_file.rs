@@ -19,6 +19,7 @@ use super::committing::{RoomWait, commit_file, committed, sum_recovered};
 use super::keeping::keep_as;
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
+use super::releasing::keep_stored;
 use super::sending_ahead::send_ahead;
 use super::state::{Base, FileState, NeverStored, StagedBase};
 use super::storing::store;
@@ -595,6 +596,12 @@ impl StagedFile {
             self.parts.progress.advance(self.size(), mtime);
         }
         Ok(())
+    }
+
+    /// Keeps the bytes of a small file for the read that may follow, if the bucket has all of them.
+    /// For the end of the file.
+    pub fn keep_stored(&self) {
+        keep_stored(&self.parts);
     }
 
     /// Notes that the file has lost its name: it is never stored again.

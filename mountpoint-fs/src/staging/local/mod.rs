@@ -5,6 +5,8 @@
 
 mod data_files;
 mod memory_file;
+mod stored_files;
 
 pub(super) use data_files::{DataFiles, disk_error};
 pub(super) use memory_file::FileMemory;
+pub(super) use stored_files::StoredFiles;

@@ -2,8 +2,10 @@
 
 use super::{ROOT, Staged, WRITE, all_changes, wait};
 use crate::config::ConflictPolicy;
-use crate::fs::tests::{CHILD, MOVES, OPENER};
-use crate::operation::{AllocateMode, AttributeChange, FsError, TimeChange, WriteOptions};
+use crate::fs::tests::{CHILD, MOVES, OPENER, READ};
+use crate::operation::{
+    AllocateMode, AttributeChange, FsError, OpenOptions, TimeChange, WriteOptions,
+};
 
 #[test]
 fn a_new_file_is_stored_by_its_close_and_is_there_before() {
@@ -16,6 +18,44 @@ fn a_new_file_is_stored_by_its_close_and_is_there_before() {
     mount.close(handle).unwrap();
     assert_eq!(mount.stored("f").unwrap(), "abcd");
     assert_eq!(mount.size(mount.walk("f")), 4);
+}
+
+/// The kernel has what was written, but for a last page that is not whole.
+#[test]
+fn what_was_just_stored_is_read_without_a_request() {
+    let mount = Staged::new(&[]);
+    let (_, handle) = mount.create(ROOT, "f");
+    mount.write(handle, 0, "abc").unwrap();
+    mount.close(handle).unwrap();
+    wait(mount.fs.drained());
+    let reader = mount.open_to_read("f");
+    mount.requests();
+    assert_eq!(mount.read(reader).unwrap(), "abc");
+    assert_eq!(mount.requests(), 0);
+    mount.fs.release(reader);
+    let handle = mount.open("f");
+    mount.write(handle, 1, "B").unwrap();
+    mount.close(handle).unwrap();
+    wait(mount.fs.drained());
+    mount.bucket.put_object("f", "theirs");
+    let reader = mount.open_to_read("f");
+    assert_eq!(mount.read(reader).unwrap(), "theirs");
+}
+
+/// The answer to a GET proves the version there.
+#[test]
+fn what_was_just_stored_is_no_proof_of_the_newest_version() {
+    let mount = Staged::new(&[]);
+    let (ino, handle) = mount.create(ROOT, "f");
+    mount.write(handle, 0, "abc").unwrap();
+    mount.close(handle).unwrap();
+    mount.bucket.put_object("f", "theirs");
+    let direct = OpenOptions {
+        direct: true,
+        ..READ
+    };
+    let opened = wait(mount.fs.open(ino, direct));
+    assert!(matches!(opened, Err(FsError::Stale(_))), "{opened:?}");
 }
 
 #[test]
