@@ -401,7 +401,8 @@ impl<'a> NameChange<'a> {
     }
 
     /// The name is another object's now, or the object that marks the directory says something
-    /// else: the next question about it goes to S3. A rename waits for what this gives back, as
+    /// else: the next question about it goes to S3, but for a directory that this mount has just
+    /// made, of which it knows that. A rename waits for what this gives back, as
     /// behind [`Self::replaced_in_place`].
     #[must_use]
     pub fn changed(mut self) -> Option<KeyLockGuard<'a>> {

@@ -59,6 +59,9 @@ impl Namespace {
         prefix: &str,
         name: &str,
     ) -> Result<Option<Admitted>, FsError> {
+        if !self.config.works_offline {
+            return Ok(None);
+        }
         let kind = self.table.child_kind(parent, name);
         match kind.is_some_and(|kind| self.is_own(prefix, name, kind == FileKind::Directory)) {
             true => self.table.admit_known(parent, name),

@@ -46,7 +46,7 @@ pub(super) fn keep_stored(file: &FileParts) {
         };
         (state.key.clone(), base.filter(is_stored), pieces)
     };
-    // What was kept of the key is of an older version.
+    // Bytes that were kept of the key are those of an older version.
     stored_files.forget(&key);
     let Some(Stored { etag, size }) = stored else {
         return;

@@ -125,7 +125,7 @@ impl fmt::Debug for FileMemory {
 }
 
 /// Longest data file in memory: that of a file whose bytes go into its record.
-const FILE_LEN_MAX: usize = 128 << 10;
+pub(super) const FILE_LEN_MAX: usize = 128 << 10;
 
 /// Memory of all those files: 30,000 files of 8 KiB may wait for their upload. Others are made on
 /// the disk.

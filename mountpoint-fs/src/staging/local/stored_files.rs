@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key};
 
+use super::memory_file::FILE_LEN_MAX;
 use crate::memory::{Budget, Purpose, Reservation};
 use crate::sync::Mutex;
 
@@ -18,7 +19,7 @@ pub(in crate::staging) struct StoredFiles {
     budget: Arc<Budget>,
     bytes_max: u64,
     /// A leaf. No memory is given back under it: that wakes who waits for memory.
-    table: Mutex<Table<Reservation>>,
+    table: Mutex<Table>,
 }
 
 impl StoredFiles {
@@ -33,7 +34,7 @@ impl StoredFiles {
 
     /// Whether a file of `size` bytes is one that may be kept.
     pub(in crate::staging) fn may_keep(&self, size: u64) -> bool {
-        (1..=STORED_LEN_MAX.min(self.bytes_max)).contains(&size)
+        (1..=(FILE_LEN_MAX as u64).min(self.bytes_max)).contains(&size)
     }
 
     /// Keeps the bytes of the version `etag` of `key`, which was stored at `now`, if there is
@@ -56,13 +57,12 @@ impl StoredFiles {
                 break;
             }
         }
-        // Whoever needs memory comes first.
+        // Readers and writers that wait for memory come first.
         let memory = self.budget.try_reserve(needed, Purpose::Demand);
         let replaced = memory.and_then(|memory| {
             let file = StoredFile {
                 etag,
                 bytes: Bytes::from(bytes),
-                len: needed,
                 at: now,
                 memory,
             };
@@ -105,10 +105,10 @@ impl StoredFiles {
     }
 }
 
-/// The files, each with a value `M` that holds its memory. Pure.
-#[derive(Debug)]
-struct Table<M> {
-    by_key: HashMap<Key, StoredFile<M>>,
+/// The files.
+#[derive(Debug, Default)]
+struct Table {
+    by_key: HashMap<Key, StoredFile>,
     /// Keys in the order in which they were stored. One that was taken, or stored again, is there
     /// all the same, with another time.
     in_order: VecDeque<(Duration, Key)>,
@@ -117,45 +117,32 @@ struct Table<M> {
 }
 
 #[derive(Debug)]
-struct StoredFile<M> {
+struct StoredFile {
     etag: ETag,
     bytes: Bytes,
-    /// Its memory, in bytes.
-    len: u64,
     at: Duration,
-    #[expect(dead_code, reason = "it is given back when the file is dropped")]
-    memory: M,
+    memory: Reservation,
 }
 
-impl<M> Default for Table<M> {
-    fn default() -> Self {
-        Self {
-            by_key: HashMap::new(),
-            in_order: VecDeque::new(),
-            bytes: 0,
-        }
-    }
-}
-
-impl<M> Table<M> {
+impl Table {
     /// Keeps `file`. Returns the one that it replaces.
     #[must_use]
-    fn keep(&mut self, key: Key, file: StoredFile<M>) -> Option<StoredFile<M>> {
+    fn keep(&mut self, key: Key, file: StoredFile) -> Option<StoredFile> {
         if self.in_order.len() > 2 * self.by_key.len() + PLACES_MIN {
             let by_key = &self.by_key;
             let is_there = |at, key: &Key| by_key.get(key).is_some_and(|file| file.at == at);
             self.in_order.retain(|(at, key)| is_there(*at, key));
         }
         self.in_order.push_back((file.at, key.clone()));
-        self.bytes += file.len;
+        self.bytes += file.memory.bytes();
         let replaced = self.by_key.insert(key, file)?;
-        self.bytes -= replaced.len;
+        self.bytes -= replaced.memory.bytes();
         Some(replaced)
     }
 
-    fn remove(&mut self, key: &Key) -> Option<StoredFile<M>> {
+    fn remove(&mut self, key: &Key) -> Option<StoredFile> {
         let file = self.by_key.remove(key)?;
-        self.bytes -= file.len;
+        self.bytes -= file.memory.bytes();
         if self.by_key.is_empty() {
             self.in_order.clear();
         }
@@ -163,7 +150,7 @@ impl<M> Table<M> {
     }
 
     /// Removes the file that was stored first.
-    fn drop_oldest(&mut self) -> Option<StoredFile<M>> {
+    fn drop_oldest(&mut self) -> Option<StoredFile> {
         loop {
             let (at, key) = self.in_order.pop_front()?;
             if self.by_key.get(&key).is_some_and(|file| file.at == at) {
@@ -186,9 +173,6 @@ impl<M> Table<M> {
 
 /// How long the bytes of a stored file are kept. A clone reads its objects within that.
 const STORED_AGE_MAX: Duration = Duration::from_secs(60);
-
-/// Longest file that is kept: as long as a data file that stays in memory.
-const STORED_LEN_MAX: u64 = 128 << 10;
 
 /// Memory of all of them: 8,000 files of 8 KiB.
 const STORED_BYTES_MAX: u64 = 64 << 20;
