@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -74,6 +74,19 @@ impl DiskThreads {
             executor::delivering(|| done.send(result).ok());
         }));
         answer.await.ok()
+    }
+
+    /// Waits until the jobs that were queued before have ended, if there is one thread. Returns
+    /// whether they have ended within `time_max`. Blocks.
+    pub(crate) fn drain(&self, time_max: Duration) -> bool {
+        let (done, end) = sync_channel(1);
+        self.send(Box::new(move |began_ms| {
+            // What its caller does next is not the disk's time.
+            began_ms.store(0, Ordering::Relaxed);
+            // The caller may have waited long enough.
+            done.send(()).ok();
+        }));
+        end.recv_timeout(time_max).is_ok()
     }
 
     /// Whether the disk has not answered for a while.

@@ -351,12 +351,7 @@ impl ListingStore {
 
     /// Waits until what was queued is stored, or the disk is stuck. Blocks.
     pub(in crate::cache) fn drain(&self, time_max: Duration) {
-        let (sender, stored) = std::sync::mpsc::sync_channel(1);
-        self.writer.run(move || {
-            // No waiter may be left.
-            sender.send(()).ok();
-        });
-        if stored.recv_timeout(time_max).is_err() {
+        if !self.writer.drain(time_max) {
             tracing::debug!("the last listings are not kept");
         }
     }
