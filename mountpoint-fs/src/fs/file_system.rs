@@ -139,9 +139,6 @@ impl FileSystem {
         if let Some(sibling_prefetch) = &self.sibling_prefetch {
             sibling_prefetch.give_back_idle();
         }
-        if let Some(staged) = &self.staged {
-            staged.staging().give_back_idle();
-        }
         if self.namespace.has_dropped_many() {
             trim_allocator();
         }

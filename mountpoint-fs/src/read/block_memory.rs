@@ -1,7 +1,8 @@
 //! The memory of all blocks of a mount, and which blocks go when memory is short.
 //!
 //! Knows nothing of patterns or requests. Open files that hold blocks are listed here, so that
-//! their blocks can be given back when others need the memory, or after a while.
+//! their blocks can be given back when others need the memory, or after a while; so is other memory
+//! that need not stay.
 //!
 //! Lock order: an open file's own lock, then the list's. Memory is given back with neither held.
 //! Any thread.
@@ -23,13 +24,14 @@ use crate::metrics::names::MEMORY_WAIT;
 use crate::metrics::trace::{WaitCause, micros, waits};
 use crate::sync::Mutex;
 
-/// An open file that holds blocks between its reads. Called with no lock held.
-pub(super) trait BlockHolder: Debug + Send + Sync {
+/// An open file that holds blocks between its reads, or another place that holds bytes for reads to
+/// come. Called with no lock held.
+pub(crate) trait MemoryHolder: Debug + Send + Sync {
     /// The time of its latest read.
     fn used_at(&self) -> Duration;
 
-    /// Gives back all blocks, or with `keep_ahead` only those that a read waited for. Returns how
-    /// many bytes they have.
+    /// Gives back all memory, or with `keep_ahead` only blocks that a read waited for. Returns how
+    /// many bytes that is.
     fn give_back(&self, keep_ahead: bool) -> u64;
 
     /// Gives back blocks that stay only for readers more than `behind_max` behind others. Returns
@@ -47,7 +49,7 @@ pub(super) struct BlockMemory {
     pub(super) budget: Arc<Budget>,
     pub(super) pool: BlockPool,
     clock: Clock,
-    holders: Mutex<HashMap<HolderId, Weak<dyn BlockHolder>>>,
+    holders: Mutex<HashMap<HolderId, Weak<dyn MemoryHolder>>>,
     next_holder: AtomicU64,
     /// When idle files are looked for the next time, in milliseconds of the clock.
     sweep_at_ms: AtomicU64,
@@ -81,8 +83,8 @@ impl BlockMemory {
         waits(WaitCause::Memory, turn, observe).await
     }
 
-    /// Lists an open file that holds blocks.
-    pub(super) fn add_holder(&self, holder: Weak<dyn BlockHolder>) -> HolderId {
+    /// Lists a holder of memory.
+    pub(super) fn add_holder(&self, holder: Weak<dyn MemoryHolder>) -> HolderId {
         let id = HolderId(self.next_holder.fetch_add(1, Ordering::Relaxed));
         self.holders.lock().insert(id, holder);
         id
@@ -173,7 +175,7 @@ impl BlockMemory {
     }
 
     /// Open files that hold blocks, the longest unread first.
-    fn holders_by_age(&self) -> Vec<(Duration, Arc<dyn BlockHolder>)> {
+    fn holders_by_age(&self) -> Vec<(Duration, Arc<dyn MemoryHolder>)> {
         let holders = self.holders.lock();
         let mut by_age: Vec<_> = holders
             .values()

@@ -4,13 +4,14 @@
 //! objects share, `ObjectRegistry` finds versions that are open already. Any thread.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use mountpoint_client::ObjectClient;
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockPool;
 
+use super::block_memory::MemoryHolder;
 use super::local::LocalSource;
 use super::object::{ObjectRegistry, OpenObject};
 use super::resources::ReadResources;
@@ -99,6 +100,12 @@ impl ReadContext {
             }
         };
         (budget, pool, Arc::new(make_room))
+    }
+
+    /// Has `holder` give back its memory when others need it, or when it was not used for
+    /// [`READER_IDLE`].
+    pub(crate) fn add_memory_holder(&self, holder: Weak<dyn MemoryHolder>) {
+        self.resources.memory.add_holder(holder);
     }
 
     /// Counts of requests and of held memory.

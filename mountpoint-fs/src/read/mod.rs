@@ -21,6 +21,7 @@ mod reader;
 mod resources;
 mod sibling_prefetch;
 
+pub(crate) use block_memory::MemoryHolder;
 pub use context::{ReadContext, ReadStats};
 pub use fetch::HEDGE_BURST;
 pub use plan::STRIDE_RUNS_MAX;

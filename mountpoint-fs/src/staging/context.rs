@@ -1,7 +1,7 @@
 //! The state that the staged files of one mount share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
@@ -15,7 +15,7 @@ use crate::config::limits::WRITE_SIZE_MAX;
 use crate::disk_threads::DiskThreads;
 use crate::memory::Budget;
 use crate::operation::FsError;
-use crate::read::ReadContext;
+use crate::read::{MemoryHolder, ReadContext};
 use crate::write::WriteContext;
 
 /// The shared state of all staged files of a mount. Made once per mount.
@@ -32,7 +32,7 @@ pub(in crate::staging) struct StagingContext {
     /// For the bytes of small files.
     pub(in crate::staging) file_memory: Arc<FileMemory>,
     /// For the reads of small files behind their stores.
-    pub(in crate::staging) stored_files: StoredFiles,
+    pub(in crate::staging) stored_files: Arc<StoredFiles>,
     memory: ReadMemory,
     zeros: Block,
 }
@@ -60,6 +60,9 @@ impl StagingContext {
         clock: Clock,
     ) -> std::io::Result<Arc<Self>> {
         let (budget, pool, make_room) = reading.memory();
+        let stored_files = StoredFiles::new(&budget, clock.clone());
+        let holder: Weak<dyn MemoryHolder> = Arc::downgrade(&(Arc::clone(&stored_files) as _));
+        reading.add_memory_holder(holder);
         let mut zeros = pool.allocate(ZEROS_LEN);
         zeros.append(&[0; ZEROS_LEN]);
         Ok(Arc::new(Self {
@@ -71,7 +74,7 @@ impl StagingContext {
             clock,
             write_back,
             file_memory: FileMemory::new(&budget),
-            stored_files: StoredFiles::new(&budget),
+            stored_files,
             memory: ReadMemory {
                 budget,
                 pool,

@@ -151,12 +151,6 @@ impl Staging {
         self.context.stored_files.take(key, etag, size)
     }
 
-    /// Gives back memory that nobody needs.
-    pub fn give_back_idle(&self) {
-        let now = self.context.clock.now();
-        self.context.stored_files.give_back_idle(now);
-    }
-
     /// The files that an earlier process committed, once. Their uploads go on whether or not
     /// somebody asks.
     #[must_use]

@@ -27,7 +27,7 @@ use crate::cache::CachedObject;
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::memory::Purpose;
 use crate::operation::{FsError, ReadData};
-use crate::read::block_memory::{BlockHolder, HolderId};
+use crate::read::block_memory::{HolderId, MemoryHolder};
 use crate::read::fetch::{Fetch, Sources};
 use crate::read::layout::KnownLayout;
 use crate::read::object_version::{ObjectVersion, VersionId};
@@ -369,7 +369,7 @@ impl OpenObject {
     /// Lists the object among those that hold blocks, if it does.
     fn hold(self: &Arc<Self>, inner: &mut Inner) {
         if inner.holder.is_none() && !inner.state.blocks.is_empty() {
-            let this: Arc<dyn BlockHolder> = Arc::<Self>::clone(self);
+            let this: Arc<dyn MemoryHolder> = Arc::<Self>::clone(self);
             let holder = self.resources().memory.add_holder(Arc::downgrade(&this));
             inner.holder = Some(holder);
         }
@@ -384,7 +384,7 @@ impl OpenObject {
     }
 }
 
-impl BlockHolder for OpenObject {
+impl MemoryHolder for OpenObject {
     fn used_at(&self) -> Duration {
         Duration::from_millis(self.used_at_ms.load(Ordering::Relaxed))
     }

@@ -85,12 +85,7 @@ pub(super) async fn renamed(
     version: Stored,
 ) -> Result<(), FsError> {
     let base = Base::new(&file.context.reading, &key, version);
-    {
-        let mut state = file.state.lock();
-        state.key = key;
-        state.base = Some(base);
-        state.edits += 1;
-    }
+    file.state.lock().renamed(key, base);
     commit_name(file).await
 }
 

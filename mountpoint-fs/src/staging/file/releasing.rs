@@ -37,6 +37,7 @@ pub(super) fn keep_stored(file: &FileParts) {
         let state = file.state.lock();
         let size = state.contents.size();
         let has_object = !state.contents.is_changed() && state.never_stored.is_none();
+        let has_object = has_object && state.is_base_sent;
         let is_stored = |base: &Stored| has_object && base.size == size;
         let base = state.base.as_ref().map(|base| base.version.clone());
         // A large file has many pieces.
@@ -68,7 +69,7 @@ pub(super) fn keep_stored(file: &FileParts) {
             return;
         }
     }
-    stored_files.keep((key, etag), bytes, file.context.clock.now());
+    stored_files.keep((key, etag), bytes);
 }
 
 /// Gives up the data files when the release of a record is durable.

@@ -59,6 +59,8 @@ pub(super) enum NeverStored {
 pub(super) struct FileState {
     pub(super) key: Key,
     pub(super) base: Option<Base>,
+    /// Whether all bytes of the base are those that a store of this file has sent under this name.
+    pub(super) is_base_sent: bool,
     pub(super) contents: Contents,
     /// How often local bytes that the bucket has were given back to the disk.
     pub(super) given_back: u64,
@@ -118,6 +120,7 @@ impl FileState {
         Self {
             key,
             base,
+            is_base_sent: false,
             contents: size.map_or_else(Contents::new, Contents::over),
             given_back: 0,
             headers,
@@ -402,10 +405,12 @@ impl FileState {
         }
     }
 
-    /// The bucket has the version that the store sent: `base`.
-    pub(super) fn stored(&mut self, base: Base) {
+    /// The bucket has the version of the store in progress: `base`. `is_sent` tells that the store
+    /// has sent it, and has not found it there.
+    pub(super) fn stored(&mut self, base: Base, is_sent: bool) {
         self.contents.end_store(true);
-        self.base = Some(base);
+        self.rebase(base);
+        self.is_base_sent = is_sent;
         self.replaced = StagedBase::None;
         self.may_be_stored = false;
         self.adopts = Adopts::Nothing;
@@ -415,6 +420,18 @@ impl FileState {
         self.refusals = 0;
         self.failures = 0;
         self.last_failure = None;
+    }
+
+    /// The file is called `key` now, and the bucket has it as `base`.
+    pub(super) fn renamed(&mut self, key: Key, base: Base) {
+        self.key = key;
+        self.rebase(base);
+        self.edits += 1;
+    }
+
+    fn rebase(&mut self, base: Base) {
+        self.base = Some(base);
+        self.is_base_sent = false;
     }
 
     /// Notes the failure of an upload, for people.
@@ -435,7 +452,7 @@ impl FileState {
     /// tried again.
     pub(super) fn rebased(&mut self, base: Base) {
         self.contents.end_store(false);
-        self.base = Some(base);
+        self.rebase(base);
         self.replaced = StagedBase::None;
         self.recovered = None;
         // The record has the base of before.
@@ -444,15 +461,14 @@ impl FileState {
 
     /// The version `old` was replaced by one with equal bytes.
     pub(super) fn base_replaced(&mut self, reading: &ReadContext, old: &ETag, etag: &ETag) {
-        let Some(base) = self.base.as_mut() else {
+        let base = self.base.as_ref();
+        let Some(base) = base.filter(|base| base.version.etag.matches(old)) else {
             return;
         };
-        if base.version.etag.matches(old) {
-            let version = Stored {
-                etag: etag.clone(),
-                size: base.version.size,
-            };
-            *base = Base::new(reading, &self.key, version);
-        }
+        let version = Stored {
+            etag: etag.clone(),
+            size: base.version.size,
+        };
+        self.rebase(Base::new(reading, &self.key, version));
     }
 }

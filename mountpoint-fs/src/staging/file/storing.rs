@@ -42,10 +42,10 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
         let mut request = begin(file).await?;
         keep_time(file, &mut request.headers);
         match resolve(&file.context, &request).await {
-            Ok(Resolved::Stored(stored)) => {
-                let base = Base::new(&file.context.reading, &request.key, stored.clone());
-                file.state.lock().stored(base);
-                file.observer().stored(&stored);
+            Ok(Resolved::Stored { version, is_sent }) => {
+                let base = Base::new(&file.context.reading, &request.key, version.clone());
+                file.state.lock().stored(base, is_sent);
+                file.observer().stored(&version);
                 end_upload(file);
                 release(file, false);
                 return Ok(());

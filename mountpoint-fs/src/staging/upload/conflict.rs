@@ -23,7 +23,11 @@ use crate::write::{Adopts, CheckpointFound, Replaced, Stored};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::staging) enum Resolved {
     /// The bucket has the version under the file's own key.
-    Stored(Stored),
+    Stored {
+        version: Stored,
+        /// This store has sent it: it was not found there.
+        is_sent: bool,
+    },
     /// The bucket has what a killed process was sending: the file is based on that.
     Sent(Stored),
     /// Another host's object stands for the file.
@@ -49,7 +53,12 @@ pub(in crate::staging) async fn resolve(
         return Ok(found);
     }
     let error = match store(context, request).await {
-        Ok(Outcome::Stored(stored)) => return Ok(Resolved::Stored(stored)),
+        Ok(Outcome::Stored(version)) => {
+            return Ok(Resolved::Stored {
+                version,
+                is_sent: true,
+            });
+        }
         Ok(Outcome::Adopted) => return Ok(Resolved::Adopted),
         Err(error) => error,
     };
@@ -90,7 +99,10 @@ async fn recognise(
 ) -> Result<Option<Resolved>, FsError> {
     match recognise::recognise(context, request).await? {
         None => Ok(None),
-        Some((there, Recognised::Whole)) => Ok(Some(Resolved::Stored(there))),
+        Some((version, Recognised::Whole)) => Ok(Some(Resolved::Stored {
+            version,
+            is_sent: false,
+        })),
         Some((there, Recognised::Earlier)) => Ok(Some(Resolved::Sent(there))),
     }
 }
@@ -137,12 +149,15 @@ async fn overwrite(
             ..request.clone()
         };
         match store(context, &request).await {
-            Ok(Outcome::Stored(stored)) => {
+            Ok(Outcome::Stored(version)) => {
                 tracing::warn!(
                     key = %request.key, ?replaced,
                     "another client changed the file since it was opened here: its version was replaced"
                 );
-                return Ok(Resolved::Stored(stored));
+                return Ok(Resolved::Stored {
+                    version,
+                    is_sent: true,
+                });
             }
             Ok(Outcome::Adopted) => return Ok(Resolved::Adopted),
             Err(error) if is_conflict(&error) => last = error,
