@@ -27,6 +27,12 @@ use crate::log;
 /// CPU time per byte; more than this gains nothing.
 const FRAGMENT_SIZE: usize = 512 << 10;
 
+/// Most event loops by default. A connection stays with its loop, so that two busy ones may share a
+/// loop while another one rests: eight streams on 16 cores had 5.0 GB/s with a loop for every second
+/// core, and 7.0 with one for each (internals/measurements.md). A loop moves 1 GB/s and more, and 64 are
+/// for 400 Gbit/s.
+const THREADS_MAX: u16 = 64;
+
 /// Host names whose addresses are remembered.
 const HOSTS_MAX: usize = 16;
 
@@ -39,7 +45,8 @@ const JOIN_MAX: Duration = Duration::from_secs(2);
 /// Settings of the [`Runtime`].
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeOptions {
-    /// Event loop threads. None: half the cores, at least 1.
+    /// Event loop threads. None: one for each core, [`THREADS_MAX`] at most, and
+    /// one on two cores.
     pub event_loop_threads: Option<u16>,
     /// Counts the memory that the C library holds, for [`Runtime::native_bytes`]. Costs an atomic
     /// operation for each allocation, and leaks a few bytes for each runtime.
@@ -162,8 +169,11 @@ fn init_library() {
 }
 
 fn default_threads() -> u16 {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    u16::try_from(cores / 2).unwrap_or(u16::MAX)
+    match thread::available_parallelism().map_or(1, NonZero::get) {
+        // A second loop gains nothing there, and costs a tenth of the CPU time of random reads.
+        ..=2 => 1,
+        cores => u16::try_from(cores).map_or(THREADS_MAX, |cores| cores.min(THREADS_MAX)),
+    }
 }
 
 fn new_event_loops(

@@ -71,7 +71,8 @@ pub struct CrtClientOptions {
     pub silence_max: Duration,
     /// Connections of each interface; `None` derives it from the throughput target.
     pub connections: Option<u32>,
-    /// Threads that move bytes from the network, for each client; `None` for half the cores.
+    /// Threads that move bytes from the network, of each client; `None` for as many as
+    /// [`RuntimeOptions`](mountpoint_crt_sys::RuntimeOptions) says.
     pub event_loop_threads: Option<u16>,
     /// `User-Agent` of the requests.
     pub user_agent: String,
