@@ -27,10 +27,11 @@ use crate::log;
 /// CPU time per byte; more than this gains nothing.
 const FRAGMENT_SIZE: usize = 512 << 10;
 
-/// Most event loops by default. A connection stays with its loop, so that two busy ones may share a
-/// loop while another one rests: eight streams on 16 cores had 5.0 GB/s with a loop for every second
-/// core, and 7.0 with one for each (internals/measurements.md). A loop moves 1 GB/s and more, and 64 are
-/// for 400 Gbit/s.
+/// Most event loops by default.
+///
+/// A connection stays with its loop, and two busy ones may share a loop while another one rests:
+/// eight streams on 16 cores had 5.0 GB/s with a loop for every second core, and 7.0 with one for
+/// each (internals/measurements.md). A loop moves 1 GB/s and more, and 64 are for 400 Gbit/s.
 const THREADS_MAX: u16 = 64;
 
 /// Host names whose addresses are remembered.
