@@ -16,6 +16,7 @@ use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
+use super::staged::StagedMarkers;
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::limits::NAME_LEN_MAX;
@@ -59,6 +60,8 @@ pub struct FileSystem {
     pub(super) dir_mode: u16,
     /// Files that are written in place, if the mount has a directory for them.
     pub(super) staged: Option<Arc<StagedFiles>>,
+    /// Markers of directories that the bucket lacks.
+    pub(super) markers: Arc<StagedMarkers>,
     pub(super) directories: HandleTable<OpenDirectory>,
 }
 
@@ -121,6 +124,7 @@ impl FileSystem {
             files: HandleTable::default(),
             writers: Arc::default(),
             staged: None,
+            markers: Arc::default(),
             directories: HandleTable::default(),
         }
     }
@@ -174,7 +178,9 @@ impl FileSystem {
         name: &OsStr,
         purpose: &dyn Purpose,
     ) -> Result<Entry, FsError> {
-        self.namespace.lookup(parent, name, purpose).await
+        let mut entry = self.namespace.lookup(parent, name, purpose).await?;
+        self.show_staged_marker(&mut entry.attributes);
+        Ok(entry)
     }
 
     /// Waits until no later mount shows names from before the changes so far.
@@ -204,7 +210,9 @@ impl FileSystem {
     /// [`FsError::NotFound`] if the inode's name is gone, [`FsError::Stale`] if the name means
     /// another object.
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
-        self.namespace.attributes(ino).await
+        let mut attributes = self.namespace.attributes(ino).await?;
+        self.show_staged_marker(&mut attributes);
+        Ok(attributes)
     }
 
     /// Whether `ino` has an open handle.

@@ -63,22 +63,30 @@ impl FileSystem {
         {
             return Err(FsError::NotEmpty);
         }
+        let prefix = change.prefix()?;
+        let staged = self.hold_marker(&prefix).await;
         // A removal that had emptied a directory below this one has updated the names by now, or is
         // still in flight.
-        let may_remove = |has_marker| match (change.seems_empty(), has_marker) {
+        let may_remove = |has_marker| match (change.seems_empty(), has_marker || staged.is_some()) {
             (false, _) => Err(FsError::NotEmpty),
             (true, true) => permit(&self.write, Change::RemoveDirectory),
             (true, false) => Ok(()),
         };
-        let prefix = change.prefix()?;
         let removal = self.mutator.remove_directory(&prefix, may_remove);
         if let Removal::Holds(key) = removal.await? {
             change.tell_of_unseen(&key);
             return Err(FsError::NotEmpty);
         }
         self.mutator.forget_renames_of(&prefix).await;
+        let noted = match &staged {
+            Some(marker) => marker.removed().await,
+            None => Ok(()),
+        };
+        if let Some(marker) = &staged {
+            self.end_marker(&prefix, marker);
+        }
         change.removed();
-        Ok(())
+        noted
     }
 
     /// Makes a directory. A marker object, or an entry that this mount remembers until the
@@ -102,10 +110,15 @@ impl FileSystem {
         if !is_marked {
             return change.made_directory(true, None);
         }
+        let (headers, carried) = self.new_directory(mode);
+        if let Some(files) = self.marker_staging(&change) {
+            return self
+                .make_staged_directory(files, change, (headers, carried))
+                .await;
+        }
         if change.is_own() {
             self.check_absent(&marker(&prefix)?).await?;
         }
-        let (headers, carried) = self.new_directory(mode);
         self.mutator.make_marker(&prefix, headers).await?;
         change.made_directory(false, carried)
     }
@@ -320,6 +333,9 @@ impl FileSystem {
             return Err(FsError::NotEmpty);
         }
         let (old, new) = (from.prefix()?, to.prefix()?);
+        for prefix in [&old, &new] {
+            self.settle_markers(prefix, stop).await?;
+        }
         self.mutator.rename_directory(&old, &new, stop).await?;
         let noted = match below.first() {
             Some(files) => self.renamed_above(files, &old, &new).await,

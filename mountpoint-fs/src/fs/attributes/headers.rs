@@ -61,6 +61,20 @@ impl FileSystem {
         let name = self.namespace.change_inode(ino)?;
         if is_directory {
             let prefix = name.prefix()?;
+            if let Some(marker) = self.staged_marker(ino) {
+                if marker.change_headers(change).await? {
+                    marker.commit_headers().await?;
+                    return Ok(name.changed());
+                }
+                // The bucket has it by now.
+                let headers = changed.expect("it was changed");
+                let replace = |there: &mut ObjectHeaders| {
+                    *there = headers;
+                    Ok(())
+                };
+                self.mutator.change_marker(&prefix, replace).await?;
+                return Ok(name.changed());
+            }
             self.mutator.change_marker(&prefix, change).await?;
             return Ok(name.changed());
         }

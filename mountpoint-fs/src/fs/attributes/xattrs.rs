@@ -87,8 +87,12 @@ impl FileSystem {
         Ok(name)
     }
 
-    /// Extended attributes of a file that is being written, before S3 has them.
+    /// Extended attributes of a file that is being written, or of a directory that was made, before
+    /// S3 has them.
     fn written_attributes(&self, ino: InodeNo) -> Option<ExtendedAttributes> {
+        if let Some(marker) = self.staged_marker(ino) {
+            return Some(ExtendedAttributes::of(&marker.headers().metadata));
+        }
         self.namespace.progress(ino)?;
         let headers = match self.staged_file(ino) {
             Some(staged) => staged.file.headers(),

@@ -63,7 +63,10 @@ impl FileSystem {
         let files = Arc::new(StagedFiles::new(staging));
         self.staged = Some(Arc::clone(&files));
         for file in recovered {
-            self.adopt_staged(&files, file);
+            match file.key.as_str().ends_with('/') {
+                true => self.adopt_marker(file),
+                false => self.adopt_staged(&files, file),
+            }
         }
         Ok(())
     }

@@ -313,6 +313,26 @@ impl Namespace {
             .adopt_written(&names, progress, version, observed)
     }
 
+    /// Makes the directory `key` a kept one, which an earlier process made and the bucket lacks,
+    /// with those above.
+    ///
+    /// `None` if the mount cannot show the key, or one of its names means a file.
+    #[must_use]
+    pub fn adopt_directory(&self, key: &Key) -> Option<InodeNo> {
+        let prefix = self.table.directory_prefix(InodeNo::ROOT).ok()?;
+        let names = key.as_str().strip_prefix(&prefix)?.strip_suffix('/')?;
+        let names: Vec<_> = names.split('/').collect();
+        if !names.iter().all(|name| names::is_visible(name)) {
+            return None;
+        }
+        self.table.adopt_directories(&names, self.seen_now())
+    }
+
+    /// The bucket has a marker of the directory `ino`, which need not be kept.
+    pub fn marked(&self, ino: InodeNo) {
+        self.table.unkeep(ino);
+    }
+
     /// An answer that was asked for now, that vouches for no open.
     fn seen_now(&self) -> Observed {
         let now = self.clock.now();

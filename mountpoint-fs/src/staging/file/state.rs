@@ -267,6 +267,11 @@ impl FileState {
         (key, std::mem::replace(&mut self.replaced, replaced))
     }
 
+    /// Whether the file marks a directory.
+    pub(super) fn is_marker(&self) -> bool {
+        self.key.as_str().ends_with('/')
+    }
+
     /// Whether the journal has a record, and the bucket all of it.
     pub(super) fn is_recorded_in_vain(&self) -> bool {
         self.recorded

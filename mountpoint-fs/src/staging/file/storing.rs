@@ -144,7 +144,9 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
 /// Sends the time of the last change along, if objects carry times: programs that compare times see
 /// none change by a store.
 fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
-    if file.context.writing.config().posix_metadata {
+    // A directory has the time that was set, or that of its making.
+    let is_file = !file.state.lock().is_marker();
+    if is_file && file.context.writing.config().posix_metadata {
         let posix = PosixAttributes {
             mtime: Some(file.progress.mtime()),
             ..PosixAttributes::default()

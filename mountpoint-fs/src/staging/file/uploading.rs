@@ -1,6 +1,7 @@
 //! Uploads of committed files, which the queue begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -25,6 +26,13 @@ impl PendingFile for FileParts {
 
     fn size(&self) -> u64 {
         self.state.lock().contents.size()
+    }
+
+    fn delay(&self) -> Duration {
+        match self.state.lock().is_marker() {
+            true => MARKER_DELAY,
+            false => Duration::ZERO,
+        }
     }
 
     fn describe(&self) -> PendingUpload {
@@ -83,6 +91,10 @@ fn attempt_of(error: &FsError) -> Option<Attempt> {
         _ => None,
     }
 }
+
+/// Time from the making of a directory to the upload of its marker: programs that unpack archives
+/// set its mode and time when all its files are there.
+const MARKER_DELAY: Duration = Duration::from_secs(5);
 
 /// Refusals of an upload until the version is kept: with the pauses between them, credentials have
 /// a minute to be renewed.

@@ -80,12 +80,14 @@ impl UploadQueue {
 
     /// A commit of `file` is durable.
     pub(in crate::staging) fn committed(&self, number: u64, file: Arc<dyn PendingFile>) {
-        let bytes = file.size();
+        let (bytes, delay) = (file.size(), file.delay());
         let mut state = self.state.lock();
         if state.is_closed {
             return;
         }
-        state.schedule.committed(number, bytes, self.clock.now());
+        state
+            .schedule
+            .committed(number, (bytes, delay), self.clock.now());
         let before = state.files.insert(number, file);
         self.tell(&state);
         drop(state);

@@ -87,10 +87,10 @@ impl Schedule {
         }
     }
 
-    /// A commit of a file of `bytes` bytes is durable.
-    pub(super) fn committed(&mut self, file: u64, bytes: u64, now: Duration) {
+    /// A commit of a file of `bytes` bytes is durable. Its first upload waits for `delay` at least.
+    pub(super) fn committed(&mut self, file: u64, (bytes, delay): (u64, Duration), now: Duration) {
         let class = SizeClass::of(bytes);
-        let due = now + self.delay;
+        let due = now + self.delay.max(delay);
         self.commits += 1;
         self.bytes += bytes;
         self.foreground.committed(now);
@@ -309,7 +309,7 @@ mod tests {
     fn rewrites_within_the_delay_make_one_upload() {
         let mut schedule = Schedule::new(ms(100));
         for at in [0, 40, 90] {
-            schedule.committed(1, 10, ms(at));
+            schedule.committed(1, (10, Duration::ZERO), ms(at));
             assert!(all(&mut schedule, ms(at)).is_empty());
         }
         assert_eq!(schedule.wakes_at(), Some(ms(100)));
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn a_commit_during_an_upload_makes_another() {
         let mut schedule = Schedule::new(ms(100));
-        schedule.committed(1, 10, ms(0));
+        schedule.committed(1, (10, Duration::ZERO), ms(0));
         assert_eq!(all(&mut schedule, ms(100)), [1]);
-        schedule.committed(1, 20, ms(110));
+        schedule.committed(1, (20, Duration::ZERO), ms(110));
         assert!(all(&mut schedule, ms(500)).is_empty(), "one at a time");
         assert!(!schedule.finished(1, Attempt::Ended, ms(500)));
         let left: Vec<_> = schedule.files_since(u64::MAX).collect();
@@ -342,8 +342,8 @@ mod tests {
     fn large_files_do_not_hold_up_small_ones() {
         let mut schedule = Schedule::new(ms(0));
         for file in 0..100 {
-            schedule.committed(file, 1 << 30, ms(0));
-            schedule.committed(1000 + file, 10, ms(0));
+            schedule.committed(file, (1 << 30, Duration::ZERO), ms(0));
+            schedule.committed(1000 + file, (10, Duration::ZERO), ms(0));
         }
         let files = all(&mut schedule, ms(0));
         let small = files.iter().filter(|file| **file >= 1000).count();
@@ -357,7 +357,7 @@ mod tests {
     fn while_the_bucket_is_away_one_file_tries_with_growing_pauses() {
         let mut schedule = Schedule::new(ms(0));
         for file in 0..10 {
-            schedule.committed(file, 10, ms(0));
+            schedule.committed(file, (10, Duration::ZERO), ms(0));
         }
         for file in all(&mut schedule, ms(0)) {
             schedule.finished(file, Attempt::Away, ms(0));
@@ -384,7 +384,7 @@ mod tests {
     fn a_burst_of_commits_goes_before_uploads() {
         let mut schedule = Schedule::new(ms(100));
         for file in 0..1000 {
-            schedule.committed(file, 10, ms(file));
+            schedule.committed(file, (10, Duration::ZERO), ms(file));
         }
         assert!(all(&mut schedule, ms(1000)).is_empty());
         let wakes = schedule.wakes_at().unwrap();
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(all(&mut schedule, wakes).len(), SMALL_IN_FLIGHT_MAX);
         // A program that waits for them ends that.
         for file in 1000..2000 {
-            schedule.committed(file, 10, wakes);
+            schedule.committed(file, (10, Duration::ZERO), wakes);
         }
         schedule.finished(0, Attempt::Ended, wakes);
         assert_eq!(schedule.next(wakes), None);
@@ -405,12 +405,12 @@ mod tests {
         let mut schedule = Schedule::new(ms(0));
         for _ in 0..2 {
             for file in 0..100 {
-                schedule.committed(file, 1 << 20, ms(0));
+                schedule.committed(file, (1 << 20, Duration::ZERO), ms(0));
             }
         }
         assert!(all(&mut schedule, ms(0)).is_empty());
         for file in 100..300 {
-            schedule.committed(file, 1 << 20, ms(0));
+            schedule.committed(file, (1 << 20, Duration::ZERO), ms(0));
         }
         assert_eq!(all(&mut schedule, ms(0)).len(), SMALL_IN_FLIGHT_MAX);
     }
@@ -418,15 +418,15 @@ mod tests {
     #[test]
     fn a_commit_during_an_upload_is_awaited_as_well() {
         let mut schedule = Schedule::new(ms(60_000));
-        schedule.committed(1, 10, ms(0));
+        schedule.committed(1, (10, Duration::ZERO), ms(0));
         schedule.flush(ms(1));
         assert_eq!(schedule.next(ms(1)), Some(1));
-        schedule.committed(1, 10, ms(2));
+        schedule.committed(1, (10, Duration::ZERO), ms(2));
         schedule.flush(ms(3));
         assert!(!schedule.finished(1, Attempt::Ended, ms(4)));
         assert_eq!(schedule.next(ms(4)), Some(1));
         // Nobody waits for this one.
-        schedule.committed(1, 10, ms(5));
+        schedule.committed(1, (10, Duration::ZERO), ms(5));
         assert!(!schedule.finished(1, Attempt::Ended, ms(6)));
         assert_eq!(schedule.next(ms(7)), None);
     }
@@ -434,12 +434,12 @@ mod tests {
     #[test]
     fn a_file_that_fails_waits_alone() {
         let mut schedule = Schedule::new(ms(0));
-        schedule.committed(1, 10, ms(0));
+        schedule.committed(1, (10, Duration::ZERO), ms(0));
         assert_eq!(all(&mut schedule, ms(0)), [1]);
         assert!(!schedule.finished(1, Attempt::Failed, ms(0)));
-        schedule.committed(2, 10, ms(1));
+        schedule.committed(2, (10, Duration::ZERO), ms(1));
         assert_eq!(all(&mut schedule, ms(1)), [2]);
-        schedule.committed(1, 10, ms(2));
+        schedule.committed(1, (10, Duration::ZERO), ms(2));
         assert!(
             all(&mut schedule, ms(2)).is_empty(),
             "a commit does not end its pause"
@@ -451,10 +451,10 @@ mod tests {
     #[test]
     fn a_full_disk_ends_delays_and_no_pauses() {
         let mut schedule = Schedule::new(ms(100));
-        schedule.committed(1, 10, ms(0));
+        schedule.committed(1, (10, Duration::ZERO), ms(0));
         assert_eq!(all(&mut schedule, ms(100)), [1]);
         schedule.finished(1, Attempt::Failed, ms(100));
-        schedule.committed(2, 10, ms(101));
+        schedule.committed(2, (10, Duration::ZERO), ms(101));
         schedule.end_delays(ms(102));
         assert_eq!(all(&mut schedule, ms(102)), [2]);
         assert_eq!(schedule.wakes_at(), Some(ms(100) + PAUSE_MIN));

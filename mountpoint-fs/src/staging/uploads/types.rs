@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
 use mountpoint_client::types::Key;
@@ -14,6 +14,9 @@ pub(in crate::staging) trait PendingFile: Send + Sync + fmt::Debug {
 
     /// Bytes of the file.
     fn size(&self) -> u64;
+
+    /// The least time from its commit to its upload.
+    fn delay(&self) -> Duration;
 
     /// The description of the file, for people.
     fn describe(&self) -> PendingUpload;

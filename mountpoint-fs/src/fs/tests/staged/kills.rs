@@ -11,41 +11,45 @@ use mountpoint_client::SimClient;
 use tempfile::TempDir;
 
 use super::{ROOT, Staged, all_changes, wait};
-use crate::config::{ConflictPolicy, WriteBackConfig};
+use crate::config::{ConflictPolicy, WriteBackConfig, WriteConfig};
 
 /// Longer than any test takes: nothing is uploaded before [`Staged::upload`].
 const LONG: Duration = Duration::from_secs(600);
 
 impl Staged {
     fn write_back() -> Self {
-        let mount = Self::new(&[]);
-        Self::next(TempDir::new().unwrap(), mount.bucket)
+        Self::write_back_with(all_changes())
     }
 
-    fn next(directory: TempDir, bucket: Arc<SimClient>) -> Self {
+    pub(super) fn write_back_with(write: WriteConfig) -> Self {
+        let mount = Self::new(&[]);
+        Self::next(TempDir::new().unwrap(), mount.bucket, write)
+    }
+
+    fn next(directory: TempDir, bucket: Arc<SimClient>, write: WriteConfig) -> Self {
         let write_back = WriteBackConfig {
             delay: LONG,
             drain_timeout: LONG,
         };
-        let config = (all_changes(), Some(write_back));
+        let config = (write, Some(write_back));
         Self::on(directory, bucket, config, ConflictPolicy::Fail)
     }
 
     /// The next mount, behind a kill of this one.
-    fn killed(self) -> Self {
+    pub(super) fn killed(self) -> Self {
         let found = TempDir::new().unwrap();
         copy(self.directory.path(), found.path());
-        Self::next(found, self.bucket)
+        Self::next(found, self.bucket, self.write)
     }
 
-    fn upload(&self) {
+    pub(super) fn upload(&self) {
         let staging = self.fs.staging().unwrap();
         assert!(wait(staging.drain(LONG)).is_empty());
         wait(self.fs.drained());
     }
 
     /// Writes a new file, and closes it.
-    fn make(&self, name: &str, content: &str) {
+    pub(super) fn make(&self, name: &str, content: &str) {
         let (_, handle) = self.create(ROOT, name);
         self.write(handle, 0, content).unwrap();
         self.close(handle).unwrap();

@@ -1,6 +1,7 @@
 //! Staged files through the operations of the kernel, over a simulated bucket and a real directory.
 
 mod close;
+mod directories;
 mod kills;
 mod model;
 mod names;
@@ -15,7 +16,9 @@ use tempfile::TempDir;
 
 use super::{OPENER, READ};
 use crate::clock::Clock;
-use crate::config::{ConflictPolicy, FsConfig, StagingConfig, WriteBackConfig, WriteConfig};
+use crate::config::{
+    ConflictPolicy, FsConfig, NamesConfig, StagingConfig, WriteBackConfig, WriteConfig,
+};
 use crate::fs::FileSystem;
 use crate::handle::{Closing, Opener};
 use crate::operation::{
@@ -38,6 +41,7 @@ struct Staged {
     bucket: Arc<SimClient>,
     fs: Arc<FileSystem>,
     directory: TempDir,
+    write: WriteConfig,
 }
 
 /// The output of `work`, which may wait for the local disk.
@@ -86,7 +90,11 @@ impl Staged {
         on_conflict: ConflictPolicy,
     ) -> Self {
         let config = FsConfig {
-            write,
+            write: write.clone(),
+            names: NamesConfig {
+                works_offline: write_back.is_some(),
+                ..NamesConfig::default()
+            },
             ..FsConfig::default()
         };
         let client = Arc::clone(&bucket) as Arc<dyn ObjectClient>;
@@ -110,6 +118,7 @@ impl Staged {
             bucket,
             fs: Arc::new(fs),
             directory,
+            write,
         }
     }
 

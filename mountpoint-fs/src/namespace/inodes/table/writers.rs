@@ -73,20 +73,7 @@ impl InodeTable {
     ) -> Option<InodeNo> {
         let (name, directories) = names.split_last()?;
         let mut table = self.table.lock();
-        let mut directory = InodeNo::ROOT;
-        for name in directories {
-            directory = match table.child(directory, name) {
-                Some(known) => known,
-                None => {
-                    let made = table.create(directory, name, &Found::Directory, observed);
-                    table.keep(made);
-                    made
-                }
-            };
-            if table.inode(directory).ok()?.kind() != FileKind::Directory {
-                return None;
-            }
-        }
+        let directory = table.adopt_directories(directories, observed)?;
         if table.child(directory, name).is_some() {
             return None;
         }
@@ -94,6 +81,16 @@ impl InodeTable {
         let ino = table.create(directory, name, &found, observed);
         table.begin_written(ino, progress, true);
         Some(ino)
+    }
+
+    /// The directory at the end of the way `names`. Those that are not known are kept ones from now
+    /// on. `None` if one of the names means a file.
+    pub(in crate::namespace) fn adopt_directories(
+        &self,
+        names: &[&str],
+        observed: Observed,
+    ) -> Option<InodeNo> {
+        self.table.lock().adopt_directories(names, observed)
     }
 
     pub(in crate::namespace) fn begin_writing(
@@ -400,6 +397,24 @@ impl InodeTable {
 }
 
 impl Table {
+    fn adopt_directories(&mut self, names: &[&str], observed: Observed) -> Option<InodeNo> {
+        let mut directory = InodeNo::ROOT;
+        for name in names {
+            directory = match self.child(directory, name) {
+                Some(known) => known,
+                None => {
+                    let made = self.create(directory, name, &Found::Directory, observed);
+                    self.keep(made);
+                    made
+                }
+            };
+            if self.inode(directory).ok()?.kind() != FileKind::Directory {
+                return None;
+            }
+        }
+        Some(directory)
+    }
+
     /// `ino`, which has one handle, is written by the writer with `progress`.
     fn begin_written(&mut self, ino: InodeNo, progress: &Arc<Progress>, is_staged: bool) {
         let writing = Writing {

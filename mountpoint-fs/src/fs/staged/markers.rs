@@ -1,0 +1,274 @@
+//! Markers of new directories that wait for their upload.
+//!
+//! With write-back, a `mkdir` below a directory that this mount has just made sends nothing: the
+//! marker is a staged file without bytes, durable in the journal before the call returns. Its
+//! upload waits for a while, so that the mode and the time that programs set next go with it, and a
+//! directory that is removed at once was never sent.
+//!
+//! A marker is here from its `mkdir` until the bucket has it. Until then the directory is a kept
+//! one, and what the marker says of it counts.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+
+use futures::future::{Either, select};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use mountpoint_client::types::ObjectHeaders;
+
+use crate::fs::FileSystem;
+use crate::handle::StagedFiles;
+use crate::mutate::marker;
+use crate::namespace::{NameChange, Namespace};
+use crate::operation::{
+    Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress, Stop,
+};
+use crate::staging::{RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld};
+use crate::sync::Mutex;
+use crate::write::{Adopts, Stored, WriteObserver};
+
+/// The markers of a mount that the bucket lacks.
+#[derive(Debug, Default)]
+pub(in crate::fs) struct StagedMarkers {
+    /// By key, which is the directory's prefix. A leaf.
+    by_key: Mutex<BTreeMap<String, StagedMarker>>,
+}
+
+#[derive(Clone, Debug)]
+struct StagedMarker {
+    directory: InodeNo,
+    file: Arc<StagedFile>,
+}
+
+impl StagedMarkers {
+    fn of(&self, prefix: &str) -> Option<StagedMarker> {
+        self.by_key.lock().get(prefix).cloned()
+    }
+
+    /// The markers of the directory `prefix` and of those below it.
+    fn below(&self, prefix: &str) -> Vec<Arc<StagedFile>> {
+        let markers = self.by_key.lock();
+        let from = markers.range(prefix.to_owned()..);
+        let below = from.take_while(|(key, _)| key.starts_with(prefix));
+        below.map(|(_, marker)| Arc::clone(&marker.file)).collect()
+    }
+
+    fn insert(&self, prefix: String, marker: StagedMarker) {
+        self.by_key.lock().insert(prefix, marker);
+    }
+
+    fn remove(&self, prefix: &str, file: &Arc<StagedFile>) -> bool {
+        let mut markers = self.by_key.lock();
+        let is_it = |marker: &StagedMarker| Arc::ptr_eq(&marker.file, file);
+        let is_there = markers.get(prefix).is_some_and(is_it);
+        if is_there {
+            markers.remove(prefix);
+        }
+        is_there
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_key.lock().is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        self.by_key.lock().len() < STAGED_MARKERS_MAX
+    }
+
+    /// Ends the marker `prefix` if no store of it is to come. Returns its directory.
+    fn end(&self, prefix: &str) -> Option<InodeNo> {
+        let marker = self.of(prefix).filter(|it| !it.file.is_changed())?;
+        self.remove(prefix, &marker.file)
+            .then_some(marker.directory)
+    }
+}
+
+/// A marker whose stores are held while its directory is removed.
+pub(in crate::fs) struct HeldMarker {
+    file: Arc<StagedFile>,
+    _held: StoresHeld,
+}
+
+impl HeldMarker {
+    /// Notes that the directory, of which the bucket has nothing more, is gone. The marker is never
+    /// uploaded, not after a kill either.
+    pub(in crate::fs) async fn removed(&self) -> Result<(), FsError> {
+        self.file.removed();
+        self.file.remove().await
+    }
+}
+
+impl FileSystem {
+    /// The maker of the marker of a new directory, if `mkdir` need not wait for the bucket: nobody
+    /// else knows the directory above yet.
+    pub(in crate::fs) fn marker_staging(&self, name: &NameChange<'_>) -> Option<&StagedFiles> {
+        let files = self.staged.as_deref()?;
+        let is_write_back = files.staging().config().write_back.is_some();
+        (is_write_back && name.is_own() && self.markers.has_room()).then_some(files)
+    }
+
+    /// Makes the directory `name`. Its marker, with these headers and what they say of it, is
+    /// durable on the local disk when this returns.
+    pub(in crate::fs) async fn make_staged_directory(
+        &self,
+        files: &StagedFiles,
+        name: NameChange<'_>,
+        (headers, carried): (ObjectHeaders, Option<PosixAttributes>),
+    ) -> Result<Entry, FsError> {
+        let prefix = name.prefix()?;
+        let file = self.new_marker(files, &prefix, headers)?;
+        file.may_adopt(Adopts::Any);
+        file.commit().await?;
+        let made = name.made_directory(true, carried);
+        match &made {
+            Ok(entry) => self.add_marker(prefix, entry.attributes.ino, file),
+            Err(_) => {
+                file.removed();
+                file.remove().await?;
+            }
+        }
+        made
+    }
+
+    fn new_marker(
+        &self,
+        files: &StagedFiles,
+        prefix: &str,
+        headers: ObjectHeaders,
+    ) -> Result<Arc<StagedFile>, FsError> {
+        let progress = Arc::new(Progress::new(0, self.wall_now()));
+        // S3 was not asked: it is before the upload, for servers that ignore conditions.
+        let base = StagedBase::Unasked;
+        let observer = self.marker_observer(prefix);
+        let staging = files.staging();
+        Ok(staging.file(marker(prefix)?, base, headers, progress, observer))
+    }
+
+    fn marker_observer(&self, prefix: &str) -> Arc<dyn StagedObserver> {
+        Arc::new(MarkerName {
+            markers: Arc::downgrade(&self.markers),
+            namespace: Arc::clone(&self.namespace),
+            prefix: prefix.to_owned(),
+        })
+    }
+
+    fn add_marker(&self, prefix: String, directory: InodeNo, file: Arc<StagedFile>) {
+        let is_stored = file.base().is_some();
+        let key = prefix.clone();
+        self.markers.insert(key, StagedMarker { directory, file });
+        // Its upload may have ended before.
+        if self.markers.end(&prefix).is_some() && is_stored {
+            self.namespace.marked(directory);
+        }
+    }
+
+    /// Shows a directory that an earlier process made and the bucket lacks, as long as it does.
+    pub(super) fn adopt_marker(&self, found: RecoveredFile) {
+        let RecoveredFile { key, file, .. } = found;
+        let Some(directory) = self.namespace.adopt_directory(&key) else {
+            tracing::info!(%key, "a directory of an earlier mount is uploaded, and not shown by this one");
+            return;
+        };
+        let posix = PosixAttributes::of(&file.headers().metadata);
+        self.namespace.set_posix(directory, posix);
+        file.observe(self.marker_observer(key.as_str()));
+        self.add_marker(key.as_str().to_owned(), directory, file);
+    }
+
+    /// The marker of the directory `ino`, if the bucket lacks it.
+    pub(in crate::fs) fn staged_marker(&self, ino: InodeNo) -> Option<Arc<StagedFile>> {
+        if self.markers.is_empty() {
+            return None;
+        }
+        let prefix = self.namespace.prefix_of(ino).ok()?;
+        self.markers.of(&prefix).map(|marker| marker.file)
+    }
+
+    /// Shows what the marker of a directory says of it, if the bucket lacks it and so could not.
+    pub(in crate::fs) fn show_staged_marker(&self, attributes: &mut Attributes) {
+        if attributes.kind == FileKind::Directory
+            && let Some(file) = self.staged_marker(attributes.ino)
+        {
+            PosixAttributes::of(&file.headers().metadata).show(attributes);
+        }
+    }
+
+    /// Holds the stores of the marker of a directory that is about to be removed, if the bucket
+    /// lacks it.
+    pub(in crate::fs) async fn hold_marker(&self, prefix: &str) -> Option<HeldMarker> {
+        let file = self.markers.of(prefix)?.file;
+        let held = file.hold_stores().await;
+        Some(HeldMarker { file, _held: held })
+    }
+
+    /// Forgets the marker of a directory that was removed.
+    pub(in crate::fs) fn end_marker(&self, prefix: &str, marker: &HeldMarker) {
+        self.markers.remove(prefix, &marker.file);
+    }
+
+    /// Has the bucket alone have the markers of the directory `prefix` and of those below it, whose
+    /// names are about to be changed by requests to S3.
+    pub(in crate::fs) async fn settle_markers(
+        &self,
+        prefix: &str,
+        stop: &Stop,
+    ) -> Result<(), FsError> {
+        let settles = self.markers.below(prefix).into_iter();
+        let settles = settles.map(|file| async move { file.settle().await });
+        let settled = stream::iter(settles).buffer_unordered(SETTLES_IN_FLIGHT_MAX);
+        let settled = pin!(settled.try_collect::<Vec<()>>());
+        match select(settled, pin!(stop.asked())).await {
+            Either::Left((settled, _)) => settled.map(drop),
+            Either::Right(_) => Err(FsError::Interrupted),
+        }
+    }
+}
+
+/// The directory of a marker, which follows its store.
+struct MarkerName {
+    markers: Weak<StagedMarkers>,
+    namespace: Arc<Namespace>,
+    prefix: String,
+}
+
+impl MarkerName {
+    /// Ends the marker. Returns its directory.
+    fn end(&self) -> Option<InodeNo> {
+        self.markers.upgrade()?.end(&self.prefix)
+    }
+
+    /// The bucket has the marker, this one or another host's.
+    fn is_there(&self) {
+        if let Some(directory) = self.end() {
+            self.namespace.marked(directory);
+        }
+    }
+}
+
+impl StagedObserver for MarkerName {
+    fn released(&self) {}
+}
+
+impl WriteObserver for MarkerName {
+    fn resumed(&self) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    fn stored(&self, _: &Stored) {
+        self.is_there();
+    }
+
+    fn adopted(&self) {
+        self.is_there();
+    }
+
+    fn failed(&self, _: &FsError) {
+        self.end();
+    }
+}
+
+/// Markers that wait at a time. Beyond them `mkdir` asks the bucket.
+const STAGED_MARKERS_MAX: usize = 10_000;
+
+/// Markers that are stored at a time before the rename of a directory.
+const SETTLES_IN_FLIGHT_MAX: usize = 64;

@@ -1,0 +1,222 @@
+//! New directories whose markers wait for their upload.
+
+use std::ffi::OsStr;
+use std::time::{Duration, SystemTime};
+
+use super::{ROOT, Staged, all_changes, wait};
+use crate::config::WriteConfig;
+use crate::operation::{
+    AttributeChange, Attributes, FsError, InodeNo, PosixAttributes, SetMode, TimeChange,
+};
+
+/// A mount with an empty directory `d` of its own.
+fn mount() -> (Staged, InodeNo) {
+    let mount = Staged::write_back_with(WriteConfig {
+        directory_markers: true,
+        posix_metadata: true,
+        ..all_changes()
+    });
+    let directory = mount.make_directory(ROOT, "d", 0o755);
+    assert_eq!(mount.bucket.keys(), ["d/"]);
+    mount.requests();
+    (mount, directory)
+}
+
+impl Staged {
+    fn is_absent(&self, parent: InodeNo, name: &str) -> bool {
+        let found = wait(self.fs.lookup(parent, OsStr::new(name)));
+        matches!(found, Err(FsError::NotFound))
+    }
+
+    /// Makes a directory, as the kernel does.
+    fn make_directory(&self, parent: InodeNo, name: &str, mode: u16) -> InodeNo {
+        assert!(self.is_absent(parent, name));
+        let made = wait(self.fs.make_directory(parent, OsStr::new(name), mode));
+        let made = made.unwrap().attributes;
+        assert_eq!(made.mode & 0o777, mode);
+        made.ino
+    }
+
+    /// Sets mode and time, as `tar` does.
+    fn set(&self, ino: InodeNo, mode: u16, seconds: i64) {
+        let mode = AttributeChange {
+            mode: Some(mode),
+            ..AttributeChange::default()
+        };
+        let time = TimeChange::At { seconds, nanos: 0 };
+        let time = AttributeChange {
+            mtime: Some(time),
+            ..AttributeChange::default()
+        };
+        for change in [mode, time] {
+            wait(self.fs.set_attributes(ino, change)).unwrap();
+        }
+    }
+
+    fn attributes(&self, path: &str) -> Attributes {
+        let ino = self.walk(path);
+        wait(self.fs.attributes(ino)).unwrap()
+    }
+
+    fn remove_directory(&self, parent: InodeNo, name: &str) -> Result<(), FsError> {
+        wait(self.fs.remove_directory(parent, OsStr::new(name)))
+    }
+
+    /// Mode and time in the object that marks a directory.
+    fn marked(&self, key: &str) -> Option<(u16, SystemTime)> {
+        let object = self.bucket.object(key)?;
+        let posix = PosixAttributes::of(&object.headers.metadata);
+        Some((posix.mode.unwrap() & 0o777, posix.mtime.unwrap()))
+    }
+
+    #[track_caller]
+    fn check_shown(&self, path: &str, mode: u16, seconds: u64) {
+        let shown = self.attributes(path);
+        assert_eq!((shown.mode & 0o777, shown.mtime), (mode, at(seconds)));
+    }
+}
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_tree_is_made_without_requests_and_each_marker_is_uploaded_once() {
+    let (mount, directory) = mount();
+    let below = mount.make_directory(directory, "e", 0o700);
+    let deepest = mount.make_directory(below, "f", 0o700);
+    mount.set(deepest, 0o750, 1_000);
+    mount.set(below, 0o711, 2_000);
+    let name = OsStr::new("user.a");
+    let set = mount
+        .fs
+        .set_extended_attribute(below, name, b"b", SetMode::Any);
+    wait(set).unwrap();
+    let got = wait(mount.fs.extended_attribute(below, name));
+    assert_eq!(got.unwrap().unwrap(), b"b");
+    assert_eq!(mount.requests(), 0);
+    mount.check_shown("d/e", 0o711, 2_000);
+    mount.check_shown("d/e/f", 0o750, 1_000);
+    mount.upload();
+    assert_eq!(mount.requests(), 4, "a HEAD and a PUT each");
+    assert_eq!(mount.marked("d/e/"), Some((0o711, at(2_000))));
+    assert_eq!(mount.marked("d/e/f/"), Some((0o750, at(1_000))));
+    mount.check_shown("d/e", 0o711, 2_000);
+    mount.set(below, 0o700, 3_000);
+    assert_eq!(mount.marked("d/e/"), Some((0o700, at(3_000))));
+    let got = wait(mount.fs.extended_attribute(below, name));
+    assert_eq!(got.unwrap().unwrap(), b"b");
+}
+
+#[test]
+fn a_directory_outlives_a_kill_with_its_attributes() {
+    for is_set in [false, true] {
+        let (mount, directory) = mount();
+        let below = mount.make_directory(directory, "e", 0o700);
+        if is_set {
+            mount.set(below, 0o711, 2_000);
+        }
+        let made = mount.attributes("d/e");
+        let mut mount = mount.killed();
+        for _ in 0..2 {
+            let shown = mount.attributes("d/e");
+            assert_eq!((shown.mode, shown.mtime), (made.mode, made.mtime));
+            assert_eq!(mount.bucket.keys(), ["d/"]);
+            mount = mount.killed();
+        }
+        mount.upload();
+        assert_eq!(mount.bucket.keys(), ["d/", "d/e/"]);
+        assert_eq!(mount.marked("d/e/"), Some((made.mode & 0o777, made.mtime)));
+        let mount = mount.killed();
+        mount.upload();
+        assert_eq!(mount.attributes("d/e").mode, made.mode);
+        assert_eq!(mount.kept(), 0);
+    }
+}
+
+#[test]
+fn a_directory_that_is_removed_at_once_is_never_sent() {
+    let (mount, directory) = mount();
+    let below = mount.make_directory(directory, "e", 0o700);
+    mount.make_directory(below, "f", 0o700);
+    let removed = mount.remove_directory(directory, "e");
+    assert!(matches!(removed, Err(FsError::NotEmpty)), "{removed:?}");
+    mount.remove_directory(below, "f").unwrap();
+    mount.remove_directory(directory, "e").unwrap();
+    assert!(mount.is_absent(directory, "e"));
+    let mount = mount.killed();
+    mount.upload();
+    let directory = mount.walk("d");
+    assert!(mount.is_absent(directory, "e"));
+    assert_eq!(mount.bucket.keys(), ["d/"]);
+    assert_eq!(mount.kept(), 0);
+}
+
+#[test]
+fn a_directory_that_was_uploaded_is_removed_from_the_bucket() {
+    let (mount, directory) = mount();
+    mount.make_directory(directory, "e", 0o700);
+    mount.upload();
+    mount.remove_directory(directory, "e").unwrap();
+    assert_eq!(mount.bucket.keys(), ["d/"]);
+    mount.make_directory(directory, "e", 0o711);
+    let mount = mount.killed();
+    mount.upload();
+    assert_eq!(mount.attributes("d/e").mode & 0o777, 0o711);
+    assert_eq!(mount.marked("d/e/").unwrap().0, 0o711);
+}
+
+#[test]
+fn a_rename_takes_markers_along() {
+    let (mount, directory) = mount();
+    let below = mount.make_directory(directory, "e", 0o700);
+    mount.make_directory(below, "f", 0o711);
+    mount.rename((ROOT, "d"), (ROOT, "g")).unwrap();
+    assert_eq!(mount.bucket.keys(), ["g/", "g/e/", "g/e/f/"]);
+    assert_eq!(mount.attributes("g/e").mode & 0o777, 0o700);
+    let (from, to) = ((mount.walk("g"), "e"), (ROOT, "h"));
+    mount.rename(from, to).unwrap();
+    let mount = mount.killed();
+    mount.upload();
+    assert_eq!(mount.bucket.keys(), ["g/", "h/", "h/f/"]);
+    assert_eq!(mount.attributes("h/f").mode & 0o777, 0o711);
+    assert_eq!(mount.kept(), 0);
+}
+
+/// The keys below a directory show it before its marker is there.
+#[test]
+fn the_mode_stays_when_the_bucket_shows_the_directory_without_its_marker() {
+    let (mount, directory) = mount();
+    let below = mount.make_directory(directory, "e", 0o700);
+    mount.set(below, 0o711, 2_000);
+    mount.bucket.put_object("d/e/theirs", "x");
+    // The next mount knows no directory as its own.
+    let mount = mount.killed();
+    for _ in 0..2 {
+        mount.check_shown("d/e", 0o711, 2_000);
+    }
+    mount.upload();
+    assert_eq!(mount.marked("d/e/"), Some((0o711, at(2_000))));
+}
+
+#[test]
+fn a_directory_that_another_host_has_made_meanwhile_is_theirs() {
+    let (mount, directory) = mount();
+    let below = mount.make_directory(directory, "e", 0o700);
+    mount.bucket.put_object("d/e/", "");
+    mount.upload();
+    assert_eq!(mount.kept(), 0);
+    let theirs = mount.bucket.object("d/e/").unwrap();
+    assert_eq!(theirs.headers.metadata, []);
+    mount.set(below, 0o711, 2_000);
+    assert_eq!(mount.marked("d/e/"), Some((0o711, at(2_000))));
+}
+
+#[test]
+fn below_a_directory_that_others_know_the_bucket_is_asked() {
+    let (mount, _) = mount();
+    let mount = mount.killed();
+    let directory = mount.walk("d");
+    mount.make_directory(directory, "e", 0o700);
+    assert_eq!(mount.bucket.keys(), ["d/", "d/e/"]);
+}
