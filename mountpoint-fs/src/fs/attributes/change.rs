@@ -185,14 +185,20 @@ impl FileSystem {
                 .filter(|_| progress.is_none() || change.mtime.is_some()),
             ..posix
         };
+        // A record of the change has the time as well.
+        let written = progress.as_ref().map(|progress| progress.mtime());
+        if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
+            progress.set_mtime(mtime);
+        }
         let changed = self.change_headers(ino, |headers| {
             told.store(now.kind, wall, &mut headers.metadata);
             Ok(())
         });
-        let _held = changed.await?;
-        if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
-            progress.set_mtime(mtime);
+        let changed = changed.await;
+        if let (Err(_), Some(progress), Some(written)) = (&changed, &progress, written) {
+            progress.set_mtime(written);
         }
+        let _held = changed?;
         self.namespace.set_posix(
             ino,
             PosixAttributes {

@@ -159,6 +159,7 @@ impl FileState {
         let recovered = RecoveredFrom {
             sent: version.sent.clone(),
             whole: Some(Arc::new(contents.now().clone())),
+            edits: 1,
         };
         Self {
             contents,
@@ -286,6 +287,7 @@ impl FileState {
     /// Notes the version that a failed store may have brought to the bucket all the same.
     pub(super) fn may_have_sent(&mut self, sent: SentVersion) {
         let recovered = self.recovered.get_or_insert_default();
+        recovered.edits = self.sent_edits;
         if !recovered.sent.contains(&sent) {
             recovered.sent.push(sent);
         }
@@ -407,6 +409,10 @@ impl FileState {
             checkpoint: Arc::clone(checkpoint),
             early: None,
             recovered: self.recovered.clone(),
+            is_newer: self
+                .recovered
+                .as_ref()
+                .is_some_and(|it| it.edits < self.edits),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::write::Stored;
 pub(super) enum Recognised {
     /// The version that is to be stored.
     Whole,
-    /// One before it.
+    /// One before it, perhaps with the same bytes.
     Earlier,
 }
 
@@ -50,8 +50,15 @@ pub(super) async fn recognise(
         let own = context.on_disk(move || {
             sent_version(&snapshot, &files).map_err(|error| disk_error(&directory, &error))
         });
-        if is_there(context, request, &there, &own.await?).await? {
-            return Ok(Some((there, Recognised::Whole)));
+        let own = own.await?;
+        if is_there(context, request, &there, &own).await? {
+            // Only the headers may tell it from a version before it, and they are to be there.
+            let was_sent_before = recovered.whole.is_some() && recovered.sent.contains(&own);
+            let origin = match request.is_newer || was_sent_before {
+                true => Recognised::Earlier,
+                false => Recognised::Whole,
+            };
+            return Ok(Some((there, origin)));
         }
     }
     for sent in &recovered.sent {

@@ -28,6 +28,8 @@ pub(in crate::staging) struct StoreRequest {
     pub(in crate::staging) early: Option<Arc<EarlyStore>>,
     /// The file is of an earlier process, which may have sent it.
     pub(in crate::staging) recovered: Option<RecoveredFrom>,
+    /// The file was changed since, or its headers were.
+    pub(in crate::staging) is_newer: bool,
 }
 
 /// Versions of a file that an earlier process may have sent.
@@ -37,6 +39,8 @@ pub(in crate::staging) struct RecoveredFrom {
     pub(in crate::staging) sent: Vec<SentVersion>,
     /// That version; `None` once it is in `sent`.
     pub(in crate::staging) whole: Option<Arc<Snapshot>>,
+    /// Changes in the newest version that may have been sent.
+    pub(in crate::staging) edits: u64,
 }
 
 impl StoreRequest {
