@@ -16,12 +16,13 @@ use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use super::staged::StagedMarkers;
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{DeferredWriter, HandleTable, OpenFile, OpenWriter, StagedFiles};
+use crate::handle::{
+    DeferredWriter, HandleTable, OpenFile, OpenWriter, StagedFiles, StagedMarkers,
+};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, WalkStats};
 use crate::operation::{

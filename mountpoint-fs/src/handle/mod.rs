@@ -8,9 +8,11 @@ mod handle_table;
 mod open_file;
 mod open_writer;
 mod staged;
+mod staged_markers;
 
 pub use deferred_writer::DeferredWriter;
 pub use handle_table::HandleTable;
 pub use open_file::OpenFile;
 pub use open_writer::{Closer, Closing, OpenWriter, Opener, OtherDescriptors};
 pub use staged::{OpenStaged, StagedFiles, StagedHandle};
+pub use staged_markers::{StagedMarker, StagedMarkers};

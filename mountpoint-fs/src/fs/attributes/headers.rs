@@ -41,6 +41,8 @@ impl FileSystem {
                 staged.file.commit_headers().await?;
                 return Ok(None);
             }
+            // A record that a kill brings back has the headers of before.
+            staged.file.settle().await?;
             let _held = staged.file.hold_stores().await;
             let name = self.namespace.change_inode(ino)?;
             let mut object = self.object(&name).await?;
@@ -61,20 +63,17 @@ impl FileSystem {
         let name = self.namespace.change_inode(ino)?;
         if is_directory {
             let prefix = name.prefix()?;
-            if let Some(marker) = self.staged_marker(ino) {
-                if marker.change_headers(change).await? {
-                    marker.commit_headers().await?;
-                    return Ok(name.changed());
-                }
-                // The bucket has it by now.
-                let headers = changed.expect("it was changed");
-                let replace = |there: &mut ObjectHeaders| {
-                    *there = headers;
-                    Ok(())
-                };
-                self.mutator.change_marker(&prefix, replace).await?;
+            let mut change = Some(change);
+            if self
+                .change_staged_marker(&prefix, |headers| match change.take() {
+                    Some(change) => change(headers),
+                    None => Ok(()),
+                })
+                .await?
+            {
                 return Ok(name.changed());
             }
+            let change = change.expect("only a marker that waits is changed");
             self.mutator.change_marker(&prefix, change).await?;
             return Ok(name.changed());
         }

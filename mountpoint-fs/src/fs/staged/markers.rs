@@ -5,10 +5,9 @@
 //! upload waits for a while, so that the mode and the time that programs set next go with it, and a
 //! directory that is removed at once was never sent.
 //!
-//! A marker is here from its `mkdir` until the bucket has it. Until then the directory is a kept
-//! one, and what the marker says of it counts.
+//! A marker is here from its `mkdir` until the bucket has it and the journal has released it. Until
+//! the bucket has it the directory is a kept one, and what the marker says of it counts.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 
@@ -17,71 +16,14 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use mountpoint_client::types::ObjectHeaders;
 
 use crate::fs::FileSystem;
-use crate::handle::StagedFiles;
+use crate::handle::{StagedFiles, StagedMarker, StagedMarkers};
 use crate::mutate::marker;
 use crate::namespace::{NameChange, Namespace};
 use crate::operation::{
     Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress, Stop,
 };
 use crate::staging::{RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld};
-use crate::sync::Mutex;
 use crate::write::{Adopts, Stored, WriteObserver};
-
-/// The markers of a mount that the bucket lacks.
-#[derive(Debug, Default)]
-pub(in crate::fs) struct StagedMarkers {
-    /// By key, which is the directory's prefix. A leaf.
-    by_key: Mutex<BTreeMap<String, StagedMarker>>,
-}
-
-#[derive(Clone, Debug)]
-struct StagedMarker {
-    directory: InodeNo,
-    file: Arc<StagedFile>,
-}
-
-impl StagedMarkers {
-    fn of(&self, prefix: &str) -> Option<StagedMarker> {
-        self.by_key.lock().get(prefix).cloned()
-    }
-
-    /// The markers of the directory `prefix` and of those below it.
-    fn below(&self, prefix: &str) -> Vec<Arc<StagedFile>> {
-        let markers = self.by_key.lock();
-        let from = markers.range(prefix.to_owned()..);
-        let below = from.take_while(|(key, _)| key.starts_with(prefix));
-        below.map(|(_, marker)| Arc::clone(&marker.file)).collect()
-    }
-
-    fn insert(&self, prefix: String, marker: StagedMarker) {
-        self.by_key.lock().insert(prefix, marker);
-    }
-
-    fn remove(&self, prefix: &str, file: &Arc<StagedFile>) -> bool {
-        let mut markers = self.by_key.lock();
-        let is_it = |marker: &StagedMarker| Arc::ptr_eq(&marker.file, file);
-        let is_there = markers.get(prefix).is_some_and(is_it);
-        if is_there {
-            markers.remove(prefix);
-        }
-        is_there
-    }
-
-    fn is_empty(&self) -> bool {
-        self.by_key.lock().is_empty()
-    }
-
-    fn has_room(&self) -> bool {
-        self.by_key.lock().len() < STAGED_MARKERS_MAX
-    }
-
-    /// Ends the marker `prefix` if no store of it is to come. Returns its directory.
-    fn end(&self, prefix: &str) -> Option<InodeNo> {
-        let marker = self.of(prefix).filter(|it| !it.file.is_changed())?;
-        self.remove(prefix, &marker.file)
-            .then_some(marker.directory)
-    }
-}
 
 /// A marker whose stores are held while its directory is removed.
 pub(in crate::fs) struct HeldMarker {
@@ -153,13 +95,13 @@ impl FileSystem {
     }
 
     fn add_marker(&self, prefix: String, directory: InodeNo, file: Arc<StagedFile>) {
-        let is_stored = file.base().is_some();
-        let key = prefix.clone();
-        self.markers.insert(key, StagedMarker { directory, file });
+        let marker = StagedMarker { directory, file };
+        self.markers.insert(prefix.clone(), marker.clone());
         // Its upload may have ended before.
-        if self.markers.end(&prefix).is_some() && is_stored {
+        if marker.file.base().is_some() {
             self.namespace.marked(directory);
         }
+        self.markers.end(&prefix);
     }
 
     /// Shows a directory that an earlier process made and the bucket lacks, as long as it does.
@@ -181,7 +123,8 @@ impl FileSystem {
             return None;
         }
         let prefix = self.namespace.prefix_of(ino).ok()?;
-        self.markers.of(&prefix).map(|marker| marker.file)
+        let file = self.markers.of(&prefix)?.file;
+        file.is_changed().then_some(file)
     }
 
     /// Shows what the marker of a directory says of it, if the bucket lacks it and so could not.
@@ -191,6 +134,31 @@ impl FileSystem {
         {
             PosixAttributes::of(&file.headers().metadata).show(attributes);
         }
+    }
+
+    /// Changes the headers of the marker `prefix` if the bucket lacks it: durable when this returns.
+    /// Returns whether it did. If not, the bucket alone has the marker, if anybody has.
+    pub(in crate::fs) async fn change_staged_marker(
+        &self,
+        prefix: &str,
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
+    ) -> Result<bool, FsError> {
+        let Some(StagedMarker { file, .. }) = self.markers.of(prefix) else {
+            return Ok(false);
+        };
+        let held = file.hold_stores().await;
+        if file.is_changed() {
+            file.change_unstored_headers(change)?;
+            file.commit_headers().await?;
+            return Ok(true);
+        }
+        drop(held);
+        if file.failure().is_none() {
+            // A record that a kill brings back has the headers of before.
+            file.settle().await?;
+        }
+        self.markers.end(prefix);
+        Ok(false)
     }
 
     /// Holds the stores of the marker of a directory that is about to be removed, if the bucket
@@ -214,7 +182,11 @@ impl FileSystem {
         stop: &Stop,
     ) -> Result<(), FsError> {
         let settles = self.markers.below(prefix).into_iter();
-        let settles = settles.map(|file| async move { file.settle().await });
+        let settles = settles.map(|file| async move {
+            file.settle().await?;
+            self.markers.end(file.key().as_str());
+            Ok::<(), FsError>(())
+        });
         let settled = stream::iter(settles).buffer_unordered(SETTLES_IN_FLIGHT_MAX);
         let settled = pin!(settled.try_collect::<Vec<()>>());
         match select(settled, pin!(stop.asked())).await {
@@ -232,21 +204,28 @@ struct MarkerName {
 }
 
 impl MarkerName {
-    /// Ends the marker. Returns its directory.
-    fn end(&self) -> Option<InodeNo> {
-        self.markers.upgrade()?.end(&self.prefix)
+    fn end(&self) {
+        if let Some(markers) = self.markers.upgrade() {
+            markers.end(&self.prefix);
+        }
     }
 
     /// The bucket has the marker, this one or another host's.
     fn is_there(&self) {
-        if let Some(directory) = self.end() {
+        let marker = self.markers.upgrade().and_then(|it| it.of(&self.prefix));
+        if let Some(StagedMarker { directory, file }) = marker
+            && !file.is_changed()
+        {
             self.namespace.marked(directory);
         }
+        self.end();
     }
 }
 
 impl StagedObserver for MarkerName {
-    fn released(&self) {}
+    fn released(&self) {
+        self.end();
+    }
 }
 
 impl WriteObserver for MarkerName {
@@ -266,9 +245,6 @@ impl WriteObserver for MarkerName {
         self.end();
     }
 }
-
-/// Markers that wait at a time. Beyond them `mkdir` asks the bucket.
-const STAGED_MARKERS_MAX: usize = 10_000;
 
 /// Markers that are stored at a time before the rename of a directory.
 const SETTLES_IN_FLIGHT_MAX: usize = 64;

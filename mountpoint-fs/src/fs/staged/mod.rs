@@ -12,5 +12,4 @@ mod markers;
 mod names;
 mod open;
 
-pub(super) use markers::StagedMarkers;
 pub(super) use names::HeldFile;

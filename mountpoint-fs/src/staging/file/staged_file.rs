@@ -505,6 +505,14 @@ impl StagedFile {
         self.parts.state.lock().change_headers(change)
     }
 
+    /// Changes the headers of a file that the bucket lacks, whose stores the caller holds.
+    pub fn change_unstored_headers(
+        &self,
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        self.parts.state.lock().change_headers(change).map(drop)
+    }
+
     /// The headers of the object.
     #[must_use]
     pub fn headers(&self) -> ObjectHeaders {

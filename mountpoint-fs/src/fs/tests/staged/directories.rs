@@ -1,7 +1,11 @@
 //! New directories whose markers wait for their upload.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
 
 use super::{ROOT, Staged, all_changes, wait};
 use crate::config::WriteConfig;
@@ -134,6 +138,40 @@ fn a_directory_outlives_a_kill_with_its_attributes() {
     }
 }
 
+/// The journal may have released what was uploaded a moment ago, or not.
+#[test]
+fn attributes_that_are_set_around_an_upload_outlive_kills() {
+    for path in ["d/e", "d/f"] {
+        for kills in 0..8 {
+            let (mut mount, directory) = mount();
+            mount.make_directory(directory, "e", 0o700);
+            let (_, handle) = mount.create(directory, "f");
+            mount.write(handle, 0, "x").unwrap();
+            mount.close(handle).unwrap();
+            mount.upload();
+            for (step, mode) in [0o711, 0o750, 0o755].into_iter().enumerate() {
+                if kills & (1 << step) != 0 {
+                    mount = mount.killed();
+                }
+                let ino = mount.walk(path);
+                mount.set(ino, mode, 1_000 + i64::from(mode));
+            }
+            mount = mount.killed();
+            assert_eq!(mount.attributes(path).mode & 0o777, 0o755, "{kills:03b}");
+            mount.upload();
+            let shown = mount.attributes(path);
+            assert_eq!(shown.mode & 0o777, 0o755, "{path} {kills:03b}");
+            let key = match path {
+                "d/e" => "d/e/",
+                _ => path,
+            };
+            let marked = mount.marked(key);
+            assert_eq!(marked, Some((0o755, at(1_000 + 0o755))), "{kills:03b}");
+            assert_eq!(mount.kept(), 0);
+        }
+    }
+}
+
 #[test]
 fn a_directory_that_is_removed_at_once_is_never_sent() {
     let (mount, directory) = mount();
@@ -219,4 +257,142 @@ fn below_a_directory_that_others_know_the_bucket_is_asked() {
     let directory = mount.walk("d");
     mount.make_directory(directory, "e", 0o700);
     assert_eq!(mount.bucket.keys(), ["d/", "d/e/"]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Make(usize, u8, u16),
+    Remove(usize),
+    Rename(usize, usize, u8),
+    Set(usize, u16),
+    Upload,
+    Kill,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = 0..8_usize;
+    let mode = prop_oneof![Just(0o700_u16), Just(0o755), Just(0o711)];
+    prop_oneof![
+        8 => (place.clone(), 0..3_u8, mode.clone())
+            .prop_map(|(place, name, mode)| Step::Make(place, name, mode)),
+        4 => place.clone().prop_map(Step::Remove),
+        2 => (place.clone(), place.clone(), 0..3_u8)
+            .prop_map(|(from, to, name)| Step::Rename(from, to, name)),
+        4 => (place, mode).prop_map(|(place, mode)| Step::Set(place, mode)),
+        1 => Just(Step::Upload),
+        1 => Just(Step::Kill),
+    ]
+}
+
+/// The directories that there have to be, with their modes.
+struct Tree {
+    mount: Staged,
+    modes: BTreeMap<String, u16>,
+    steps: i64,
+}
+
+impl Tree {
+    /// One of the directories.
+    fn path(&self, place: usize) -> String {
+        let path = self.modes.keys().nth(place % self.modes.len());
+        path.unwrap().clone()
+    }
+
+    fn is_empty(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        !self.modes.keys().any(|it| it.starts_with(&below))
+    }
+
+    fn take(mut self, step: &Step) -> Self {
+        self.steps += 1;
+        match step {
+            Step::Make(place, name, mode) => {
+                let (parent, name) = (self.path(*place), name.to_string());
+                let path = format!("{parent}/{name}");
+                if !self.modes.contains_key(&path) {
+                    let parent = self.mount.walk(&parent);
+                    self.mount.make_directory(parent, &name, *mode);
+                    self.modes.insert(path, *mode);
+                }
+            }
+            Step::Remove(place) => {
+                let path = self.path(*place);
+                if let Some((parent, name)) = path.rsplit_once('/') {
+                    let (parent, ino) = (self.mount.walk(parent), self.mount.walk(&path));
+                    assert_ne!(parent, ino);
+                    let removed = self.mount.remove_directory(parent, name);
+                    assert_eq!(removed.is_ok(), self.is_empty(&path), "{path}: {removed:?}");
+                    if removed.is_ok() {
+                        self.modes.remove(&path);
+                    }
+                }
+            }
+            Step::Rename(from, to, name) => self.rename(*from, *to, *name),
+            Step::Set(place, mode) => {
+                let path = self.path(*place);
+                let ino = self.mount.walk(&path);
+                self.mount.set(ino, *mode, self.steps);
+                self.modes.insert(path, *mode);
+            }
+            Step::Upload => self.mount.upload(),
+            Step::Kill => self.mount = self.mount.killed(),
+        }
+        self
+    }
+
+    fn rename(&mut self, from: usize, to: usize, name: u8) {
+        let (from, to) = (self.path(from), format!("{}/{name}", self.path(to)));
+        let is_below = format!("{to}/").starts_with(&format!("{from}/"));
+        let Some((old_parent, old_name)) = from.rsplit_once('/') else {
+            return;
+        };
+        if is_below || self.modes.contains_key(&to) {
+            return;
+        }
+        let (new_parent, new_name) = to.rsplit_once('/').unwrap();
+        let (old_parent, new_parent) = (self.mount.walk(old_parent), self.mount.walk(new_parent));
+        self.mount.walk(&from);
+        assert!(self.mount.is_absent(new_parent, new_name));
+        let renamed = self
+            .mount
+            .rename((old_parent, old_name), (new_parent, new_name));
+        renamed.unwrap();
+        let modes = std::mem::take(&mut self.modes).into_iter();
+        let moved = modes.map(|(path, mode)| match path.strip_prefix(&from) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => (format!("{to}{rest}"), mode),
+            Some(_) | None => (path, mode),
+        });
+        self.modes = moved.collect();
+    }
+
+    fn check(&self) {
+        for (path, mode) in &self.modes {
+            assert_eq!(self.mount.attributes(path).mode & 0o777, *mode, "{path}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 100, failure_persistence: None, ..Config::default() })]
+
+    /// Whatever is done with directories outlives kills, and is in the bucket in the end.
+    #[test]
+    fn directories_agree_with_a_model(steps in prop::collection::vec(step(), 1..40)) {
+        let (mount, _) = mount();
+        let modes = BTreeMap::from([("d".to_owned(), 0o755)]);
+        let mut tree = Tree { mount, modes, steps: 0 };
+        for step in &steps {
+            tree = tree.take(step);
+            tree.check();
+        }
+        tree.mount.upload();
+        tree.check();
+        let marked: Vec<_> = tree.mount.bucket.keys();
+        let expected: Vec<_> = tree.modes.keys().map(|path| format!("{path}/")).collect();
+        prop_assert_eq!(&marked, &expected);
+        for (key, mode) in marked.iter().zip(tree.modes.values()) {
+            prop_assert_eq!(tree.mount.marked(key).unwrap().0, *mode, "{}", key);
+        }
+        prop_assert_eq!(tree.mount.kept(), 0);
+    }
 }

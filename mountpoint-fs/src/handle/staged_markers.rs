@@ -1,0 +1,81 @@
+//! Markers of new directories that are staged files.
+//!
+//! Knows no requests. A marker is here until the bucket has it and the journal has released it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::operation::InodeNo;
+use crate::staging::StagedFile;
+use crate::sync::Mutex;
+
+/// The markers of a mount that the bucket lacks.
+#[derive(Debug, Default)]
+pub struct StagedMarkers {
+    /// By key, which is the directory's prefix. A leaf.
+    by_key: Mutex<BTreeMap<String, StagedMarker>>,
+}
+
+/// The marker of a directory.
+#[derive(Clone, Debug)]
+pub struct StagedMarker {
+    /// The directory.
+    pub directory: InodeNo,
+    /// The marker.
+    pub file: Arc<StagedFile>,
+}
+
+impl StagedMarkers {
+    /// The marker of the directory `prefix`.
+    #[must_use]
+    pub fn of(&self, prefix: &str) -> Option<StagedMarker> {
+        self.by_key.lock().get(prefix).cloned()
+    }
+
+    /// The markers of the directory `prefix` and of those below it.
+    #[must_use]
+    pub fn below(&self, prefix: &str) -> Vec<Arc<StagedFile>> {
+        let markers = self.by_key.lock();
+        let from = markers.range(prefix.to_owned()..);
+        let below = from.take_while(|(key, _)| key.starts_with(prefix));
+        below.map(|(_, marker)| Arc::clone(&marker.file)).collect()
+    }
+
+    /// Adds the marker of the directory `prefix`.
+    pub fn insert(&self, prefix: String, marker: StagedMarker) {
+        self.by_key.lock().insert(prefix, marker);
+    }
+
+    /// Removes `file`, unless there is another one for `prefix` by now.
+    pub fn remove(&self, prefix: &str, file: &Arc<StagedFile>) {
+        let mut markers = self.by_key.lock();
+        let is_it = |marker: &StagedMarker| Arc::ptr_eq(&marker.file, file);
+        if markers.get(prefix).is_some_and(is_it) {
+            markers.remove(prefix);
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.lock().is_empty()
+    }
+
+    /// Whether one more may wait.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.by_key.lock().len() < STAGED_MARKERS_MAX
+    }
+
+    /// Ends the marker `prefix` if no store of it is to come, and the journal has no record, which
+    /// a kill would bring back.
+    pub fn end(&self, prefix: &str) {
+        let is_over = |file: &StagedFile| !file.is_changed() && !file.is_recorded();
+        if let Some(marker) = self.of(prefix).filter(|it| is_over(&it.file)) {
+            self.remove(prefix, &marker.file);
+        }
+    }
+}
+
+/// Markers that wait at a time. Beyond them `mkdir` asks the bucket.
+const STAGED_MARKERS_MAX: usize = 10_000;
