@@ -108,7 +108,8 @@ impl FileSystem {
         let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
         let is_marked = self.mutator.makes_markers() || has_own_mode;
         if !is_marked {
-            return change.made_directory(true, None);
+            let (entry, _) = change.made_directory(true, None)?;
+            return Ok(entry);
         }
         let (headers, carried) = self.new_directory(mode);
         if let Some(files) = self.marker_staging(&change) {
@@ -120,7 +121,8 @@ impl FileSystem {
             self.check_absent(&marker(&prefix)?).await?;
         }
         self.mutator.make_marker(&prefix, headers).await?;
-        change.made_directory(false, carried)
+        let (entry, _) = change.made_directory(false, carried)?;
+        Ok(entry)
     }
 
     /// [`FsError::Exists`] if there is an object `key`, for a look-up that did not ask: a server

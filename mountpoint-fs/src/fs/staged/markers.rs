@@ -46,7 +46,8 @@ impl FileSystem {
     pub(in crate::fs) fn marker_staging(&self, name: &NameChange<'_>) -> Option<&StagedFiles> {
         let files = self.staged.as_deref()?;
         let is_write_back = files.staging().config().write_back.is_some();
-        (is_write_back && name.is_own() && self.markers.has_room()).then_some(files)
+        let has_room = self.markers.has_room() && self.namespace.may_keep();
+        (is_write_back && name.is_own() && has_room).then_some(files)
     }
 
     /// Makes the directory `name`. Its marker, with these headers and what they say of it, is
@@ -61,15 +62,19 @@ impl FileSystem {
         let file = self.new_marker(files, &prefix, headers)?;
         file.may_adopt(Adopts::Any);
         file.commit().await?;
-        let made = name.made_directory(true, carried);
-        match &made {
-            Ok(entry) => self.add_marker(prefix, entry.attributes.ino, file),
-            Err(_) => {
+        match name.made_directory(true, carried) {
+            Ok((entry, held)) => {
+                // A rename of the directory above finds the marker.
+                self.add_marker(prefix, entry.attributes.ino, file);
+                drop(held);
+                Ok(entry)
+            }
+            Err(error) => {
                 file.removed();
                 file.remove().await?;
+                Err(error)
             }
         }
-        made
     }
 
     fn new_marker(
@@ -91,6 +96,7 @@ impl FileSystem {
             markers: Arc::downgrade(&self.markers),
             namespace: Arc::clone(&self.namespace),
             prefix: prefix.to_owned(),
+            is_posix: self.write.posix_metadata,
         })
     }
 
@@ -111,8 +117,10 @@ impl FileSystem {
             tracing::info!(%key, "a directory of an earlier mount is uploaded, and not shown by this one");
             return;
         };
-        let posix = PosixAttributes::of(&file.headers().metadata);
-        self.namespace.set_posix(directory, posix);
+        if self.write.posix_metadata {
+            let posix = PosixAttributes::of(&file.headers().metadata);
+            self.namespace.set_posix(directory, posix);
+        }
         file.observe(self.marker_observer(key.as_str()));
         self.add_marker(key.as_str().to_owned(), directory, file);
     }
@@ -130,14 +138,15 @@ impl FileSystem {
     /// Shows what the marker of a directory says of it, if the bucket lacks it and so could not.
     pub(in crate::fs) fn show_staged_marker(&self, attributes: &mut Attributes) {
         if attributes.kind == FileKind::Directory
+            && self.write.posix_metadata
             && let Some(file) = self.staged_marker(attributes.ino)
         {
             PosixAttributes::of(&file.headers().metadata).show(attributes);
         }
     }
 
-    /// Changes the headers of the marker `prefix` if the bucket lacks it: durable when this returns.
-    /// Returns whether it did. If not, the bucket alone has the marker, if anybody has.
+    /// Changes the headers of the marker `prefix` if the bucket lacks it: durable when this
+    /// returns. Returns whether it did. If not, the bucket alone has the marker, if anybody has.
     pub(in crate::fs) async fn change_staged_marker(
         &self,
         prefix: &str,
@@ -146,9 +155,12 @@ impl FileSystem {
         let Some(StagedMarker { file, .. }) = self.markers.of(prefix) else {
             return Ok(false);
         };
+        let commits = (self.staged.as_ref())
+            .is_some_and(|files| files.staging().config().write_back.is_some());
         let held = file.hold_stores().await;
-        if file.is_changed() {
+        if commits && file.is_changed() {
             file.change_unstored_headers(change)?;
+            drop(held);
             file.commit_headers().await?;
             return Ok(true);
         }
@@ -201,6 +213,7 @@ struct MarkerName {
     markers: Weak<StagedMarkers>,
     namespace: Arc<Namespace>,
     prefix: String,
+    is_posix: bool,
 }
 
 impl MarkerName {
@@ -210,12 +223,17 @@ impl MarkerName {
         }
     }
 
-    /// The bucket has the marker, this one or another host's.
-    fn is_there(&self) {
+    /// The bucket has the marker, which `is_ours` or another host's.
+    fn is_there(&self, is_ours: bool) {
         let marker = self.markers.upgrade().and_then(|it| it.of(&self.prefix));
         if let Some(StagedMarker { directory, file }) = marker
             && !file.is_changed()
         {
+            if is_ours && self.is_posix {
+                // An answer from before that had none.
+                let posix = PosixAttributes::of(&file.headers().metadata);
+                self.namespace.set_posix(directory, posix);
+            }
             self.namespace.marked(directory);
         }
         self.end();
@@ -234,11 +252,11 @@ impl WriteObserver for MarkerName {
     }
 
     fn stored(&self, _: &Stored) {
-        self.is_there();
+        self.is_there(true);
     }
 
     fn adopted(&self) {
-        self.is_there();
+        self.is_there(false);
     }
 
     fn failed(&self, _: &FsError) {

@@ -306,12 +306,12 @@ impl<'a> NameChange<'a> {
     }
 
     /// The name is a directory now: one that a key says is there, or one that is kept. The key's
-    /// object says `carried` of it.
+    /// object says `carried` of it. A rename waits as long as the returned guard is held.
     pub fn made_directory(
         mut self,
         is_kept: bool,
         carried: Option<PosixAttributes>,
-    ) -> Result<Entry, FsError> {
+    ) -> Result<(Entry, Option<KeyLockGuard<'a>>), FsError> {
         let (namespace, place) = (self.namespace, &self.place);
         namespace.nothing_below(&place.prefix, &place.name, &place.key);
         let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
@@ -328,7 +328,8 @@ impl<'a> NameChange<'a> {
             is_kept,
         )?;
         namespace.table.set_posix(ino, carried);
-        Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
+        let entry = namespace.entry(ino, &Found::Directory, namespace.config.ttl);
+        Ok((entry, self.lock.take()))
     }
 
     /// The name is a file now, which one request has stored as `version`, and which says of itself

@@ -328,9 +328,17 @@ impl Namespace {
         self.table.adopt_directories(&names, self.seen_now())
     }
 
-    /// The bucket has a marker of the directory `ino`, which need not be kept.
+    /// The bucket has a marker of the directory `ino`, which need not be kept. No answer from
+    /// before that is believed.
     pub fn marked(&self, ino: InodeNo) {
+        self.settle_stored(ino);
         self.table.unkeep(ino);
+    }
+
+    /// Whether one more directory can be kept.
+    #[must_use]
+    pub fn may_keep(&self) -> bool {
+        self.table.may_keep()
     }
 
     /// An answer that was asked for now, that vouches for no open.

@@ -43,6 +43,11 @@ impl InodeTable {
         table.drop_unused(ino);
     }
 
+    /// Whether one more directory can be kept.
+    pub(in crate::namespace) fn may_keep(&self) -> bool {
+        self.table.lock().kept.count < IMPLICIT_DIRECTORIES_MAX
+    }
+
     /// Whether the directory is kept, or one below it is.
     pub(in crate::namespace) fn is_kept(&self, ino: InodeNo) -> bool {
         self.table.lock().is_kept(ino)
