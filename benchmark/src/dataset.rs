@@ -118,6 +118,8 @@ pub(crate) struct Dataset {
     /// Trees that workloads write by way of a local disk.
     pub(crate) staged_tree: FileSet,
     pub(crate) staged_tree_far: FileSet,
+    /// Each file has two directories of its own.
+    pub(crate) staged_directories: FileSet,
     pub(crate) staged_repository: FileSet,
     pub(crate) staged_repository_far: FileSet,
     /// The checkpoint that PyTorch loads: not synthetic, stored only for its workload. The size is
@@ -175,6 +177,7 @@ impl Dataset {
             model: set("model", Shape::Flat, 1, 8 * GIB / part),
             staged_tree: set(WRITTEN, Shape::Tree, 10_000 / part, 8 * KIB),
             staged_tree_far: set(WRITTEN, Shape::Tree, 1000 / part, 8 * KIB),
+            staged_directories: set(WRITTEN, Shape::Deep, 200 / part, 8 * KIB),
             staged_repository: set(CLONED, Shape::Tree, 2000 / part, 8 * KIB),
             staged_repository_far: set(CLONED, Shape::Tree, 500 / part, 8 * KIB),
         }
@@ -204,7 +207,7 @@ impl Dataset {
     }
 
     /// Every set that is written.
-    pub(crate) fn written_sets(&self) -> [FileSet; 9] {
+    pub(crate) fn written_sets(&self) -> [FileSet; 10] {
         [
             self.written_large,
             self.written_four,
@@ -213,6 +216,7 @@ impl Dataset {
             self.written_checkpoint,
             self.staged_tree,
             self.staged_tree_far,
+            self.staged_directories,
             self.staged_repository,
             self.staged_repository_far,
         ]

@@ -42,7 +42,7 @@ pub(crate) fn prepare(action: Action, scratch: &Path) -> Result<()> {
 /// The source that `action` copies from, made once in `scratch`; empty for others.
 fn source(action: Action, scratch: &Path) -> Result<PathBuf> {
     match action {
-        Action::Untar { files } => write::archive(scratch, files),
+        Action::Untar { files, .. } => write::archive(scratch, files),
         Action::Clone { files } => write::repository(scratch, files),
         _ => Ok(PathBuf::new()),
     }
@@ -108,7 +108,10 @@ pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) 
             threads,
         } => write::files(root, files, block, mode, threads),
         Action::Shuffled { files, block } => write::shuffled(root, files, block),
-        Action::Untar { files } => write::untar(root, &source, files),
+        Action::Untar {
+            files,
+            has_attributes,
+        } => write::untar(root, &source, files, has_attributes),
         Action::Clone { files } => write::clone(root, &source, files),
         Action::Replay { recorded, pace } => replay::run(recorded, pace, &root.join(REPLAYED)),
         // These tell time and latencies themselves.

@@ -186,12 +186,21 @@ pub(super) fn archive(scratch: &Path, files: FileSet) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Unpacks the archive of the files. Owners, modes and times are left to the file system.
-pub(super) fn untar(root: &Path, archive: &Path, files: FileSet) -> Result<Tally> {
+/// Unpacks the archive of the files. Owners are left to the file system, and modes and times are
+/// unless it `has_attributes`.
+pub(super) fn untar(
+    root: &Path,
+    archive: &Path,
+    files: FileSet,
+    has_attributes: bool,
+) -> Result<Tally> {
     let started = Stopwatch::start();
     let mut command = Command::new("tar");
     command.arg("-C").arg(root).arg("-xf").arg(archive);
-    command.args(["-m", "--no-same-owner", "--no-same-permissions"]);
+    command.arg("--no-same-owner");
+    if !has_attributes {
+        command.args(["-m", "--no-same-permissions"]);
+    }
     let status = command.status().context("cannot start tar")?;
     ensure!(
         status.success(),
@@ -317,7 +326,10 @@ mod tests {
             ..Dataset::new(true).written_tree
         };
         let path = archive(scratch.path(), files).unwrap();
-        assert_eq!(untar(root.path(), &path, files).unwrap().operations, 60);
+        assert_eq!(
+            untar(root.path(), &path, files, true).unwrap().operations,
+            60
+        );
         check(root.path(), files);
     }
 

@@ -46,8 +46,11 @@ pub(crate) enum Action {
     },
     /// The files, each in blocks of which each is written once, in random order.
     Shuffled { files: FileSet, block: u64 },
-    /// The files out of an archive.
-    Untar { files: FileSet },
+    /// The files out of an archive, with their modes and times or without.
+    Untar {
+        files: FileSet,
+        has_attributes: bool,
+    },
     /// The files by `git clone`, from a repository on the local disk that holds them.
     Clone { files: FileSet },
     /// Reads that were recorded.
@@ -70,7 +73,7 @@ impl Action {
             | Self::Script { files, .. }
             | Self::Write { files, .. }
             | Self::Shuffled { files, .. }
-            | Self::Untar { files }
+            | Self::Untar { files, .. }
             | Self::Clone { files } => files,
             // They are not alike.
             Self::Replay { recorded, .. } => FileSet {

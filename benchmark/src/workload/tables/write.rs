@@ -19,6 +19,7 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
         "write-untar",
         Action::Untar {
             files: data.written_tree,
+            has_attributes: false,
         },
         Unit::FilesPerSecond,
         "tar x of a tree of 500 files of 8 KiB",
