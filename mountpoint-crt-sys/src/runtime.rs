@@ -46,8 +46,7 @@ const JOIN_MAX: Duration = Duration::from_secs(2);
 /// Settings of the [`Runtime`].
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeOptions {
-    /// Event loop threads. None: one for each core, [`THREADS_MAX`] at most, and
-    /// one on two cores.
+    /// Event loop threads. None: one for each core, 64 at most, and one on two cores.
     pub event_loop_threads: Option<u16>,
     /// Counts the memory that the C library holds, for [`Runtime::native_bytes`]. Costs an atomic
     /// operation for each allocation, and leaks a few bytes for each runtime.

@@ -79,12 +79,9 @@ impl FileSystem {
         }
         self.mutator.forget_renames_of(&prefix).await;
         let noted = match &staged {
-            Some(marker) => marker.removed().await,
+            Some(marker) => self.removed_marker(&prefix, marker).await,
             None => Ok(()),
         };
-        if let Some(marker) = &staged {
-            self.end_marker(&prefix, marker);
-        }
         change.removed();
         noted
     }

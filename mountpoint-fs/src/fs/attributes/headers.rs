@@ -63,18 +63,10 @@ impl FileSystem {
         let name = self.namespace.change_inode(ino)?;
         if is_directory {
             let prefix = name.prefix()?;
-            let mut change = Some(change);
-            if self
-                .change_staged_marker(&prefix, |headers| match change.take() {
-                    Some(change) => change(headers),
-                    None => Ok(()),
-                })
-                .await?
-            {
-                return Ok(name.changed());
+            match self.hold_pending_marker(&prefix).await? {
+                Some(marker) => marker.change_headers(change).await?,
+                None => self.mutator.change_marker(&prefix, change).await?,
             }
-            let change = change.expect("only a marker that waits is changed");
-            self.mutator.change_marker(&prefix, change).await?;
             return Ok(name.changed());
         }
         let mut object = self.object(&name).await?;

@@ -15,6 +15,7 @@ use futures::future::{Either, select};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use mountpoint_client::types::ObjectHeaders;
 
+use super::names::SETTLES_IN_FLIGHT_MAX;
 use crate::fs::FileSystem;
 use crate::handle::{StagedFiles, StagedMarker, StagedMarkers};
 use crate::mutate::marker;
@@ -25,18 +26,22 @@ use crate::operation::{
 use crate::staging::{RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld};
 use crate::write::{Adopts, Stored, WriteObserver};
 
-/// A marker whose stores are held while its directory is removed.
+/// A marker whose stores are held while its directory is removed, or its headers change.
 pub(in crate::fs) struct HeldMarker {
     file: Arc<StagedFile>,
-    _held: StoresHeld,
+    held: StoresHeld,
 }
 
 impl HeldMarker {
-    /// Notes that the directory, of which the bucket has nothing more, is gone. The marker is never
-    /// uploaded, not after a kill either.
-    pub(in crate::fs) async fn removed(&self) -> Result<(), FsError> {
-        self.file.removed();
-        self.file.remove().await
+    /// Changes the headers: durable when this returns.
+    pub(in crate::fs) async fn change_headers(
+        self,
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        self.file.change_unstored_headers(change)?;
+        // The commit may wait for room, which a store makes.
+        drop(self.held);
+        self.file.commit_headers().await
     }
 }
 
@@ -45,9 +50,8 @@ impl FileSystem {
     /// else knows the directory above yet.
     pub(in crate::fs) fn marker_staging(&self, name: &NameChange<'_>) -> Option<&StagedFiles> {
         let files = self.staged.as_deref()?;
-        let is_write_back = files.staging().config().write_back.is_some();
         let has_room = self.markers.has_room() && self.namespace.may_keep();
-        (is_write_back && name.is_own() && has_room).then_some(files)
+        (commits(files) && name.is_own() && has_room).then_some(files)
     }
 
     /// Makes the directory `name`. Its marker, with these headers and what they say of it, is
@@ -145,32 +149,26 @@ impl FileSystem {
         }
     }
 
-    /// Changes the headers of the marker `prefix` if the bucket lacks it: durable when this
-    /// returns. Returns whether it did. If not, the bucket alone has the marker, if anybody has.
-    pub(in crate::fs) async fn change_staged_marker(
+    /// The marker `prefix`, to change its headers, if the bucket lacks it and this mount commits.
+    /// `None` if the bucket alone has the marker, if anybody has.
+    pub(in crate::fs) async fn hold_pending_marker(
         &self,
         prefix: &str,
-        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
-    ) -> Result<bool, FsError> {
-        let Some(StagedMarker { file, .. }) = self.markers.of(prefix) else {
-            return Ok(false);
+    ) -> Result<Option<HeldMarker>, FsError> {
+        let Some(marker) = self.hold_marker(prefix).await else {
+            return Ok(None);
         };
-        let commits = (self.staged.as_ref())
-            .is_some_and(|files| files.staging().config().write_back.is_some());
-        let held = file.hold_stores().await;
-        if commits && file.is_changed() {
-            file.change_unstored_headers(change)?;
-            drop(held);
-            file.commit_headers().await?;
-            return Ok(true);
+        if self.staged.as_deref().is_some_and(commits) && marker.file.is_changed() {
+            return Ok(Some(marker));
         }
+        let HeldMarker { file, held } = marker;
         drop(held);
         if file.failure().is_none() {
             // A record that a kill brings back has the headers of before.
             file.settle().await?;
         }
         self.markers.end(prefix);
-        Ok(false)
+        Ok(None)
     }
 
     /// Holds the stores of the marker of a directory that is about to be removed, if the bucket
@@ -178,12 +176,20 @@ impl FileSystem {
     pub(in crate::fs) async fn hold_marker(&self, prefix: &str) -> Option<HeldMarker> {
         let file = self.markers.of(prefix)?.file;
         let held = file.hold_stores().await;
-        Some(HeldMarker { file, _held: held })
+        Some(HeldMarker { file, held })
     }
 
-    /// Forgets the marker of a directory that was removed.
-    pub(in crate::fs) fn end_marker(&self, prefix: &str, marker: &HeldMarker) {
+    /// Notes that the directory of `marker`, of which the bucket has nothing more, is gone. The
+    /// marker is never uploaded, not after a kill either.
+    pub(in crate::fs) async fn removed_marker(
+        &self,
+        prefix: &str,
+        marker: &HeldMarker,
+    ) -> Result<(), FsError> {
+        marker.file.removed();
+        let noted = marker.file.remove().await;
         self.markers.remove(prefix, &marker.file);
+        noted
     }
 
     /// Has the bucket alone have the markers of the directory `prefix` and of those below it, whose
@@ -264,5 +270,7 @@ impl WriteObserver for MarkerName {
     }
 }
 
-/// Markers that are stored at a time before the rename of a directory.
-const SETTLES_IN_FLIGHT_MAX: usize = 64;
+/// Whether staged files are durable on the local disk before the bucket has them.
+fn commits(files: &StagedFiles) -> bool {
+    files.staging().config().write_back.is_some()
+}

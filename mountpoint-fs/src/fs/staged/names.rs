@@ -276,5 +276,5 @@ const REMOVED_FETCH_MAX: u64 = 1 << 30;
 /// How often a file is stored before its rename, if it is written meanwhile.
 const SETTLES_MAX: usize = 4;
 
-/// Files that are stored at a time before the rename of a directory.
-const SETTLES_IN_FLIGHT_MAX: usize = 64;
+/// Files and markers that are stored at a time before the rename of a directory.
+pub(super) const SETTLES_IN_FLIGHT_MAX: usize = 64;

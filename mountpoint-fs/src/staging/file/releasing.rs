@@ -36,9 +36,8 @@ pub(super) fn keep_stored(file: &FileParts) {
     let (key, stored, pieces) = {
         let state = file.state.lock();
         let size = state.contents.size();
-        let has_object = !state.contents.is_changed() && state.never_stored.is_none();
-        let has_object = has_object && state.is_base_sent;
-        let is_stored = |base: &Stored| has_object && base.size == size;
+        let is_there = !state.contents.is_changed() && state.never_stored.is_none();
+        let is_stored = |base: &Stored| is_there && state.is_base_sent && base.size == size;
         let base = state.base.as_ref().map(|base| base.version.clone());
         // A large file has many pieces.
         let pieces = match stored_files.may_keep(size) {
