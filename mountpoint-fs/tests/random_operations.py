@@ -59,6 +59,8 @@ class File:
     def __init__(self, name, content):
         self.name = name
         self.content = bytearray(content)
+        # Whether it was changed since the open that made or emptied it.
+        self.is_changed = True
         self.handles = []
         self.maps = []
 
@@ -124,6 +126,7 @@ class Run:
             f"{start + at} it has {shown[0]}, expected {shown[1]}", id(file), start + at)
 
     def written(self, file, offset, data):
+        file.is_changed = True
         if len(file.content) < offset:
             file.content.extend(bytes(offset - len(file.content)))
         file.content[offset:offset + len(data)] = data
@@ -160,6 +163,8 @@ class Run:
         file.handles.append(handle)
         if flags & os.O_TRUNC:
             file.content.clear()
+        if flags & (os.O_TRUNC | os.O_CREAT):
+            file.is_changed = False
         self.note(file, f"open {flags:#o} as {handle.fd}")
         return handle
 
@@ -169,7 +174,9 @@ class Run:
         handle = file.handles.pop(self.below(len(file.handles)))
         self.note(file, f"close {handle.fd}")
         os.close(handle.fd)
-        if handle.writes:
+        # Before the first change, a close stores nothing that a later one will store.
+        is_last = file.is_changed or not any(other.writes for other in file.handles)
+        if handle.writes and is_last:
             self.check_stored(file, "a close")
 
     def read(self, file):
@@ -207,6 +214,7 @@ class Run:
             os.truncate(self.path(file), length)
         else:
             os.ftruncate(self.handle(file, writes=True).fd, length)
+        file.is_changed = True
         self.note(file, "cut or longer", *sorted([length, len(file.content)])[:1])
         del file.content[length:]
         file.content.extend(bytes(length - len(file.content)))
@@ -219,6 +227,7 @@ class Run:
         handle = self.handle(file, writes=True)
         self.note(file, f"fallocate {mode:#x} {handle.fd}", offset, length)
         fallocate(handle.fd, mode, offset, length)
+        file.is_changed = True
         end = offset + length
         if not mode & KEEP_SIZE and len(file.content) < end:
             file.content.extend(bytes(end - len(file.content)))
