@@ -30,7 +30,7 @@ use crate::operation::{
     ReadData, StaleName, StatFs,
 };
 use crate::read::mode::ReadModes;
-use crate::read::{ReadContext, Reader, SiblingPrefetch, SiblingPrefetchStats};
+use crate::read::{ReadContext, SiblingPrefetch, SiblingPrefetchStats};
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 
@@ -266,14 +266,6 @@ impl FileSystem {
             self.namespace.is_replaced(ino);
         }
         outcome
-    }
-
-    /// All bytes of a file of `len_max` bytes at most.
-    pub(super) async fn read_small(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
-        let opened = self.namespace.open(ino, false).await?;
-        let (etag, size) = (opened.version.etag, opened.version.size);
-        let reader = Reader::new(&self.reading, opened.key, etag, size);
-        reader.read(0, len_max).await
     }
 
     /// The time of day.

@@ -4,6 +4,7 @@ mod attributes;
 mod copy_range;
 mod file_system;
 mod follow;
+mod links;
 mod local;
 mod names;
 mod open_directory;

@@ -14,7 +14,7 @@ use super::permission::{Change, permit};
 use super::staged::HeldFile;
 use crate::handle::Opener;
 use crate::mutate::{Removal, Target, marker};
-use crate::namespace::{Found, NameChange, Version};
+use crate::namespace::{DirectoryMarker, Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
 
 impl FileSystem {
@@ -105,11 +105,13 @@ impl FileSystem {
         let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
         let is_marked = self.mutator.makes_markers() || has_own_mode;
         if !is_marked {
-            let (entry, _) = change.made_directory(true, None)?;
+            let (entry, _) = change.made_directory(DirectoryMarker::None, None)?;
             return Ok(entry);
         }
         let (headers, carried) = self.new_directory(mode);
-        if let Some(files) = self.marker_staging(&change) {
+        // With markers, `mkdir` tells which of two hosts has made the directory.
+        let may_wait = || change.is_own() || !self.mutator.makes_markers();
+        if let Some(files) = self.marker_staging(may_wait) {
             return self
                 .make_staged_directory(files, change, (headers, carried))
                 .await;
@@ -118,7 +120,7 @@ impl FileSystem {
             self.check_absent(&marker(&prefix)?).await?;
         }
         self.mutator.make_marker(&prefix, headers).await?;
-        let (entry, _) = change.made_directory(false, carried)?;
+        let (entry, _) = change.made_directory(DirectoryMarker::Stored, carried)?;
         Ok(entry)
     }
 

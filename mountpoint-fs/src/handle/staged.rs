@@ -105,6 +105,12 @@ impl StagedFiles {
         Arc::clone(&self.staging)
     }
 
+    /// Whether staged files are durable on the local disk before the bucket has them.
+    #[must_use]
+    pub fn commits(&self) -> bool {
+        self.staging.config().write_back.is_some()
+    }
+
     /// Adds `open`, a file of an earlier process that no application has opened.
     pub fn adopt(&self, open: Arc<OpenStaged>) {
         self.open.lock().insert(open.ino, (open, 0));

@@ -22,7 +22,7 @@ mod version;
 mod xattrs;
 
 pub use change::KeyLockGuard;
-pub use facade::{Created, NameChange, Namespace, NextSibling, Standing};
+pub use facade::{Created, DirectoryMarker, NameChange, Namespace, NextSibling, Standing};
 pub use inodes::{AttributeStyle, Readers};
 pub use listing::{AheadBudget, AllKeys, Listed, Listing, Page, WalkStats};
 pub use open::{FileOpened, OpenVersion, Proof};

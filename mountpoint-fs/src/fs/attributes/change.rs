@@ -3,19 +3,15 @@
 //! S3 itself keeps a file's size and its time of writing. A change that leaves an attribute as it
 //! is succeeds; one that cannot be kept fails, and the error names the flag that would keep it.
 
-use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
-
-use mountpoint_client::types::ObjectHeaders;
 
 use crate::fs::FileSystem;
 use crate::fs::permission::{Change, not_kept, permit};
 use crate::namespace::Version;
 use crate::operation::{
-    AllocateMode, AttributeChange, Attributes, Entry, FileKind, FsError, HandleNo, InodeNo,
-    PosixAttributes, Progress, ReadData, TimeChange,
+    AllocateMode, AttributeChange, Attributes, FileKind, FsError, HandleNo, InodeNo,
+    PosixAttributes, Progress, TimeChange,
 };
 
 impl FileSystem {
@@ -233,53 +229,6 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
-    /// Makes a symbolic link. An object with the bytes `target` and metadata that mark it as a
-    /// link.
-    pub async fn symbolic_link(
-        &self,
-        directory: InodeNo,
-        name: &OsStr,
-        target: &OsStr,
-    ) -> Result<Entry, FsError> {
-        permit(&self.write, Change::SymbolicLink)?;
-        let change = self.namespace.change(directory, name)?;
-        if change.known().is_some() {
-            return Err(FsError::Exists);
-        }
-        if change.is_own() {
-            self.check_absent(change.key()).await?;
-        }
-        let wall = self.wall_now();
-        let posix = PosixAttributes {
-            mode: Some(0o777),
-            is_link: true,
-            uid: Some(self.owner.0),
-            gid: Some(self.owner.1),
-            mtime: Some(wall),
-        };
-        let mut headers = ObjectHeaders::default();
-        posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
-        let stored = PosixAttributes::of(&headers.metadata);
-        let body = target.as_bytes().to_vec();
-        let size = body.len() as u64;
-        let etag = self.mutator.make(change.key(), body, headers).await?;
-        let version = Version {
-            size,
-            etag,
-            mtime: wall,
-            is_archived: false,
-        };
-        change.made_file(version, stored)
-    }
-
-    /// The target of a symbolic link.
-    pub async fn read_link(&self, ino: InodeNo) -> Result<ReadData, FsError> {
-        if self.attributes(ino).await?.kind != FileKind::SymbolicLink {
-            return Err(FsError::InvalidArgument("not a symbolic link"));
-        }
-        self.read_small(ino, LINK_LEN_MAX).await
-    }
-
     /// Sets the time that a written file shows until it is stored, as in mountpoint-s3.
     ///
     /// Programs that copy files set it before they close them.
@@ -386,9 +335,6 @@ impl SizeEffect {
         }
     }
 }
-
-/// Longest target of a symbolic link, in bytes: Linux's `PATH_MAX`.
-const LINK_LEN_MAX: u32 = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -63,9 +63,12 @@ impl FileSystem {
         let name = self.namespace.change_inode(ino)?;
         if is_directory {
             let prefix = name.prefix()?;
-            match self.hold_pending_marker(&prefix).await? {
-                Some(marker) => marker.change_headers(change).await?,
-                None => self.mutator.change_marker(&prefix, change).await?,
+            if let Some(marker) = self.hold_pending_marker(&prefix).await? {
+                marker.change_headers(change).await?;
+            } else if let Some(files) = self.marker_staging(|| name.takes_marker()) {
+                self.stage_marker(files, &name, change).await?;
+            } else {
+                self.mutator.change_marker(&prefix, change).await?;
             }
             return Ok(name.changed());
         }

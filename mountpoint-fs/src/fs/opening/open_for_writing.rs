@@ -74,14 +74,16 @@ impl FileSystem {
         };
         let (entry, opened) = self.create(parent, name, options, Opener::UNSEEN)?;
         let outcome = self.sync(opened.handle).await;
-        self.release(opened.handle);
-        match outcome {
-            Ok(()) => Ok(entry),
-            Err(error) => {
-                self.namespace.forget(entry.attributes.ino, 1);
-                Err(error)
+        let ino = entry.attributes.ino;
+        match &outcome {
+            Ok(()) => {}
+            Err(_) if self.staged_file(ino).is_some() => {
+                self.unmake_staged((parent, name), ino).await;
             }
+            Err(_) => self.namespace.forget(ino, 1),
         }
+        self.release(opened.handle);
+        outcome.map(|()| entry)
     }
 
     /// Opens an existing file for writing.

@@ -3,7 +3,8 @@
 //! With write-back, a `mkdir` below a directory that this mount has just made sends nothing: the
 //! marker is a staged file without bytes, durable in the journal before the call returns. Its
 //! upload waits for a while, so that the mode and the time that programs set next go with it, and a
-//! directory that is removed at once was never sent.
+//! directory that is removed at once was never sent. Where `mkdir` makes no marker, the first
+//! change of the new directory's attributes makes one in the same way.
 //!
 //! A marker is here from its `mkdir` until the bucket has it and the journal has released it. Until
 //! the bucket has it the directory is a kept one, and what the marker says of it counts.
@@ -19,7 +20,7 @@ use super::names::SETTLES_IN_FLIGHT_MAX;
 use crate::fs::FileSystem;
 use crate::handle::{StagedFiles, StagedMarker, StagedMarkers};
 use crate::mutate::marker;
-use crate::namespace::{NameChange, Namespace};
+use crate::namespace::{DirectoryMarker, NameChange, Namespace};
 use crate::operation::{
     Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress, Stop,
 };
@@ -46,12 +47,14 @@ impl HeldMarker {
 }
 
 impl FileSystem {
-    /// The maker of the marker of a new directory, if `mkdir` need not wait for the bucket: nobody
-    /// else knows the directory above yet.
-    pub(in crate::fs) fn marker_staging(&self, name: &NameChange<'_>) -> Option<&StagedFiles> {
+    /// The maker of a marker that is uploaded later, if it `may_wait`, which is asked last.
+    pub(in crate::fs) fn marker_staging(
+        &self,
+        may_wait: impl FnOnce() -> bool,
+    ) -> Option<&StagedFiles> {
         let files = self.staged.as_deref()?;
         let has_room = self.markers.has_room() && self.namespace.may_keep();
-        (commits(files) && name.is_own() && has_room).then_some(files)
+        (files.commits() && has_room && may_wait()).then_some(files)
     }
 
     /// Makes the directory `name`. Its marker, with these headers and what they say of it, is
@@ -66,7 +69,7 @@ impl FileSystem {
         let file = self.new_marker(files, &prefix, headers)?;
         file.may_adopt(Adopts::Any);
         file.commit().await?;
-        match name.made_directory(true, carried) {
+        match name.made_directory(DirectoryMarker::Pending, carried) {
             Ok((entry, held)) => {
                 // A rename of the directory above finds the marker.
                 self.add_marker(prefix, entry.attributes.ino, file);
@@ -79,6 +82,27 @@ impl FileSystem {
                 Err(error)
             }
         }
+    }
+
+    /// Makes the marker of the directory `name`, which has none and is a kept one, with the headers
+    /// of `change`. Durable on the local disk when this returns.
+    pub(in crate::fs) async fn stage_marker(
+        &self,
+        files: &StagedFiles,
+        name: &NameChange<'_>,
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        let (prefix, (directory, _)) = (name.prefix()?, name.known().ok_or(FsError::NotFound)?);
+        let file = self.new_marker(files, &prefix, ObjectHeaders::default())?;
+        file.change_unstored_headers(change)?;
+        // The next change finds it, even if nobody waits for this one.
+        self.add_marker(prefix.clone(), *directory, Arc::clone(&file));
+        let committed = file.commit().await;
+        if committed.is_err() {
+            file.removed();
+            self.markers.remove(&prefix, &file);
+        }
+        committed
     }
 
     fn new_marker(
@@ -158,7 +182,7 @@ impl FileSystem {
         let Some(marker) = self.hold_marker(prefix).await else {
             return Ok(None);
         };
-        if self.staged.as_deref().is_some_and(commits) && marker.file.is_changed() {
+        if self.staged.as_deref().is_some_and(StagedFiles::commits) && marker.file.is_changed() {
             return Ok(Some(marker));
         }
         let HeldMarker { file, held } = marker;
@@ -268,9 +292,4 @@ impl WriteObserver for MarkerName {
     fn failed(&self, _: &FsError) {
         self.end();
     }
-}
-
-/// Whether staged files are durable on the local disk before the bucket has them.
-fn commits(files: &StagedFiles) -> bool {
-    files.staging().config().write_back.is_some()
 }

@@ -28,7 +28,7 @@ pub(in crate::fs) struct Opening<'a> {
 
 impl Opening<'_> {
     /// The file.
-    pub(super) fn open(&self) -> &Arc<OpenStaged> {
+    pub(in crate::fs) fn open(&self) -> &Arc<OpenStaged> {
         self.open.as_ref().expect("it is taken by value")
     }
 
@@ -144,6 +144,20 @@ impl FileSystem {
         options: WriteOptions,
         opener: Opener,
     ) -> Result<(Entry, Opened), FsError> {
+        let posix = (FileKind::File, self.posix_of_new(options.mode));
+        let (entry, opening) = self.begin_new(files, (parent, name), posix)?;
+        opening.open().file.may_adopt(Adopts::of(options));
+        let opened = self.insert_staged(opening.take(), Some(options), opener);
+        Ok((entry, opened))
+    }
+
+    /// A new staged file or symbolic link with these attributes, if any, and one handle.
+    pub(in crate::fs) fn begin_new(
+        &self,
+        files: &StagedFiles,
+        (parent, name): (InodeNo, &OsStr),
+        (kind, posix): (FileKind, Option<PosixAttributes>),
+    ) -> Result<(Entry, Opening<'_>), FsError> {
         let progress = self.new_progress(0);
         let (mut entry, open) = files.add(|| {
             let created = self
@@ -154,9 +168,12 @@ impl FileSystem {
                 true => StagedBase::Unasked,
                 false => StagedBase::None,
             };
-            let mut headers = files.staging().headers_of_new(&created.key);
-            if let Some(posix) = self.posix_of_new(options.mode) {
-                posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
+            let mut headers = match kind {
+                FileKind::File => files.staging().headers_of_new(&created.key),
+                FileKind::Directory | FileKind::SymbolicLink => ObjectHeaders::default(),
+            };
+            if let Some(posix) = posix {
+                posix.store(kind, self.wall_now(), &mut headers.metadata);
             }
             let observer = self.staged_observer(ino, &progress);
             let progress = Arc::clone(&progress);
@@ -165,13 +182,33 @@ impl FileSystem {
                 .file(created.key, base, headers, progress, observer);
             Ok::<_, FsError>((created.entry, OpenStaged::new(ino, file, true)))
         })?;
-        open.file.may_adopt(Adopts::of(options));
-        if let Some(posix) = self.posix_of_new(options.mode) {
+        if let Some(posix) = posix {
             self.namespace.set_posix(open.ino, posix);
             posix.show(&mut entry.attributes);
         }
-        let opened = self.insert_staged(open, Some(options), opener);
-        Ok((entry, opened))
+        let opening = Opening {
+            fs: self,
+            open: Some(open),
+        };
+        Ok((entry, opening))
+    }
+
+    /// Takes the name of the staged file `ino` away, which was made and could not be stored, unless
+    /// the bucket may have it. Its maker is told of a failure, and looks it up no more.
+    pub(in crate::fs) async fn unmake_staged(
+        &self,
+        (parent, name): (InodeNo, &OsStr),
+        ino: InodeNo,
+    ) {
+        if let Ok(change) = self.namespace.removal(parent, name)
+            && change.known().is_some_and(|(known, _)| *known == ino)
+            && let Some(file) = self.hold_staged(Some(ino)).await
+            && !file.may_have_object()
+            && file.remove().await.is_ok()
+        {
+            change.removed();
+        }
+        self.namespace.forget(ino, 1);
     }
 
     /// Opens an existing file to write it in place.
@@ -233,7 +270,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// [`FsError::Stale`] if the name means another version than the file, which is unchanged here.
-    pub(super) async fn share_staged<'a>(
+    pub(in crate::fs) async fn share_staged<'a>(
         &'a self,
         files: &StagedFiles,
         ino: InodeNo,

@@ -31,6 +31,17 @@ struct Place {
     key: Key,
 }
 
+/// The marker of a directory that this mount has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryMarker {
+    /// There is none: this mount remembers the directory.
+    None,
+    /// It waits for its upload.
+    Pending,
+    /// The bucket has it.
+    Stored,
+}
+
 /// A name that is about to be changed.
 #[derive(Debug)]
 pub struct NameChange<'a> {
@@ -247,6 +258,22 @@ impl<'a> NameChange<'a> {
         self.namespace.own_since(&self.place.prefix).is_some()
     }
 
+    /// Whether this mount has made the directory of this name a moment ago, and no marker of it:
+    /// the caller makes one. It is a kept directory from now on, until the bucket has the marker.
+    pub fn takes_marker(&self) -> bool {
+        let namespace = self.namespace;
+        let below = names::directory_prefix(&self.place.key);
+        let (Some(below), Some((ino, _))) = (below, &self.known) else {
+            return false;
+        };
+        let is_own = namespace.own_since(&below).is_some();
+        let is_taken = is_own && namespace.own.takes_marker(&below);
+        if is_taken {
+            namespace.table.keep(*ino);
+        }
+        is_taken
+    }
+
     /// Whether nothing is known to be in a directory of this name that no key need say is there: a
     /// directory that is kept, or a change in progress below it.
     #[must_use]
@@ -305,11 +332,11 @@ impl<'a> NameChange<'a> {
         namespace.taken_away(&self.place.prefix, &self.place.key);
     }
 
-    /// The name is a directory now: one that a key says is there, or one that is kept. The key's
-    /// object says `carried` of it. A rename waits as long as the returned guard is held.
+    /// The name is a directory now, whose marker is in the bucket, or which is kept. The marker
+    /// says `carried` of it. A rename waits as long as the returned guard is held.
     pub fn made_directory(
         mut self,
-        is_kept: bool,
+        marker: DirectoryMarker,
         carried: Option<PosixAttributes>,
     ) -> Result<(Entry, Option<KeyLockGuard<'a>>), FsError> {
         let (namespace, place) = (self.namespace, &self.place);
@@ -318,14 +345,15 @@ impl<'a> NameChange<'a> {
         self.settle();
         let now = namespace.clock.now();
         if let (Some(asked), Some(below)) = (own_since, names::directory_prefix(&self.place.key)) {
-            namespace.own.made(&below, asked, now);
+            let lacks_marker = marker == DirectoryMarker::None;
+            namespace.own.made(&below, lacks_marker, (asked, now));
         }
         let observed = namespace.observed(now, now);
         let ino = namespace.table.make_directory(
             self.place.directory,
             &self.place.name,
             observed,
-            is_kept,
+            marker != DirectoryMarker::Stored,
         )?;
         namespace.table.set_posix(ino, carried);
         let entry = namespace.entry(ino, &Found::Directory, namespace.config.ttl);

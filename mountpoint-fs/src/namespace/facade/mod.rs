@@ -48,9 +48,9 @@ mod walk_ahead;
 mod written;
 mod xattrs;
 
-pub use change::NameChange;
 #[cfg(test)]
 pub(crate) use change::RENAME_WAIT_MAX;
+pub use change::{DirectoryMarker, NameChange};
 pub use enumerate::Standing;
 #[cfg(test)]
 pub(crate) use find::OPEN_FRESH_MAX;

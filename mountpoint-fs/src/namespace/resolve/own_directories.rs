@@ -32,12 +32,19 @@ struct Own {
     made: Duration,
     /// Whether this mount has put nothing into it.
     is_empty: bool,
+    /// Whether this mount has made no object that marks it.
+    lacks_marker: bool,
 }
 
 impl OwnDirectories {
-    /// The directory `prefix` was made at `now`. S3, which was asked at `asked`, had nothing below
-    /// it.
-    pub(in crate::namespace) fn made(&self, prefix: &str, asked: Duration, now: Duration) {
+    /// The directory `prefix` was made at `now`, and has a marker unless it `lacks_marker`. S3,
+    /// which was asked at `asked`, had nothing below it.
+    pub(in crate::namespace) fn made(
+        &self,
+        prefix: &str,
+        lacks_marker: bool,
+        (asked, now): (Duration, Duration),
+    ) {
         let mut table = self.0.lock();
         while let Some((at, _)) = table.in_order.front() {
             let is_old = at.saturating_add(OWN_AGE_MAX) < now;
@@ -51,6 +58,7 @@ impl OwnDirectories {
             asked,
             made: now,
             is_empty: true,
+            lacks_marker,
         };
         table.by_prefix.insert(Arc::clone(&prefix), own);
         table.in_order.push_back((now, prefix));
@@ -67,6 +75,14 @@ impl OwnDirectories {
     pub(in crate::namespace) fn is_empty(&self, prefix: &str) -> bool {
         let table = self.0.lock();
         table.by_prefix.get(prefix).is_some_and(|own| own.is_empty)
+    }
+
+    /// Whether the directory `prefix` is this mount's, and lacks a marker so far: the caller makes
+    /// it now, and the answer is another one from then on.
+    pub(in crate::namespace) fn takes_marker(&self, prefix: &str) -> bool {
+        let mut table = self.0.lock();
+        let own = table.by_prefix.get_mut(prefix);
+        own.is_some_and(|own| std::mem::replace(&mut own.lacks_marker, false))
     }
 
     /// This mount has changed `key`, which may end with a slash.
@@ -116,7 +132,7 @@ mod tests {
     #[test]
     fn a_directory_is_ours_for_a_while() {
         let own = OwnDirectories::default();
-        own.made("d/", ZERO, Duration::from_secs(1));
+        own.made("d/", true, (ZERO, Duration::from_secs(1)));
         let (soon, later) = (OWN_AGE_MAX - Duration::from_secs(1), OWN_AGE_MAX);
         assert_eq!(own.asked("d/", soon), Some(ZERO));
         assert_eq!(own.asked("d/", later), None);
@@ -129,7 +145,7 @@ mod tests {
     fn a_directory_is_empty_until_something_is_put_into_it() {
         let own = OwnDirectories::default();
         for prefix in ["d/", "d/e/", "d/f/"] {
-            own.made(prefix, ZERO, ZERO);
+            own.made(prefix, true, (ZERO, ZERO));
             assert!(own.is_empty(prefix), "{prefix}");
         }
         for key in ["d", "d/", "de/a", "d/g/a"] {
@@ -143,21 +159,32 @@ mod tests {
         assert!(own.is_empty("d/f/"));
         own.forget("d/f/");
         assert!(!own.is_empty("d/f/"));
-        own.made("d/e/", ZERO, ZERO);
+        own.made("d/e/", true, (ZERO, ZERO));
         assert!(own.is_empty("d/e/"));
+    }
+
+    #[test]
+    fn a_marker_is_made_once() {
+        let own = OwnDirectories::default();
+        own.made("d/", true, (ZERO, ZERO));
+        own.made("e/", false, (ZERO, ZERO));
+        let taken = ["d/", "d/", "e/", "f/"].map(|prefix| own.takes_marker(prefix));
+        assert_eq!(taken, [true, false, false, false]);
+        own.made("d/", true, (ZERO, ZERO));
+        assert!(own.takes_marker("d/"));
     }
 
     #[test]
     fn is_bounded_and_forgets_the_oldest() {
         let own = OwnDirectories::default();
         for number in 0..2 * OWN_DIRECTORIES_MAX {
-            own.made(&format!("{number}/"), ZERO, ZERO);
+            own.made(&format!("{number}/"), true, (ZERO, ZERO));
         }
         let last = 2 * OWN_DIRECTORIES_MAX - 1;
         assert_eq!(own.asked(&format!("{last}/"), ZERO), Some(ZERO));
         assert_eq!(own.asked("0/", ZERO), None);
         assert_eq!(own.0.lock().in_order.len(), OWN_DIRECTORIES_MAX);
-        own.made("new/", ZERO, OWN_AGE_MAX * 2);
+        own.made("new/", true, (ZERO, OWN_AGE_MAX * 2));
         assert_eq!(own.0.lock().in_order.len(), 1);
         assert_eq!(own.0.lock().by_prefix.len(), 1);
     }

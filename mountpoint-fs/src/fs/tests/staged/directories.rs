@@ -15,16 +15,25 @@ use crate::operation::{
 
 /// A mount with an empty directory `d` of its own.
 fn mount() -> (Staged, InodeNo) {
+    let (mount, directory) = mount_with(true);
+    assert_eq!(mount.bucket.keys(), ["d/"]);
+    (mount, directory)
+}
+
+/// The same, where `mkdir` makes `directory_markers`.
+fn mount_with(directory_markers: bool) -> (Staged, InodeNo) {
     let mount = Staged::write_back_with(WriteConfig {
-        directory_markers: true,
+        directory_markers,
         posix_metadata: true,
         ..all_changes()
     });
-    let directory = mount.make_directory(ROOT, "d", 0o755);
-    assert_eq!(mount.bucket.keys(), ["d/"]);
+    let directory = mount.make_directory(ROOT, "d", DEFAULT_MODE);
     mount.requests();
     (mount, directory)
 }
+
+/// The mode of directories without a marker.
+const DEFAULT_MODE: u16 = 0o755;
 
 impl Staged {
     fn is_absent(&self, parent: InodeNo, name: &str) -> bool {
@@ -136,6 +145,83 @@ fn a_directory_outlives_a_kill_with_its_attributes() {
         assert_eq!(mount.attributes("d/e").mode, made.mode);
         assert_eq!(mount.kept(), 0);
     }
+}
+
+/// S3 was asked by the look-up, and keeps nothing of a directory of the default mode anyway.
+#[test]
+fn without_markers_a_mode_waits_below_a_directory_that_others_know() {
+    let (mount, directory) = mount_with(false);
+    mount.set(directory, 0o711, 1_000);
+    mount.upload();
+    let mount = mount.killed();
+    let directory = mount.walk("d");
+    mount.requests();
+    let below = mount.make_directory(directory, "e", 0o700);
+    mount.set(below, 0o711, 2_000);
+    assert_eq!(mount.requests(), 1, "the look-up");
+    mount.upload();
+    assert_eq!(mount.marked("d/e/"), Some((0o711, at(2_000))));
+}
+
+#[test]
+fn the_first_attribute_of_a_directory_without_a_marker_is_uploaded_later() {
+    let (mount, directory) = mount_with(false);
+    let below = mount.make_directory(directory, "e", DEFAULT_MODE);
+    let (_, handle) = mount.create(below, "f");
+    mount.close(handle).unwrap();
+    mount.upload();
+    assert_eq!(mount.bucket.keys(), ["d/e/f"]);
+    mount.requests();
+    for (ino, seconds) in [(below, 1_000), (directory, 2_000), (below, 3_000)] {
+        mount.set(ino, 0o711, seconds);
+    }
+    assert_eq!(mount.requests(), 0);
+    mount.check_shown("d/e", 0o711, 3_000);
+    let mount = mount.killed();
+    mount.check_shown("d/e", 0o711, 3_000);
+    mount.upload();
+    assert_eq!(mount.bucket.keys(), ["d/", "d/e/", "d/e/f"]);
+    assert_eq!(mount.marked("d/"), Some((0o711, at(2_000))));
+    assert_eq!(mount.marked("d/e/"), Some((0o711, at(3_000))));
+    assert_eq!(mount.kept(), 0);
+}
+
+/// The bucket has a marker of each by then, which a new one would replace.
+#[test]
+fn a_directory_that_has_a_marker_gets_no_other_one() {
+    let (mount, directory) = mount_with(false);
+    let below = mount.make_directory(directory, "e", DEFAULT_MODE);
+    let deepest = mount.make_directory(below, "f", 0o700);
+    mount.set(below, 0o711, 1_000);
+    mount.upload();
+    let name = OsStr::new("user.a");
+    for ino in [below, deepest] {
+        let set = mount
+            .fs
+            .set_extended_attribute(ino, name, b"b", SetMode::Any);
+        wait(set).unwrap();
+        mount.set(ino, 0o750, 2_000);
+    }
+    mount.remove_directory(below, "f").unwrap();
+    mount.set(below, 0o700, 3_000);
+    mount.upload();
+    assert_eq!(mount.bucket.keys(), ["d/e/"]);
+    assert_eq!(mount.marked("d/e/"), Some((0o700, at(3_000))));
+    let got = wait(mount.fs.extended_attribute(below, name));
+    assert_eq!(got.unwrap().unwrap(), b"b");
+    assert_eq!(mount.kept(), 0);
+}
+
+#[test]
+fn an_attribute_of_a_directory_that_another_host_has_made_meanwhile_is_a_conflict() {
+    let (mount, directory) = mount_with(false);
+    let below = mount.make_directory(directory, "e", DEFAULT_MODE);
+    mount.set(below, 0o711, 1_000);
+    mount.bucket.put_object("d/e/", "");
+    mount.upload();
+    assert_eq!(mount.kept(), 1);
+    let theirs = mount.bucket.object("d/e/").unwrap();
+    assert_eq!(theirs.headers.metadata, []);
 }
 
 /// The journal may have released what was uploaded a moment ago, or not.
@@ -284,35 +370,52 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The directories that there have to be, with their modes.
+/// The directories that there have to be.
 struct Tree {
     mount: Staged,
-    modes: BTreeMap<String, u16>,
+    directories: BTreeMap<String, Expected>,
+    /// Whether each `mkdir` makes a marker.
+    has_markers: bool,
     steps: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    mode: u16,
+    /// Whether the directory outlives a kill by itself.
+    is_marked: bool,
 }
 
 impl Tree {
     /// One of the directories.
     fn path(&self, place: usize) -> String {
-        let path = self.modes.keys().nth(place % self.modes.len());
+        let path = self.directories.keys().nth(place % self.directories.len());
         path.unwrap().clone()
     }
 
     fn is_empty(&self, path: &str) -> bool {
         let below = format!("{path}/");
-        !self.modes.keys().any(|it| it.starts_with(&below))
+        !self.directories.keys().any(|it| it.starts_with(&below))
+    }
+
+    fn make(&mut self, (parent, name): (InodeNo, &str), path: String, mode: u16) {
+        self.mount.make_directory(parent, name, mode);
+        let is_marked = self.has_markers || mode != DEFAULT_MODE;
+        self.directories.insert(path, Expected { mode, is_marked });
     }
 
     fn take(mut self, step: &Step) -> Self {
         self.steps += 1;
+        if self.directories.is_empty() {
+            self.make((ROOT, "d"), "d".to_owned(), DEFAULT_MODE);
+        }
         match step {
             Step::Make(place, name, mode) => {
                 let (parent, name) = (self.path(*place), name.to_string());
                 let path = format!("{parent}/{name}");
-                if !self.modes.contains_key(&path) {
+                if !self.directories.contains_key(&path) {
                     let parent = self.mount.walk(&parent);
-                    self.mount.make_directory(parent, &name, *mode);
-                    self.modes.insert(path, *mode);
+                    self.make((parent, &name), path, *mode);
                 }
             }
             Step::Remove(place) => {
@@ -323,7 +426,7 @@ impl Tree {
                     let removed = self.mount.remove_directory(parent, name);
                     assert_eq!(removed.is_ok(), self.is_empty(&path), "{path}: {removed:?}");
                     if removed.is_ok() {
-                        self.modes.remove(&path);
+                        self.directories.remove(&path);
                     }
                 }
             }
@@ -332,12 +435,29 @@ impl Tree {
                 let path = self.path(*place);
                 let ino = self.mount.walk(&path);
                 self.mount.set(ino, *mode, self.steps);
-                self.modes.insert(path, *mode);
+                let (mode, is_marked) = (*mode, true);
+                self.directories.insert(path, Expected { mode, is_marked });
             }
             Step::Upload => self.mount.upload(),
-            Step::Kill => self.mount = self.mount.killed(),
+            Step::Kill => return self.killed(),
         }
         self
+    }
+
+    fn killed(self) -> Self {
+        let outlives = |path: &str| {
+            let below = format!("{path}/");
+            let mut marked = self.directories.iter().filter(|(_, it)| it.is_marked);
+            marked.any(|(it, _)| it == path || it.starts_with(&below))
+        };
+        let mut directories = self.directories.clone();
+        directories.retain(|path, _| outlives(path));
+        let mount = self.mount.killed();
+        Self {
+            mount,
+            directories,
+            ..self
+        }
     }
 
     fn rename(&mut self, from: usize, to: usize, name: u8) {
@@ -346,7 +466,7 @@ impl Tree {
         let Some((old_parent, old_name)) = from.rsplit_once('/') else {
             return;
         };
-        if is_below || self.modes.contains_key(&to) {
+        if is_below || self.directories.contains_key(&to) {
             return;
         }
         let (new_parent, new_name) = to.rsplit_once('/').unwrap();
@@ -357,17 +477,18 @@ impl Tree {
             .mount
             .rename((old_parent, old_name), (new_parent, new_name));
         renamed.unwrap();
-        let modes = std::mem::take(&mut self.modes).into_iter();
-        let moved = modes.map(|(path, mode)| match path.strip_prefix(&from) {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => (format!("{to}{rest}"), mode),
-            Some(_) | None => (path, mode),
+        let directories = std::mem::take(&mut self.directories).into_iter();
+        let moved = directories.map(|(path, it)| match path.strip_prefix(&from) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => (format!("{to}{rest}"), it),
+            Some(_) | None => (path, it),
         });
-        self.modes = moved.collect();
+        self.directories = moved.collect();
     }
 
     fn check(&self) {
-        for (path, mode) in &self.modes {
-            assert_eq!(self.mount.attributes(path).mode & 0o777, *mode, "{path}");
+        for (path, expected) in &self.directories {
+            let mode = self.mount.attributes(path).mode & 0o777;
+            assert_eq!(mode, expected.mode, "{path}");
         }
     }
 }
@@ -377,10 +498,14 @@ proptest! {
 
     /// Whatever is done with directories outlives kills, and is in the bucket in the end.
     #[test]
-    fn directories_agree_with_a_model(steps in prop::collection::vec(step(), 1..40)) {
-        let (mount, _) = mount();
-        let modes = BTreeMap::from([("d".to_owned(), 0o755)]);
-        let mut tree = Tree { mount, modes, steps: 0 };
+    fn directories_agree_with_a_model(
+        has_markers in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let (mount, _) = mount_with(has_markers);
+        let expected = Expected { mode: DEFAULT_MODE, is_marked: has_markers };
+        let directories = BTreeMap::from([("d".to_owned(), expected)]);
+        let mut tree = Tree { mount, directories, has_markers, steps: 0 };
         for step in &steps {
             tree = tree.take(step);
             tree.check();
@@ -388,9 +513,11 @@ proptest! {
         tree.mount.upload();
         tree.check();
         let marked: Vec<_> = tree.mount.bucket.keys();
-        let expected: Vec<_> = tree.modes.keys().map(|path| format!("{path}/")).collect();
-        prop_assert_eq!(&marked, &expected);
-        for (key, mode) in marked.iter().zip(tree.modes.values()) {
+        let expected = tree.directories.iter().filter(|(_, it)| it.is_marked);
+        let expected: Vec<_> = expected.map(|(path, it)| (format!("{path}/"), it.mode)).collect();
+        let keys: Vec<_> = expected.iter().map(|(key, _)| key.clone()).collect();
+        prop_assert_eq!(&marked, &keys);
+        for (key, mode) in &expected {
             prop_assert_eq!(tree.mount.marked(key).unwrap().0, *mode, "{}", key);
         }
         prop_assert_eq!(tree.mount.kept(), 0);

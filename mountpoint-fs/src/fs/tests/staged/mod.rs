@@ -3,6 +3,7 @@
 mod close;
 mod directories;
 mod kills;
+mod links;
 mod model;
 mod names;
 mod open;
