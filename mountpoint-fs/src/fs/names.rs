@@ -16,6 +16,7 @@ use crate::handle::Opener;
 use crate::mutate::{Removal, Target, marker};
 use crate::namespace::{DirectoryMarker, Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
+use crate::write::Adopts;
 
 impl FileSystem {
     /// Removes a file.
@@ -110,10 +111,16 @@ impl FileSystem {
         }
         let (headers, carried) = self.new_directory(mode);
         // With markers, `mkdir` tells which of two hosts has made the directory.
-        let may_wait = || change.is_own() || !self.mutator.makes_markers();
+        let may_wait = change.is_own() || !self.mutator.makes_markers();
         if let Some(files) = self.marker_staging(may_wait) {
+            // Another host's directory does not have the mode.
+            let adopts = match has_own_mode {
+                true => Adopts::Nothing,
+                false => Adopts::Any,
+            };
+            let marker = (headers, carried);
             return self
-                .make_staged_directory(files, change, (headers, carried))
+                .make_staged_directory(files, change, marker, adopts)
                 .await;
         }
         if change.is_own() {

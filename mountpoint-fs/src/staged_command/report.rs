@@ -1,5 +1,6 @@
 //! Texts and JSON documents of `mount-s3 staged`.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
 use indicatif::HumanBytes;
@@ -39,6 +40,9 @@ pub(super) struct VersionRow {
     /// Bytes of the disk that it occupies; unknown for a file of a mount.
     bytes: Option<u64>,
     base_etag: Option<String>,
+    /// The metadata that the object was to have; unknown for a file of a mount.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<String, String>,
     /// Uploads of a pending file that failed.
     tries: u32,
 }
@@ -65,6 +69,7 @@ impl VersionRow {
             size: description.size,
             bytes: Some(bytes),
             base_etag: description.base.map(|base| base.etag),
+            metadata: description.metadata.into_iter().collect(),
             tries: 0,
         }
     }
@@ -89,6 +94,7 @@ impl VersionRow {
             missing: None,
             bytes: None,
             base_etag: None,
+            metadata: BTreeMap::new(),
             tries: row.tries,
         }
     }

@@ -65,10 +65,12 @@ impl FileSystem {
             let prefix = name.prefix()?;
             if let Some(marker) = self.hold_pending_marker(&prefix).await? {
                 marker.change_headers(change).await?;
-            } else if let Some(files) = self.marker_staging(|| name.takes_marker()) {
-                self.stage_marker(files, &name, change).await?;
-            } else {
-                self.mutator.change_marker(&prefix, change).await?;
+                return Ok(name.changed());
+            }
+            let is_first = name.takes_marker();
+            match self.marker_staging(is_first) {
+                Some(files) => self.stage_marker(files, &name, change).await?,
+                None => self.mutator.change_marker(&prefix, change).await?,
             }
             return Ok(name.changed());
         }

@@ -47,27 +47,26 @@ impl HeldMarker {
 }
 
 impl FileSystem {
-    /// The maker of a marker that is uploaded later, if it `may_wait`, which is asked last.
-    pub(in crate::fs) fn marker_staging(
-        &self,
-        may_wait: impl FnOnce() -> bool,
-    ) -> Option<&StagedFiles> {
-        let files = self.staged.as_deref()?;
-        let has_room = self.markers.has_room() && self.namespace.may_keep();
-        (files.commits() && has_room && may_wait()).then_some(files)
+    /// The maker of a marker that is uploaded later, if it `may_wait`.
+    pub(in crate::fs) fn marker_staging(&self, may_wait: bool) -> Option<&StagedFiles> {
+        let files = self.staged.as_deref().filter(|files| files.commits())?;
+        let has_room = || self.markers.has_room() && self.namespace.may_keep();
+        (may_wait && has_room()).then_some(files)
     }
 
     /// Makes the directory `name`. Its marker, with these headers and what they say of it, is
-    /// durable on the local disk when this returns.
+    /// durable on the local disk when this returns. Another host's marker stands for it if it
+    /// `adopts` that.
     pub(in crate::fs) async fn make_staged_directory(
         &self,
         files: &StagedFiles,
         name: NameChange<'_>,
         (headers, carried): (ObjectHeaders, Option<PosixAttributes>),
+        adopts: Adopts,
     ) -> Result<Entry, FsError> {
         let prefix = name.prefix()?;
         let file = self.new_marker(files, &prefix, headers)?;
-        file.may_adopt(Adopts::Any);
+        file.may_adopt(adopts);
         file.commit().await?;
         match name.made_directory(DirectoryMarker::Pending, carried) {
             Ok((entry, held)) => {
@@ -84,8 +83,8 @@ impl FileSystem {
         }
     }
 
-    /// Makes the marker of the directory `name`, which has none and is a kept one, with the headers
-    /// of `change`. Durable on the local disk when this returns.
+    /// Makes the marker of the directory `name`, which has none, with the headers of `change`.
+    /// Durable on the local disk when this returns.
     pub(in crate::fs) async fn stage_marker(
         &self,
         files: &StagedFiles,
@@ -95,6 +94,7 @@ impl FileSystem {
         let (prefix, (directory, _)) = (name.prefix()?, name.known().ok_or(FsError::NotFound)?);
         let file = self.new_marker(files, &prefix, ObjectHeaders::default())?;
         file.change_unstored_headers(change)?;
+        self.namespace.keep_directory(*directory);
         // The next change finds it, even if nobody waits for this one.
         self.add_marker(prefix.clone(), *directory, Arc::clone(&file));
         let committed = file.commit().await;

@@ -204,8 +204,11 @@ impl FileSystem {
             && change.known().is_some_and(|(known, _)| *known == ino)
             && let Some(file) = self.hold_staged(Some(ino)).await
             && !file.may_have_object()
-            && file.remove().await.is_ok()
         {
+            // It has no record that a kill would bring back, or one that was refused.
+            if let Err(error) = file.removed().await {
+                tracing::debug!(?name, "a file that could not be made: {error}");
+            }
             change.removed();
         }
         self.namespace.forget(ino, 1);

@@ -258,20 +258,13 @@ impl<'a> NameChange<'a> {
         self.namespace.own_since(&self.place.prefix).is_some()
     }
 
-    /// Whether this mount has made the directory of this name a moment ago, and no marker of it:
-    /// the caller makes one. It is a kept directory from now on, until the bucket has the marker.
+    /// Whether this mount has made the directory of this name a moment ago, and no marker of it so
+    /// far: the caller makes one, and the answer is another one from then on.
     pub fn takes_marker(&self) -> bool {
         let namespace = self.namespace;
-        let below = names::directory_prefix(&self.place.key);
-        let (Some(below), Some((ino, _))) = (below, &self.known) else {
-            return false;
-        };
-        let is_own = namespace.own_since(&below).is_some();
-        let is_taken = is_own && namespace.own.takes_marker(&below);
-        if is_taken {
-            namespace.table.keep(*ino);
-        }
-        is_taken
+        names::directory_prefix(&self.place.key).is_some_and(|below| {
+            namespace.own_since(&below).is_some() && namespace.own.takes_marker(&below)
+        })
     }
 
     /// Whether nothing is known to be in a directory of this name that no key need say is there: a

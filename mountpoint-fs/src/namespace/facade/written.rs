@@ -328,6 +328,11 @@ impl Namespace {
         self.table.adopt_directories(&names, self.seen_now())
     }
 
+    /// Keeps the directory `ino`: the bucket lacks the marker that says it is there.
+    pub fn keep_directory(&self, ino: InodeNo) {
+        self.table.keep(ino);
+    }
+
     /// The bucket has a marker of the directory `ino`, which need not be kept. No answer from
     /// before that is believed.
     pub fn marked(&self, ino: InodeNo) {

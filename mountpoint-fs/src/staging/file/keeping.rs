@@ -13,16 +13,23 @@ use crate::staging::local::disk_error;
 pub(super) async fn keep_as(file: &Arc<FileParts>, reason: &str) -> FsError {
     let _turn = file.gate.write().await;
     let (context, files) = (Arc::clone(&file.context), Arc::clone(&file.files));
-    let (key, base, contents) = {
+    let (key, base, metadata, contents) = {
         let state = file.state.lock();
         let base = state.base.as_ref().map(|base| base.version.clone());
-        (state.key.clone(), base, state.contents.now().clone())
+        let metadata = state.headers.metadata.clone();
+        (
+            state.key.clone(),
+            base,
+            metadata,
+            state.contents.now().clone(),
+        )
     };
     let (named, reason) = (key.clone(), reason.to_owned());
     let kept = file.context.on_disk(move || {
         let kept = Kept {
             key: &named,
             base: base.as_ref(),
+            metadata,
             contents: &contents,
             reason,
             time: context.clock.wall(),

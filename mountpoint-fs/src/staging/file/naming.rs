@@ -108,9 +108,14 @@ pub(super) async fn rename_unstored(
 /// Makes changes of the name or of the headers durable, if a version of the file waits for its
 /// upload.
 pub(super) async fn commit_name(file: &Arc<FileParts>) -> Result<(), FsError> {
+    let Some(write_back) = file.context.committing() else {
+        return Ok(());
+    };
+    // A commit that runs may have the name of before, and ends first.
+    drop(file.gate.write().await);
     let is_recorded = file.state.lock().recorded.is_some();
-    match file.context.committing() {
-        Some(write_back) if is_recorded => commit_file(file, write_back).await,
-        _ => Ok(()),
+    match is_recorded {
+        true => commit_file(file, write_back).await,
+        false => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use crate::staging::contents::{Contents, Snapshot};
 use crate::staging::local::DataFiles;
 use crate::staging::record::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, SENT_VERSIONS_MAX,
-    SentVersion, VersionRecord,
+    SentVersion, VersionRecord, marker_sum,
 };
 use crate::staging::sources::ByteSources;
 use crate::staging::upload::{RecoveredFrom, StoreRequest};
@@ -150,7 +150,7 @@ impl FileState {
     /// The state of a version that an earlier process committed.
     pub(super) fn recovered(key: Key, base: Option<Base>, found: &RecoveredVersion) -> Self {
         let version = &found.version;
-        let headers = version.headers.clone().into();
+        let headers: ObjectHeaders = version.headers.clone().into();
         let record = CommittedRecord {
             id: found.id,
             description: found.description,
@@ -159,6 +159,7 @@ impl FileState {
         let recovered = RecoveredFrom {
             sent: version.sent.clone(),
             whole: Some(Arc::new(contents.now().clone())),
+            marker_sum: marker_sum(key.as_str(), &headers.metadata),
             edits: 1,
         };
         Self {
@@ -239,7 +240,10 @@ impl FileState {
         if let Some(recovered) = &mut self.recovered
             && recovered.whole.take().is_some()
         {
-            recovered.sent.push(sent);
+            recovered.sent.push(SentVersion {
+                marker_sum: recovered.marker_sum,
+                ..sent
+            });
         }
     }
 

@@ -13,7 +13,7 @@ use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
 use crate::staging::contents::{Piece, Snapshot, Source};
 use crate::staging::local::disk_error;
-use crate::staging::record::sent_version;
+use crate::staging::record::{SentVersion, sent_version};
 use crate::staging::upload::{Resolved, StoreRequest, is_conflict, resolve};
 use crate::write::background::{self, SharedOutcome};
 
@@ -112,7 +112,10 @@ async fn note_sent(file: &Arc<FileParts>, request: &StoreRequest) {
         sent_version(&snapshot, &this.files).map_err(|error| disk_error(directory, &error))
     });
     match summed.await {
-        Ok(sent) => file.state.lock().may_have_sent(sent),
+        Ok(sent) => file.state.lock().may_have_sent(SentVersion {
+            marker_sum: request.marker_sum(),
+            ..sent
+        }),
         Err(error) => tracing::warn!(key = %request.key, "what was sent is not noted: {error}"),
     }
 }

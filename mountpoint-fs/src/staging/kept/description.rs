@@ -25,6 +25,9 @@ pub(crate) struct Description {
     pub(crate) size: u64,
     /// The version that it is based on.
     pub(crate) base: Option<BaseVersion>,
+    /// The metadata that the object was to have: names and values.
+    #[serde(default)]
+    pub(crate) metadata: Vec<(String, String)>,
     /// All bytes, in order.
     pub(crate) ranges: Vec<KeptRange>,
 }

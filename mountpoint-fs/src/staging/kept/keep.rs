@@ -20,6 +20,7 @@ use crate::write::Stored;
 pub(in crate::staging) struct Kept<'a> {
     pub(in crate::staging) key: &'a Key,
     pub(in crate::staging) base: Option<&'a Stored>,
+    pub(in crate::staging) metadata: Vec<(String, String)>,
     pub(in crate::staging) contents: &'a Snapshot,
     pub(in crate::staging) reason: String,
     pub(in crate::staging) time: SystemTime,
@@ -92,6 +93,7 @@ fn describe(config: &StagingConfig, kept: &Kept<'_>) -> Description {
             etag: base.etag.as_str().to_owned(),
             size: base.size,
         }),
+        metadata: kept.metadata.clone(),
         ranges: kept
             .contents
             .pieces(0..size)

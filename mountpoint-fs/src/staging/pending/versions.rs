@@ -4,6 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use mountpoint_client::types::ObjectHeaders;
+
 use super::bytes::PendingBytes;
 use crate::clock::Clock;
 use crate::private_folder::Folder;
@@ -191,6 +193,7 @@ impl PendingVersions {
                 .base
                 .clone()
                 .map(|(etag, size)| BaseVersion { etag, size }),
+            metadata: ObjectHeaders::from(version.headers.clone()).metadata,
             ranges: pieces.iter().map(KeptRange::of).collect(),
         }
     }

@@ -253,6 +253,20 @@ pub(in crate::staging) fn sent_version(
         size: snapshot.size(),
         ranges,
         sum: digest.finalize(),
+        marker_sum: None,
+    })
+}
+
+/// Sum of the metadata of an object `key`, if that marks a directory.
+pub(in crate::staging) fn marker_sum(key: &str, metadata: &[(String, String)]) -> Option<u64> {
+    let pair = |(name, value): &(String, String)| {
+        // Servers do not keep these.
+        format!("{}\0{}\0", name.to_ascii_lowercase(), value.trim())
+    };
+    key.ends_with('/').then(|| {
+        let mut pairs: Vec<_> = metadata.iter().map(pair).collect();
+        pairs.sort_unstable();
+        sum(pairs.concat().as_bytes())
     })
 }
 

@@ -63,6 +63,9 @@ pub(in crate::staging) struct SentVersion {
     pub(in crate::staging) ranges: Vec<(u64, u64)>,
     /// CRC64NVME of the bytes of the ranges.
     pub(in crate::staging) sum: u64,
+    /// Sum of the metadata of a directory's marker, which has no bytes that tell whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::staging) marker_sum: Option<u64>,
 }
 
 /// A description in a file beside the journal.
@@ -300,6 +303,7 @@ mod tests {
                 size: 7,
                 ranges: vec![(1, 2)],
                 sum: u64::MAX,
+                marker_sum: Some(3),
             }],
         }
     }

@@ -9,8 +9,8 @@ mod headers;
 mod recovery;
 
 pub(super) use commit::{
-    CommitFailure, CommitRequest, CommittedRecord, SENT_VERSIONS_MAX, commit, remove, sent_version,
-    sum,
+    CommitFailure, CommitRequest, CommittedRecord, SENT_VERSIONS_MAX, commit, marker_sum, remove,
+    sent_version, sum,
 };
 pub(super) use format::{SentVersion, VersionRecord, in_files};
 pub(super) use headers::HeadersRecord;

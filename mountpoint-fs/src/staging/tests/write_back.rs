@@ -4,6 +4,7 @@ use std::io::ErrorKind as DiskErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimOptions, When};
 use mountpoint_client::{ErrorKind, SimClient};
 use tempfile::TempDir;
@@ -257,6 +258,24 @@ fn a_renamed_file_is_uploaded_under_its_new_name_only() {
     assert_eq!(bench.client.keys(), ["new"]);
 }
 
+/// The commit takes long enough to run beside the rename, with its thousand ranges.
+#[test]
+fn a_file_that_is_renamed_during_its_commit_is_uploaded_under_its_new_name_only() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    for number in 0..1_100 {
+        write(&file, 2 * number, b"x").unwrap();
+    }
+    std::thread::scope(|scope| {
+        let mut commit = Box::pin(file.commit());
+        let begun = (&mut commit).now_or_never();
+        scope.spawn(|| name(&file, "new"));
+        begun.unwrap_or_else(|| wait(commit)).unwrap();
+    });
+    bench.restart(Duration::ZERO).unwrap().drain();
+    assert_eq!(bench.client.keys(), ["new"]);
+}
+
 /// Nobody knows what the disk has after a failed sync: the version is not uploaded, and is kept.
 #[test]
 fn a_failed_sync_ends_the_file() {
@@ -325,6 +344,26 @@ fn a_full_disk_at_a_commit_loses_nothing() {
     wait(file.commit()).unwrap();
     bench.drain();
     assert!(bench.content("key").unwrap() == expected);
+}
+
+#[test]
+fn a_file_that_is_removed_behind_a_failed_commit_is_never_stored() {
+    let bench = Bench::write_back(Duration::ZERO);
+    let file = bench.new_file();
+    for number in 0..1_100 {
+        write(&file, 2 * number, b"x").unwrap();
+    }
+    let faults = &bench.staging.context().directory.faults;
+    faults.set(Some(DiskErrorKind::StorageFull));
+    let full = wait(file.commit());
+    assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
+    file.removed();
+    wait(file.remove()).ok();
+    faults.set(None);
+    wait(file.release()).unwrap();
+    bench.drain();
+    assert_eq!(bench.content("key"), None);
+    assert!(bench.names("kept").is_empty());
 }
 
 #[test]

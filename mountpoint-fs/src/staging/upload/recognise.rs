@@ -2,7 +2,8 @@
 //!
 //! A process that is killed between the end of an upload and the note of it in the journal leaves a
 //! record that is based on a version that is gone. The object's changed bytes tell: if all of them
-//! are as they were sent, nobody's changes are lost by taking the object for the upload.
+//! are as they were sent, nobody's changes are lost by taking the object for the upload. A marker
+//! of a directory has none: its metadata tell.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::operation::FsError;
 use crate::read::Reader;
 use crate::staging::context::StagingContext;
 use crate::staging::local::disk_error;
-use crate::staging::record::{SentVersion, sent_version};
+use crate::staging::record::{SentVersion, marker_sum, sent_version};
 use crate::write::Stored;
 
 /// The origin of the object in the bucket.
@@ -34,15 +35,19 @@ pub(super) async fn recognise(
     let Some(recovered) = &request.recovered else {
         return Ok(None);
     };
-    let there = match context.writing.client().head(&request.key).await {
+    let there = match context.writing.client().head_details(&request.key).await {
         Ok(there) => there,
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    let marker_sum = marker_sum(request.key.as_str(), &there.headers.metadata);
     let there = Stored {
-        etag: there.etag,
-        size: there.size,
+        etag: there.info.etag,
+        size: there.info.size,
     };
+    // An older record has no sum.
+    let is_other_marker =
+        |own: &SentVersion| own.marker_sum.is_some() && own.marker_sum != marker_sum;
     if there.size == request.snapshot.size() {
         let (snapshot, files) = (&request.snapshot, &request.sources.files);
         let (snapshot, files) = (Arc::clone(snapshot), Arc::clone(files));
@@ -50,8 +55,11 @@ pub(super) async fn recognise(
         let own = context.on_disk(move || {
             sent_version(&snapshot, &files).map_err(|error| disk_error(&directory, &error))
         });
-        let own = own.await?;
-        if is_there(context, request, &there, &own).await? {
+        let own = SentVersion {
+            marker_sum: request.marker_sum(),
+            ..own.await?
+        };
+        if !is_other_marker(&own) && is_there(context, request, &there, &own).await? {
             // Only the headers may tell it from a version before it, and they are to be there.
             let was_sent_before = recovered.whole.is_some() && recovered.sent.contains(&own);
             let origin = match request.is_newer || was_sent_before {
@@ -62,7 +70,7 @@ pub(super) async fn recognise(
         }
     }
     for sent in &recovered.sent {
-        if is_there(context, request, &there, sent).await? {
+        if !is_other_marker(sent) && is_there(context, request, &there, sent).await? {
             return Ok(Some((there, Recognised::Earlier)));
         }
     }

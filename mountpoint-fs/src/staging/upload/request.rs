@@ -8,7 +8,7 @@ use super::early::{EarlyStore, StoreTarget};
 use super::feed::copied_min;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
-use crate::staging::record::SentVersion;
+use crate::staging::record::{SentVersion, marker_sum};
 use crate::staging::sources::ByteSources;
 use crate::write::{Adopts, Replaced, UploadCheckpoint};
 
@@ -39,11 +39,18 @@ pub(in crate::staging) struct RecoveredFrom {
     pub(in crate::staging) sent: Vec<SentVersion>,
     /// That version; `None` once it is in `sent`.
     pub(in crate::staging) whole: Option<Arc<Snapshot>>,
+    /// The sum of its metadata, if it marks a directory.
+    pub(in crate::staging) marker_sum: Option<u64>,
     /// Changes in the newest version that may have been sent.
     pub(in crate::staging) edits: u64,
 }
 
 impl StoreRequest {
+    /// The sum of the metadata, if the object marks a directory.
+    pub(in crate::staging) fn marker_sum(&self) -> Option<u64> {
+        marker_sum(self.key.as_str(), &self.headers.metadata)
+    }
+
     /// The object to make.
     pub(super) fn target(&self) -> StoreTarget {
         StoreTarget {

@@ -212,16 +212,30 @@ fn a_directory_that_has_a_marker_gets_no_other_one() {
     assert_eq!(mount.kept(), 0);
 }
 
+/// Both objects are empty: their metadata tell whose it is, also behind a kill.
 #[test]
 fn an_attribute_of_a_directory_that_another_host_has_made_meanwhile_is_a_conflict() {
-    let (mount, directory) = mount_with(false);
-    let below = mount.make_directory(directory, "e", DEFAULT_MODE);
-    mount.set(below, 0o711, 1_000);
-    mount.bucket.put_object("d/e/", "");
-    mount.upload();
-    assert_eq!(mount.kept(), 1);
-    let theirs = mount.bucket.object("d/e/").unwrap();
-    assert_eq!(theirs.headers.metadata, []);
+    for (mode, kills) in [DEFAULT_MODE, 0o700]
+        .into_iter()
+        .flat_map(|mode| (0..4).map(move |kills| (mode, kills)))
+    {
+        let (mut mount, directory) = mount_with(false);
+        let below = mount.make_directory(directory, "e", mode);
+        if mode == DEFAULT_MODE {
+            mount.set(below, 0o711, 1_000);
+        }
+        if kills & 1 != 0 {
+            mount = mount.killed();
+        }
+        mount.bucket.put_object("d/e/", "");
+        if kills & 2 != 0 {
+            mount.set(mount.walk("d/e"), 0o750, 2_000);
+        }
+        mount.upload();
+        assert_eq!(mount.kept(), 1, "{mode:o} {kills:02b}");
+        let theirs = mount.bucket.object("d/e/").unwrap();
+        assert_eq!(theirs.headers.metadata, [], "{mode:o} {kills:02b}");
+    }
 }
 
 /// The journal may have released what was uploaded a moment ago, or not.
@@ -326,7 +340,7 @@ fn the_mode_stays_when_the_bucket_shows_the_directory_without_its_marker() {
 #[test]
 fn a_directory_that_another_host_has_made_meanwhile_is_theirs() {
     let (mount, directory) = mount();
-    let below = mount.make_directory(directory, "e", 0o700);
+    let below = mount.make_directory(directory, "e", DEFAULT_MODE);
     mount.bucket.put_object("d/e/", "");
     mount.upload();
     assert_eq!(mount.kept(), 0);
