@@ -7,7 +7,7 @@ use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
 use super::directory::StagingDirectory;
 use super::journal::Journal;
-use super::local::{FileMemory, StoredFiles};
+use super::local::{FileMemory, RoomHolders, StoredFiles};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
@@ -33,6 +33,8 @@ pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) file_memory: Arc<FileMemory>,
     /// For the reads of small files behind their stores.
     pub(in crate::staging) stored_files: Arc<StoredFiles>,
+    /// For writes that find the disk full.
+    pub(in crate::staging) room_holders: RoomHolders,
     memory: ReadMemory,
     zeros: Block,
 }
@@ -75,6 +77,7 @@ impl StagingContext {
             write_back,
             file_memory: FileMemory::new(&budget),
             stored_files,
+            room_holders: RoomHolders::default(),
             memory: ReadMemory {
                 budget,
                 pool,

@@ -241,6 +241,25 @@ impl Contents {
         self.now.changes = kept.collect();
         dropped
     }
+
+    /// The ranges of a data file of `len` bytes that the contents have no use for. None while a
+    /// store is in progress.
+    pub(in crate::staging) fn unused(&self, file: DataFileNo, len: u64) -> Vec<Range<u64>> {
+        if self.storing.is_some() {
+            return Vec::new();
+        }
+        let changes = self.now.changes.iter();
+        let used = changes.filter(|(_, change)| change.place == Some(file));
+        let used = used.map(|(range, _)| range.clone());
+        let (mut unused, mut at) = (Vec::new(), 0);
+        for range in used.chain([len..u64::MAX]) {
+            if at < range.start {
+                unused.push(at..range.start);
+            }
+            at = range.end;
+        }
+        unused
+    }
 }
 
 const FIRST_GENERATION: u64 = 1;

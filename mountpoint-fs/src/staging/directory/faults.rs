@@ -5,9 +5,9 @@ use std::io;
 /// The failure of each access to a data file on the disk; none outside tests.
 #[derive(Debug, Default)]
 pub(in crate::staging) struct Faults {
-    /// The failure, and whether it is only that of the next access.
+    /// The failure, and of how many accesses.
     #[cfg(test)]
-    kind: crate::sync::Mutex<Option<(io::ErrorKind, bool)>>,
+    kind: crate::sync::Mutex<Option<(io::ErrorKind, usize)>>,
     /// The next sync of a data file fails.
     #[cfg(test)]
     sync: std::sync::atomic::AtomicBool,
@@ -18,14 +18,12 @@ impl Faults {
     #[cfg(test)]
     pub(in crate::staging) fn check(&self) -> io::Result<()> {
         let mut fault = self.kind.lock();
-        match *fault {
-            Some((kind, is_once)) => {
-                if is_once {
-                    *fault = None;
-                }
-                Err(kind.into())
+        match &mut *fault {
+            Some((kind, left @ 1..)) => {
+                *left -= 1;
+                Err((*kind).into())
             }
-            None => Ok(()),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -69,12 +67,12 @@ impl Faults {
     /// Fails all accesses, or none.
     #[cfg(test)]
     pub(in crate::staging) fn set(&self, kind: Option<io::ErrorKind>) {
-        *self.kind.lock() = kind.map(|kind| (kind, false));
+        *self.kind.lock() = kind.map(|kind| (kind, usize::MAX));
     }
 
-    /// Fails the next access.
+    /// Fails the next `accesses`.
     #[cfg(test)]
-    pub(in crate::staging) fn set_once(&self, kind: io::ErrorKind) {
-        *self.kind.lock() = Some((kind, true));
+    pub(in crate::staging) fn set_next(&self, accesses: usize, kind: io::ErrorKind) {
+        *self.kind.lock() = Some((kind, accesses));
     }
 }

@@ -46,7 +46,7 @@ pub(in crate::staging) struct StagingDirectory {
 }
 
 /// The name of a staged file's data files, and of its records in the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::staging) struct DataFileName(pub(in crate::staging) u64);
 
 impl DataFileName {

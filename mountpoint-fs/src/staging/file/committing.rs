@@ -1,12 +1,12 @@
 //! Commits of a file: its state becomes durable on the local disk, and its upload follows.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::keeping::keep_as;
 use super::parts::FileParts;
+use super::room::RoomWait;
 use crate::operation::FsError;
-use crate::staging::context::{StagingContext, WriteBack};
+use crate::staging::context::WriteBack;
 use crate::staging::local::disk_error;
 use crate::staging::record::{CommitFailure, commit, sent_version};
 use crate::staging::uploads::PendingFile;
@@ -119,30 +119,3 @@ pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
     file.state.lock().summed(sent);
     Ok(())
 }
-
-/// A bounded wait for room on the disk of staged files.
-#[derive(Debug)]
-pub(super) struct RoomWait {
-    until: Duration,
-}
-
-impl RoomWait {
-    pub(super) fn new(context: &StagingContext) -> Self {
-        Self {
-            until: context.clock.now() + ROOM_WAIT_MAX,
-        }
-    }
-
-    /// Waits until an upload may have made room. `false` if none will, or not in time.
-    pub(super) async fn wait(&mut self, context: &StagingContext) -> bool {
-        let left = self.until.saturating_sub(context.clock.now());
-        match context.committing() {
-            Some(write_back) if !left.is_zero() => write_back.queue.room(left).await,
-            _ => false,
-        }
-    }
-}
-
-/// Longest wait of a write or a commit for room on a full disk. Applications take a disk that does
-/// not answer for longer for broken.
-const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);

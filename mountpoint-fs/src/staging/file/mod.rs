@@ -10,6 +10,7 @@ mod keeping;
 mod naming;
 mod parts;
 mod releasing;
+mod room;
 mod sending_ahead;
 mod staged_file;
 mod state;

@@ -1,7 +1,7 @@
 //! The parts of a staged file, which its operations share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use mountpoint_client::types::Key;
 use tokio::sync::{Mutex as AsyncMutex, RwLock as AsyncRwLock};
@@ -9,7 +9,7 @@ use tokio::sync::{Mutex as AsyncMutex, RwLock as AsyncRwLock};
 use super::state::FileState;
 use crate::operation::{FsError, Progress};
 use crate::staging::context::StagingContext;
-use crate::staging::local::DataFiles;
+use crate::staging::local::{DataFiles, RoomHolder};
 use crate::staging::upload::{EarlyStore, FoundCheckpoint, checkpoint};
 use crate::sync::{Mutex, RwLock};
 use crate::write::{Stored, UploadCheckpoint, WriteObserver, background};
@@ -47,7 +47,7 @@ impl FileParts {
     ) -> Arc<Self> {
         let is_durable = context.committing().is_some() || files.is_recorded();
         let name = files.name();
-        Arc::new(Self {
+        let parts = Arc::new(Self {
             checkpoint: match is_durable {
                 true => checkpoint(context, name, left),
                 false => UploadCheckpoint::in_memory(),
@@ -61,7 +61,10 @@ impl FileParts {
             gate: Arc::default(),
             giving_back: RwLock::new(()),
             storing: Arc::default(),
-        })
+        });
+        let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&parts) as _));
+        context.room_holders.add(name, holder);
+        parts
     }
 
     /// Whether its changes are made durable on the local disk, and uploaded later.
@@ -94,6 +97,7 @@ impl FileParts {
 impl Drop for FileParts {
     /// Leaves no upload to the bucket that nobody continues.
     fn drop(&mut self) {
+        self.context.room_holders.remove(self.files.name());
         if !self.is_durable {
             let early = self.state.get_mut().ahead.end();
             abort_unfinished(&self.context, &self.checkpoint, early);

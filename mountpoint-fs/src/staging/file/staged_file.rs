@@ -15,11 +15,12 @@ use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::{RoomWait, commit_file, committed, sum_recovered};
+use super::committing::{commit_file, committed, sum_recovered};
 use super::keeping::keep_as;
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
 use super::releasing::keep_stored;
+use super::room::{RoomWait, give_back};
 use super::sending_ahead::send_ahead;
 use super::state::{Base, FileState, NeverStored, StagedBase};
 use super::storing::store;
@@ -296,7 +297,7 @@ impl StagedFile {
             rest = behind;
             let written = self.write_piece(&range, file, piece);
             let written = written.or_else(|error| match error.kind() {
-                io::ErrorKind::StorageFull if self.make_room() => {
+                io::ErrorKind::StorageFull if give_back(&self.parts) => {
                     self.write_piece(&range, file, piece)
                 }
                 _ => Err(error),
@@ -325,27 +326,6 @@ impl StagedFile {
         state.ahead.changed(range.start);
         state.contents.wrote(range, file);
         self.changed(&mut state);
-    }
-
-    /// Gives back the disk space of bytes that the bucket has as well. Returns whether there were
-    /// any. Blocks.
-    fn make_room(&self) -> bool {
-        let _turn = self.parts.giving_back.write();
-        let dropped = {
-            let mut state = self.parts.state.lock();
-            if state.recorded.is_some() {
-                // The record may need the bytes: its release comes first.
-                return false;
-            }
-            let dropped = state.contents.drop_stored();
-            // Before the bytes go: a read that has found them local looks again.
-            state.given_back += u64::from(!dropped.is_empty());
-            dropped
-        };
-        for (range, file) in &dropped {
-            self.parts.files.discard(*file, range);
-        }
-        !dropped.is_empty()
     }
 
     /// Sets the size: bytes behind the old end are zeros.

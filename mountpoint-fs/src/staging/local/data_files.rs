@@ -222,6 +222,11 @@ impl DataFiles {
         drop(closed);
     }
 
+    /// Length of the file on the disk; 0 if it was not made.
+    pub(in crate::staging) fn size_on_disk(&self, file: DataFileNo) -> io::Result<u64> {
+        self.file(file)?.map_or(Ok(0), |file| file.size())
+    }
+
     /// Gives back the disk space of `range`, whose bytes are needed no longer.
     pub(in crate::staging) fn discard(&self, file: DataFileNo, range: &Range<u64>) {
         if let Ok(Some(file)) = self.file(file) {

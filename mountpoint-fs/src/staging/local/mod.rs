@@ -5,8 +5,10 @@
 
 mod data_files;
 mod memory_file;
+mod room;
 mod stored_files;
 
 pub(super) use data_files::{DataFiles, disk_error};
 pub(super) use memory_file::FileMemory;
+pub(super) use room::{RoomHolder, RoomHolders};
 pub(super) use stored_files::StoredFiles;

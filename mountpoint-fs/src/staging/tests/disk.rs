@@ -2,10 +2,10 @@
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
-use super::{Bench, MIB, read, staging_config, wait, write};
+use super::{Bench, MIB, name, read, staging_config, wait, write};
 use crate::config::ConflictPolicy;
 use crate::operation::FsError;
 use crate::staging::directory::{Holder, StagingDirectory};
@@ -83,13 +83,55 @@ fn a_full_disk_gives_up_what_the_bucket_has() {
         .context()
         .directory
         .faults
-        .set_once(ErrorKind::StorageFull);
+        .set_next(1, ErrorKind::StorageFull);
     write(&file, MIB as u64, b"more").unwrap();
     drop(bench.client.take_log());
     assert_eq!(read(&file, 0, MIB).unwrap(), [7; MIB]);
     assert_eq!(bench.client.take_log().get_bytes(), MIB as u64);
     wait(file.store()).unwrap();
     assert_eq!(bench.content("key").unwrap().len(), MIB + 4);
+}
+
+/// Bytes of other files as well, and those that were cut off.
+#[test]
+fn a_full_disk_gives_up_what_nobody_needs_of_other_files() {
+    let bench = Bench::new();
+    let [stored, cut, changed, removed] = ["stored", "cut", "changed", "removed"].map(|key| {
+        let file = bench.new_file();
+        name(&file, key);
+        write(&file, 0, &[7; MIB]).unwrap();
+        wait(file.store()).unwrap();
+        file
+    });
+    wait(cut.set_len(0)).unwrap();
+    wait(cut.set_len(MIB as u64)).unwrap();
+    write(&changed, 0, &[8; MIB]).unwrap();
+    removed.removed();
+    let before = bench.blocks();
+    let file = bench.new_file();
+    let faults = &bench.staging.context().directory.faults;
+    faults.set_next(1, ErrorKind::StorageFull);
+    write(&file, 0, &[9; MIB]).unwrap();
+    let given_back = (before + MIB as u64) - bench.blocks();
+    assert!(given_back > 3 * MIB as u64 / 2, "{given_back}");
+    drop(bench.client.take_log());
+    assert_eq!(read(&removed, 0, MIB).unwrap(), [7; MIB]);
+    assert_eq!(read(&changed, 0, MIB).unwrap(), [8; MIB]);
+    assert_eq!(read(&cut, 0, MIB).unwrap(), [0; MIB]);
+    assert_eq!(bench.client.take_log().get_bytes(), 0);
+    assert_eq!(read(&stored, 0, MIB).unwrap(), [7; MIB]);
+    assert_eq!(bench.client.take_log().get_bytes(), MIB as u64);
+}
+
+impl Bench {
+    /// Bytes that the data files occupy.
+    fn blocks(&self) -> u64 {
+        let files = self.directory.path().join("mount-s3-staging/files");
+        let files = fs::read_dir(files).unwrap();
+        files
+            .map(|it| it.unwrap().metadata().unwrap().blocks() * 512)
+            .sum()
+    }
 }
 
 fn holder() -> Holder {

@@ -310,18 +310,15 @@ fn a_write_waits_for_room_that_an_upload_makes() {
     let second = bench.new_file();
     name(&second, "second");
     let faults = &bench.staging.context().directory.faults;
-    faults.set_once(DiskErrorKind::StorageFull);
+    // Also behind what other files give back.
+    faults.set_next(2, DiskErrorKind::StorageFull);
     write(&second, 0, b"bytes").unwrap();
     assert_eq!(read(&second, 0, 9).unwrap(), b"bytes");
     wait(second.commit()).unwrap();
     bench.drain();
-    faults.set_once(DiskErrorKind::StorageFull);
     // Nothing is pending that could make room, once all records are released.
-    let mut full = write(&second, 0, b"more");
-    while full.is_ok() {
-        faults.set_once(DiskErrorKind::StorageFull);
-        full = write(&second, 0, b"more");
-    }
+    faults.set(Some(DiskErrorKind::StorageFull));
+    let full = write(&second, 0, b"more");
     assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
 }
 

@@ -1,0 +1,50 @@
+//! Files that can give back room on the disk, for a write or a commit that finds none.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crate::staging::directory::DataFileName;
+use crate::sync::Mutex;
+
+/// A file with bytes on the disk.
+pub(in crate::staging) trait RoomHolder: Send + Sync {
+    /// Gives back the room of bytes that the bucket has as well, and of those that nothing needs.
+    /// Blocks for as long as the disk takes; never for another call.
+    fn give_back(&self);
+}
+
+/// The files of a mount.
+#[derive(Default)]
+pub(in crate::staging) struct RoomHolders {
+    /// A leaf.
+    files: Mutex<HashMap<DataFileName, Weak<dyn RoomHolder>>>,
+}
+
+impl RoomHolders {
+    /// Adds a file, until [`Self::remove`].
+    pub(in crate::staging) fn add(&self, name: DataFileName, file: Weak<dyn RoomHolder>) {
+        self.files.lock().insert(name, file);
+    }
+
+    /// Removes a file.
+    pub(in crate::staging) fn remove(&self, name: DataFileName) {
+        self.files.lock().remove(&name);
+    }
+
+    /// Has all files give back what they can. Blocks.
+    pub(in crate::staging) fn give_back(&self) {
+        let files: Vec<_> = self.files.lock().values().cloned().collect();
+        // None ends under the lock, which its end takes.
+        let files = files.iter().filter_map(Weak::upgrade);
+        files.for_each(|file: Arc<dyn RoomHolder>| file.give_back());
+    }
+}
+
+impl fmt::Debug for RoomHolders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RoomHolders")
+            .field("files", &self.files.lock().len())
+            .finish()
+    }
+}
