@@ -9,6 +9,7 @@
 //! Invariants: no change begins behind the end; the base shows through below `base_len` only, which
 //! never rises but by a store.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -252,7 +253,7 @@ impl Contents {
         let used = changes.filter(|(_, change)| change.place == Some(file));
         let used = used.map(|(range, _)| range.clone());
         let (mut unused, mut at) = (Vec::new(), 0);
-        for range in used.chain([len..u64::MAX]) {
+        for range in used.chain(iter::once(len..u64::MAX)) {
             if at < range.start {
                 unused.push(at..range.start);
             }

@@ -1,12 +1,12 @@
 //! Commits of a file: its state becomes durable on the local disk, and its upload follows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::keeping::keep_as;
 use super::parts::FileParts;
-use super::room::RoomWait;
 use crate::operation::FsError;
-use crate::staging::context::WriteBack;
+use crate::staging::context::{StagingContext, WriteBack};
 use crate::staging::local::disk_error;
 use crate::staging::record::{CommitFailure, commit, sent_version};
 use crate::staging::uploads::PendingFile;
@@ -119,3 +119,41 @@ pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
     file.state.lock().summed(sent);
     Ok(())
 }
+
+/// A bounded wait for room on the disk of staged files.
+#[derive(Debug)]
+pub(super) struct RoomWait {
+    until: Duration,
+    has_asked: bool,
+}
+
+impl RoomWait {
+    pub(super) fn new(context: &StagingContext) -> Self {
+        Self {
+            until: context.clock.now() + ROOM_WAIT_MAX,
+            has_asked: false,
+        }
+    }
+
+    /// Waits until the other files have given back what they can, and then until an upload may
+    /// have made room. `false` if none will, or not in time.
+    pub(super) async fn wait(&mut self, context: &Arc<StagingContext>) -> bool {
+        if !std::mem::replace(&mut self.has_asked, true) {
+            let holders = Arc::clone(context);
+            let asked = context.on_disk(move || {
+                holders.room_holders.give_back();
+                Ok(())
+            });
+            return asked.await.is_ok();
+        }
+        let left = self.until.saturating_sub(context.clock.now());
+        match context.committing() {
+            Some(write_back) if !left.is_zero() => write_back.queue.room(left).await,
+            _ => false,
+        }
+    }
+}
+
+/// Longest wait of a write or a commit for room on a full disk. Applications take a disk that does
+/// not answer for longer for broken.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -10,7 +10,6 @@ mod keeping;
 mod naming;
 mod parts;
 mod releasing;
-mod room;
 mod sending_ahead;
 mod staged_file;
 mod state;

@@ -1,10 +1,12 @@
-//! The end of a record: the bucket has the version, or the version is kept or gone.
+//! What a file gives back: its record, when the bucket has the version or that is kept or gone, and
+//! room on the disk.
 
 use std::sync::Arc;
 
 use super::parts::{FileParts, abort_unfinished};
-use crate::staging::contents::{Piece, Source};
+use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::journal::{Commit, RecordId};
+use crate::staging::local::RoomHolder;
 use crate::write::{Stored, background};
 
 /// Releases the record of the file if nothing needs it: the bucket has all its changes, or the
@@ -101,4 +103,47 @@ pub(super) fn forget(file: &Arc<FileParts>, id: RecordId, released: Commit) {
             write_back.queue.end_release();
         }
     });
+}
+
+/// Gives back the disk space of bytes that the bucket has as well, and of those that were cut off
+/// or replaced. Returns whether there may be any. The caller shares the gate. Blocks.
+pub(super) fn give_back(file: &FileParts) -> bool {
+    if file.files.are_in_memory() || file.files.is_recorded() {
+        // The record may need the bytes: its release comes first.
+        return false;
+    }
+    let _turn = file.giving_back.write();
+    let unused = {
+        let sizes = DataFileNo::ALL.map(|place| file.files.size_on_disk(place).unwrap_or_default());
+        let mut state = file.state.lock();
+        if state.failure.is_some() {
+            // A kept version has the data files.
+            return false;
+        }
+        if state.never_stored.is_none() {
+            drop(state.contents.drop_stored());
+        }
+        let places = DataFileNo::ALL.into_iter().zip(sizes);
+        let unused: Vec<_> = places
+            .map(|(place, size)| (place, state.contents.unused(place, size)))
+            .collect();
+        // Before the bytes go: a read that has found them local looks again.
+        state.given_back += 1;
+        unused
+    };
+    for (place, ranges) in &unused {
+        for range in ranges {
+            file.files.discard(*place, range);
+        }
+    }
+    unused.iter().any(|(_, ranges)| !ranges.is_empty())
+}
+
+impl RoomHolder for FileParts {
+    fn give_back(&self) {
+        // Not beside a commit, whose record may need the bytes.
+        if let Ok(_turn) = self.gate.try_read() {
+            give_back(self);
+        }
+    }
 }

@@ -15,12 +15,11 @@ use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::{commit_file, committed, sum_recovered};
+use super::committing::{RoomWait, commit_file, committed, sum_recovered};
 use super::keeping::keep_as;
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
-use super::releasing::keep_stored;
-use super::room::{RoomWait, give_back};
+use super::releasing::{give_back, keep_stored};
 use super::sending_ahead::send_ahead;
 use super::state::{Base, FileState, NeverStored, StagedBase};
 use super::storing::store;
