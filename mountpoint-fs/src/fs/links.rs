@@ -39,7 +39,7 @@ impl FileSystem {
         if change.known().is_some() {
             return Err(FsError::Exists);
         }
-        if change.is_own() {
+        if change.is_unasked() {
             self.check_absent(change.key()).await?;
         }
         let wall = self.wall_now();

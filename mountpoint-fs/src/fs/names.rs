@@ -123,7 +123,7 @@ impl FileSystem {
                 .make_staged_directory(files, change, marker, adopts)
                 .await;
         }
-        if change.is_own() {
+        if change.is_unasked() {
             self.check_absent(&marker(&prefix)?).await?;
         }
         self.mutator.make_marker(&prefix, headers).await?;

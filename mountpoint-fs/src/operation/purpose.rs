@@ -6,10 +6,10 @@ use futures::future::BoxFuture;
 ///
 /// The answer is not free, so callers ask only where it makes a difference.
 pub trait Purpose: Sync {
-    /// Whether the system call only creates a file `name` if it is absent.
+    /// Whether the system call only makes `name` if it is absent: a file, a directory or a link.
     ///
     /// `false` where that is unknown.
-    fn is_to_make_file<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool>;
+    fn is_to_make<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool>;
 }
 
 /// A lookup that only looks, or whose purpose is unknown.
@@ -17,7 +17,7 @@ pub trait Purpose: Sync {
 pub struct Looking;
 
 impl Purpose for Looking {
-    fn is_to_make_file<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
+    fn is_to_make<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
     }
 }

@@ -1,6 +1,6 @@
 //! The system call behind a request, as `/proc` shows it.
 //!
-//! A LOOKUP does not tell its purpose: a look at the name, or the creation of a file. The asking
+//! A LOOKUP does not tell its purpose: a look at the name, or its creation. The asking
 //! thread waits inside its system call, and the kernel shows number and arguments of that call. The
 //! call looks up every directory of the path as well: a mount of root sees in the thread's kernel
 //! stack which look-up is the last; other mounts read the path in the process's memory. The call
@@ -8,7 +8,7 @@
 //!
 //! Runs on a session thread, as [`close`](super::close); only the memory is read by a thread of its
 //! own, because that may wait. Invisible threads, calls of a ring, and programs of another
-//! architecture count as creating nothing. Limit: a directory inside a symbolic link's target that
+//! architecture count as making nothing. Limit: a directory inside a symbolic link's target that
 //! has the file's name is taken for the file.
 
 use std::fs::File;
@@ -27,25 +27,25 @@ use crate::operation::Purpose;
 pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 
 impl Purpose for LookingThread {
-    /// Whether the call opens the file `name`, and creates it if it is missing. Opens for appending
-    /// do not count.
-    fn is_to_make_file<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
+    /// Whether the call makes the directory, link or file `name`, or opens the file `name` and
+    /// creates it if it is missing. Opens for appending do not count.
+    fn is_to_make<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let Some(opening) = self.opening() else {
+            let Some(making) = self.making() else {
                 return false;
             };
             match self.shown("stack") {
-                Some(stack) if !stack.is_empty() => is_at_the_end(&stack),
-                _ => opening.is_of(self.0, name).await,
+                Some(stack) if !stack.is_empty() => making.call.is_at_the_end(&stack),
+                _ => making.is_of(self.0, name).await,
             }
         })
     }
 }
 
 impl LookingThread {
-    /// The call of the thread, if it creates a file.
-    fn opening(self) -> Option<Opening> {
-        Opening::parse(&call_of(self.0)?)
+    /// The call of the thread, if it makes a name.
+    fn making(self) -> Option<Making> {
+        Making::parse(&call_of(self.0)?)
     }
 
     fn shown(self, what: &str) -> Option<String> {
@@ -108,13 +108,6 @@ fn shown(thread: u32, what: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/{thread}/{what}")).ok()
 }
 
-/// Whether a thread with this kernel stack looks up the last name of a path. FUSE looks that name
-/// up and creates it in one function; other functions look up the names before.
-fn is_at_the_end(stack: &str) -> bool {
-    let mut functions = stack.lines().filter_map(|line| line.split_once("] "));
-    functions.any(|(_, function)| function.starts_with("fuse_atomic_open+"))
-}
-
 /// Whether `/proc` shows our own PID namespace, whose numbers requests have.
 fn sees_own_namespace() -> bool {
     static SEES: OnceLock<bool> = OnceLock::new();
@@ -124,19 +117,62 @@ fn sees_own_namespace() -> bool {
     })
 }
 
-/// A call that opens and creates a file, and does not append.
+/// A call that makes a name.
 #[derive(Debug, PartialEq, Eq)]
-struct Opening {
+struct Making {
+    call: MakingCall,
     /// The address of the path in the memory of the process.
     path: u64,
 }
 
-impl Opening {
+/// The kind of such a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MakingCall {
+    /// It opens and creates a file, and does not append.
+    Open,
+    /// It makes a directory, a link or a file without opening it.
+    Create,
+}
+
+impl MakingCall {
+    /// The call with the system call `number`, and the index of the path among its arguments. The
+    /// flags of an open follow it.
+    fn of(number: libc::c_long) -> Option<(Self, usize)> {
+        match number {
+            libc::SYS_openat => Some((Self::Open, 1)),
+            libc::SYS_mkdirat | libc::SYS_mknodat => Some((Self::Create, 1)),
+            libc::SYS_symlinkat => Some((Self::Create, 2)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => Some((Self::Open, 0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir | libc::SYS_mknod => Some((Self::Create, 0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_symlink => Some((Self::Create, 1)),
+            _ => None,
+        }
+    }
+
+    /// Whether a thread with this kernel stack looks up the last name of the path.
+    ///
+    /// FUSE looks the name of an open up and creates it in one function. The other calls have one
+    /// function for the path, which looks the names before up by another one.
+    fn is_at_the_end(self, stack: &str) -> bool {
+        let functions = stack.lines().filter_map(|line| line.split_once("] "));
+        let functions = functions.filter_map(|(_, function)| Some(function.split_once('+')?.0));
+        let is_there = |wanted: &str| functions.clone().any(|function| function == wanted);
+        match self {
+            Self::Open => is_there("fuse_atomic_open"),
+            Self::Create => is_there("filename_create") && !is_there("link_path_walk"),
+        }
+    }
+}
+
+impl Making {
     /// The call that the kernel shows as `text`: its number, six arguments, the stack pointer and
     /// the return address.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
-        let place = place_of_path(words.next()?.parse().ok()?)?;
+        let (call, place) = MakingCall::of(words.next()?.parse().ok()?)?;
         let mut values = [0; 8];
         for value in &mut values {
             *value = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
@@ -144,25 +180,18 @@ impl Opening {
         let [.., stack, returns] = values;
         let (path, flags) = (values[place], values[place + 1]);
         let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
-        let makes = has(libc::O_CREAT) && !has(libc::O_APPEND) && !has(libc::O_PATH);
+        let makes = match call {
+            MakingCall::Open => has(libc::O_CREAT) && !has(libc::O_APPEND) && !has(libc::O_PATH),
+            MakingCall::Create => true,
+        };
         // A worker of a ring shows its program's last call, and has neither.
-        (makes && stack != 0 && returns != 0).then_some(Self { path })
+        (makes && stack != 0 && returns != 0).then_some(Self { call, path })
     }
 
-    /// Whether this call of `thread` creates the file `name`.
+    /// Whether this call of `thread` makes `name`.
     async fn is_of(&self, thread: u32, name: &str) -> bool {
         let path = read_apart(thread, self.path).await;
-        path.is_some_and(|path| is_file_of(&path, name.as_bytes()))
-    }
-}
-
-/// The index of the path among the arguments of system call `number`. The flags follow it.
-fn place_of_path(number: libc::c_long) -> Option<usize> {
-    match number {
-        libc::SYS_openat => Some(1),
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_open => Some(0),
-        _ => None,
+        path.is_some_and(|path| is_at_the_end_of(&path, name.as_bytes()))
     }
 }
 
@@ -198,8 +227,8 @@ fn read_text(thread: u32, place: u64) -> Option<Vec<u8>> {
     Some(text[..end].to_vec())
 }
 
-/// Whether a call that creates the file `path` looks up `name` as its last name.
-fn is_file_of(path: &[u8], name: &[u8]) -> bool {
+/// Whether a call that makes `path` looks up `name` as its last name.
+fn is_at_the_end_of(path: &[u8], name: &[u8]) -> bool {
     let mut backwards = path.rsplit(|byte| *byte == b'/');
     backwards.next() == Some(name) && !backwards.any(|other| other == name)
 }
@@ -246,13 +275,30 @@ mod tests {
             ("0xffffff9c 0x7f0 0x241 0x1b6 0x0 0x0 0x0 0x0\n", false),
         ] {
             let text = format!("{openat} {arguments}");
-            let opening = expected.then_some(Opening { path: 0x7f0 });
-            assert_eq!(Opening::parse(&text), opening, "{text:?}");
+            let making = expected.then_some(Making {
+                call: MakingCall::Open,
+                path: 0x7f0,
+            });
+            assert_eq!(Making::parse(&text), making, "{text:?}");
+        }
+        for (number, arguments) in [
+            (libc::SYS_mkdirat, "0xffffff9c 0x7f0 0x1ff 0x0 0x0 0x0"),
+            (libc::SYS_mknodat, "0xffffff9c 0x7f0 0x180 0x0 0x0 0x0"),
+            (libc::SYS_symlinkat, "0x5 0xffffff9c 0x7f0 0x0 0x0 0x0"),
+        ] {
+            let making = Making {
+                call: MakingCall::Create,
+                path: 0x7f0,
+            };
+            let text = format!("{number} {arguments} 0x7ff 0x7f\n");
+            assert_eq!(Making::parse(&text), Some(making), "{text:?}");
+            let of_a_ring = format!("{number} {arguments} 0x0 0x0\n");
+            assert_eq!(Making::parse(&of_a_ring), None);
         }
         // Another call, one that has left its call, a kernel thread, nothing.
         let other = format!("{} 0x41 0x41 0x41 0x41 0x41 0x41 0x1 0x1", libc::SYS_statx);
         for text in [other.as_str(), "-1 0x7ff 0x7f\n", "running\n", ""] {
-            assert_eq!(Opening::parse(text), None, "{text:?}");
+            assert_eq!(Making::parse(text), None, "{text:?}");
         }
     }
 
@@ -294,11 +340,23 @@ mod tests {
             let lines = functions.map(|name| format!("[<0>] {name}+0x112/0x210\n"));
             lines.collect::<String>()
         };
-        assert!(is_at_the_end(&stack(&["fuse_atomic_open"])));
         let walk = ["__lookup_slow", "walk_component", "link_path_walk"];
-        assert!(!is_at_the_end(&stack(&walk)));
-        assert!(!is_at_the_end("fuse_atomic_open"));
-        assert!(!is_at_the_end(""));
+        let walk_to_create = [&walk[..], &["__filename_parentat", "filename_create"]].concat();
+        let create = ["lookup_one_qstr_excl", "filename_create", "do_mkdirat"];
+        for (functions, opens, creates) in [
+            (&["fuse_atomic_open"][..], true, false),
+            (&create, false, true),
+            (&walk, false, false),
+            (&walk_to_create, false, false),
+        ] {
+            let stack = stack(functions);
+            assert_eq!(MakingCall::Open.is_at_the_end(&stack), opens, "{stack}");
+            assert_eq!(MakingCall::Create.is_at_the_end(&stack), creates, "{stack}");
+        }
+        for text in ["fuse_atomic_open", "filename_create+0x1", ""] {
+            assert!(!MakingCall::Open.is_at_the_end(text));
+            assert!(!MakingCall::Create.is_at_the_end(text));
+        }
     }
 
     #[test]
@@ -319,7 +377,7 @@ mod tests {
             ("f/", "f", false),
             ("", "f", false),
         ] {
-            let is_file = is_file_of(path.as_bytes(), name.as_bytes());
+            let is_file = is_at_the_end_of(path.as_bytes(), name.as_bytes());
             assert_eq!(is_file, expected, "{path} {name}");
         }
     }
@@ -329,8 +387,8 @@ mod tests {
     #[test]
     fn a_thread_that_waits_in_open_is_seen() {
         fn makes(thread: u32, name: &str) -> bool {
-            let opening = LookingThread(thread).opening();
-            opening.is_some_and(|opening| block_on(opening.is_of(thread, name)))
+            let making = LookingThread(thread).making();
+            making.is_some_and(|making| block_on(making.is_of(thread, name)))
         }
         let directory = tempfile::tempdir().unwrap();
         let directory_name = directory.path().file_name().unwrap().to_str().unwrap();
@@ -357,10 +415,10 @@ mod tests {
                 assert!(!makes(waiting, "other"));
                 let looks = LookingThread(waiting);
                 let shows_stack = looks.shown("stack").is_some_and(|stack| !stack.is_empty());
-                let is_to_make_file = block_on(looks.is_to_make_file(&name));
+                let is_to_make = block_on(looks.is_to_make(&name));
                 let is_ours = expected && !shows_stack;
                 assert_eq!(
-                    is_to_make_file, is_ours,
+                    is_to_make, is_ours,
                     "root sees that a pipe is no file of ours"
                 );
                 File::open(&path).unwrap();

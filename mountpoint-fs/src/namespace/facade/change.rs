@@ -258,6 +258,13 @@ impl<'a> NameChange<'a> {
         self.namespace.own_since(&self.place.prefix).is_some()
     }
 
+    /// Whether S3 was not asked about the name just before: a server that ignores conditions has to
+    /// be, before an object of it is made.
+    #[must_use]
+    pub fn is_unasked(&self) -> bool {
+        self.is_own() || self.namespace.is_unasked(&self.place.key)
+    }
+
     /// Whether this mount has made the directory of this name a moment ago, and no marker of it so
     /// far: the caller makes one, and the answer is another one from then on.
     pub fn takes_marker(&self) -> bool {
@@ -337,6 +344,7 @@ impl<'a> NameChange<'a> {
         let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
         self.settle();
         let now = namespace.clock.now();
+        namespace.lookup_batching.made(&self.place.prefix, now);
         if let (Some(asked), Some(below)) = (own_since, names::directory_prefix(&self.place.key)) {
             let lacks_marker = marker == DirectoryMarker::None;
             namespace.own.made(&below, lacks_marker, (asked, now));
@@ -363,6 +371,7 @@ impl<'a> NameChange<'a> {
         self.settle();
         let namespace = self.namespace;
         let now = namespace.clock.now();
+        namespace.lookup_batching.made(&self.place.prefix, now);
         let (found, observed) = (Found::File(version), namespace.observed(now, now));
         let admitted =
             namespace

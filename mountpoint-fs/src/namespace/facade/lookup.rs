@@ -89,7 +89,7 @@ impl Namespace {
                 let known = self.table.admit_known(parent, name).transpose()?;
                 Some(known.map(|known| self.entry(known.ino, &known.found, OFFLINE_TTL)))
             }
-            None if purpose.is_to_make_file(name).await => {
+            None if purpose.is_to_make(name).await => {
                 // S3 was never asked.
                 let absence = Absence::remembered(Duration::ZERO);
                 Some(self.absent(parent, prefix, name, absence))
@@ -112,7 +112,7 @@ impl Namespace {
         loop {
             probe = match probe {
                 Probe::FindOut(Fact::Intent) => {
-                    known.creates = Some(purpose.is_to_make_file(name).await);
+                    known.creates = Some(purpose.is_to_make(name).await);
                     // The file may have been made meanwhile, or the directory moved.
                     if known.is_absent {
                         absent_since = self.known_absent(parent, prefix, name);

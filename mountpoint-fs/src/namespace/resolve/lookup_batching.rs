@@ -52,7 +52,7 @@ impl LookupBatching {
         })
     }
 
-    /// Counts a file that was created in the directory `prefix` after a lookup of its name.
+    /// Counts a name that was made in the directory `prefix` after a lookup of it.
     pub(in crate::namespace) fn made(&self, prefix: &str, now: Duration) {
         self.with(prefix, now, |lookups| lookups.made(now));
     }
@@ -127,10 +127,10 @@ struct DirectoryLookups {
     last: Duration,
 }
 
-/// Files that are created one after the other.
+/// Names that are made one after the other.
 #[derive(Debug, Default)]
 struct Run {
-    /// Number of files created in a row, without a lookup of any other name between them.
+    /// Number of names made in a row, without a lookup of any other name between them.
     made: u32,
     /// Whether a name was looked up after the last creation.
     is_open: bool,

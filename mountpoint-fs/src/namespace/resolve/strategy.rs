@@ -17,10 +17,9 @@ use crate::operation::FileKind;
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) struct Known {
-    /// Whether S3 reported the name as absent a moment ago. That suffices for a call that creates
-    /// the file.
+    /// Whether S3 reported the name as absent a moment ago. That suffices for a call that makes it.
     pub(in crate::namespace) is_absent: bool,
-    /// Whether the call creates a file of this name; `None` if that is unknown yet.
+    /// Whether the call makes the name; `None` if that is unknown yet.
     pub(in crate::namespace) creates: Option<bool>,
     /// Whether another lookup of this name is in flight.
     pub(in crate::namespace) is_in_flight: bool,
@@ -71,7 +70,7 @@ pub(in crate::namespace) struct Lookups {
     pub(in crate::namespace) listed: Option<Extent>,
     /// Whether the directory has more names than one page.
     pub(in crate::namespace) is_large: bool,
-    /// Files created in a row, without a lookup of any other name between them.
+    /// Names made in a row, without a lookup of any other name between them.
     pub(in crate::namespace) created: u32,
 }
 
@@ -297,7 +296,7 @@ const BATCH_LOOKUPS_MAX: u32 = 1 << 20;
 /// them.
 pub(crate) const BATCH_LOOKUPS: u32 = 8;
 
-/// Files created in succession before S3 is asked for more than the next name.
+/// Names made in succession before S3 is asked for more than the next one.
 pub(super) const CREATE_RUN: u32 = 2;
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
 struct Making;
 
 impl Purpose for Making {
-    fn is_to_make_file<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
+    fn is_to_make<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(true))
     }
 }
@@ -134,6 +134,15 @@ impl Mount {
         self.clock.advance(Duration::from_millis(millis));
     }
 
+    /// A program makes a directory: the kernel looks it up and makes it.
+    fn make_new_directory(&self, parent: InodeNo, name: &str) -> Result<(), FsError> {
+        let found = now(self.fs.lookup_for(parent, OsStr::new(name), &Making));
+        assert!(matches!(found, Err(FsError::NotFound)), "{name}: {found:?}");
+        self.clock.advance(Duration::from_micros(50));
+        let made = now(self.fs.make_directory(parent, OsStr::new(name), 0o755));
+        made.map(drop)
+    }
+
     /// LISTs, PUTs and other requests since the last call.
     fn lists_and_puts(&self) -> (usize, usize, usize) {
         let log = self.bucket.take_log();
@@ -164,6 +173,44 @@ fn files_that_are_made_one_after_the_other_take_a_request_each() {
         assert!((3..=7).contains(&lists), "{lists} {keys:?}");
         assert_eq!((puts, others), (201, 1), "{keys:?}");
     }
+}
+
+#[test]
+fn directories_that_are_made_one_after_the_other_take_no_request_each() {
+    for keys in [&["d/a", "d/b"], &["d/z/1", "d/z/2"]] {
+        let mount = mount(keys);
+        let directory = mount.walk("d");
+        mount.lists_and_puts();
+        for number in 0..200 {
+            let name = format!("f{number:03}");
+            mount.make_new_directory(directory, &name).unwrap();
+            mount.clock.advance(Duration::from_millis(20));
+        }
+        let (lists, puts, others) = mount.lists_and_puts();
+        assert!((3..=7).contains(&lists), "{lists} {keys:?}");
+        assert_eq!((puts, others), (0, 0), "{keys:?}");
+    }
+}
+
+/// A marker tells which of two hosts has made a directory, whatever the look-up believed.
+#[test]
+fn a_directory_that_another_host_has_made_meanwhile_is_not_made_again() {
+    let write = WriteConfig {
+        directory_markers: true,
+        ..WriteConfig::default()
+    };
+    let names = NamesConfig::default();
+    let mount = Mount::with_all(SimOptions::default(), names, write, "", &["d/a"]);
+    mount.clock.advance(Duration::from_millis(1));
+    let directory = mount.walk("d");
+    for name in ["b", "c", "e"] {
+        mount.make_new_directory(directory, name).unwrap();
+    }
+    mount.bucket.put_object("d/f/", "");
+    mount.lists_and_puts();
+    let again = mount.make_new_directory(directory, "f");
+    assert!(matches!(again, Err(FsError::Exists)), "{again:?}");
+    assert_eq!(mount.lists_and_puts(), (0, 0, 1), "a HEAD");
 }
 
 #[test]
