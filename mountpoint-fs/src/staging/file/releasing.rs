@@ -120,7 +120,7 @@ pub(super) fn give_back(file: &FileParts) -> bool {
             // A kept version has the data files.
             return false;
         }
-        if state.never_stored.is_none() {
+        if state.never_stored.is_none() && !state.outlives_base {
             drop(state.contents.drop_stored());
         }
         let places = DataFileNo::ALL.into_iter().zip(sizes);

@@ -553,7 +553,8 @@ impl StagedFile {
     pub async fn fetch_base(self: &Arc<Self>, most: u64) -> Result<(), FsError> {
         let _turn = self.parts.gate.write().await;
         let (pieces, mtime) = {
-            let state = self.parts.state.lock();
+            let mut state = self.parts.state.lock();
+            state.outlives_base = true;
             let mut pieces = state.contents.pieces(0..state.contents.size());
             pieces.retain(|piece| piece.source == Source::Base);
             (pieces, self.parts.progress.mtime())
@@ -567,15 +568,23 @@ impl StagedFile {
                 let len = (range.end - at).min(WRITE_SIZE_MAX as u64);
                 let size = u32::try_from(len).unwrap_or(u32::MAX);
                 // A copy of file data: from the memory of reads to the disk.
-                let data = self.read_base(at, size, false).await?.to_vec();
+                let data = Bytes::from(self.read_base(at, size, false).await?.to_vec());
                 if data.is_empty() {
                     break;
                 }
-                let (this, offset) = (Arc::clone(self), at);
+                let offset = at;
                 at += data.len() as u64;
-                let job = move || this.write_local(offset, &data);
-                if let Some(full) = self.parts.context.on_disk(job).await? {
-                    return Err(disk_error(&self.parts.context.directory, &full));
+                let mut room = RoomWait::new(&self.parts.context);
+                loop {
+                    let (this, data) = (Arc::clone(self), data.clone());
+                    let job = move || this.write_local(offset, &data);
+                    match self.parts.context.on_disk(job).await? {
+                        None => break,
+                        Some(_) if room.wait(&self.parts.context).await => {}
+                        Some(full) => {
+                            return Err(disk_error(&self.parts.context.directory, &full));
+                        }
+                    }
                 }
             }
         }

@@ -61,6 +61,8 @@ pub(super) struct FileState {
     pub(super) base: Option<Base>,
     /// Whether all bytes of the base are those that a store of this file has sent under this name.
     pub(super) is_base_sent: bool,
+    /// Whether the base is about to be removed: bytes that both have stay.
+    pub(super) outlives_base: bool,
     pub(super) contents: Contents,
     /// How often local bytes that the bucket has were given back to the disk.
     pub(super) given_back: u64,
@@ -121,6 +123,7 @@ impl FileState {
             key,
             base,
             is_base_sent: false,
+            outlives_base: false,
             contents: size.map_or_else(Contents::new, Contents::over),
             given_back: 0,
             headers,
@@ -446,6 +449,7 @@ impl FileState {
 
     fn rebase(&mut self, base: Base) {
         self.base = Some(base);
+        self.outlives_base = false;
         self.is_base_sent = false;
     }
 

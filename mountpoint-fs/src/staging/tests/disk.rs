@@ -123,6 +123,38 @@ fn a_full_disk_gives_up_what_nobody_needs_of_other_files() {
     assert_eq!(bench.client.take_log().get_bytes(), MIB as u64);
 }
 
+/// An open file that is removed keeps its bytes, for which other files make room.
+#[test]
+fn a_file_outlives_its_object_on_a_full_disk() {
+    let bench = Bench::new();
+    let [file, other] = ["file", "other"].map(|key| {
+        let file = bench.new_file();
+        name(&file, key);
+        write(&file, 0, &[7; 2 * MIB]).unwrap();
+        wait(file.store()).unwrap();
+        file
+    });
+    let faults = &bench.staging.context().directory.faults;
+    // Behind what the file itself gives back, too.
+    let fill = |file| {
+        faults.set_next(2, ErrorKind::StorageFull);
+        write(file, 0, b"x").unwrap();
+    };
+    fill(&other);
+    drop(bench.client.take_log());
+    assert_eq!(read(&file, 0, MIB).unwrap(), [7; MIB]);
+    assert_ne!(bench.client.take_log().get_bytes(), 0);
+    // The first half is local once more, and the bucket has it.
+    write(&file, 0, &[7; MIB]).unwrap();
+    wait(file.store()).unwrap();
+    faults.set_next(1, ErrorKind::StorageFull);
+    wait(file.fetch_base(u64::MAX)).unwrap();
+    fill(&other);
+    drop(bench.client.take_log());
+    assert_eq!(read(&file, 0, 2 * MIB).unwrap(), [7; 2 * MIB]);
+    assert_eq!(bench.client.take_log().get_bytes(), 0);
+}
+
 impl Bench {
     /// Bytes that the data files occupy.
     fn blocks(&self) -> u64 {
