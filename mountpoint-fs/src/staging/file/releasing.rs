@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::parts::{FileParts, abort_unfinished};
+use super::state::Base;
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::journal::{Commit, RecordId};
 use crate::staging::local::RoomHolder;
@@ -39,14 +40,15 @@ pub(super) fn keep_stored(file: &FileParts) {
         let state = file.state.lock();
         let size = state.contents.size();
         let is_there = !state.contents.is_changed() && state.never_stored.is_none();
-        let is_stored = |base: &Stored| is_there && state.is_base_sent && base.size == size;
-        let base = state.base.as_ref().map(|base| base.version.clone());
+        let is_stored = |base: &&Base| is_there && base.is_sent && base.version.size == size;
+        let base = state.base.as_ref().filter(is_stored);
+        let stored = base.map(|base| base.version.clone());
         // A large file has many pieces.
         let pieces = match stored_files.may_keep(size) {
             true => state.contents.pieces(0..size),
             false => Vec::new(),
         };
-        (state.key.clone(), base.filter(is_stored), pieces)
+        (state.key.clone(), stored, pieces)
     };
     // Bytes that were kept of the key are those of an older version.
     stored_files.forget(&key);
@@ -120,7 +122,8 @@ pub(super) fn give_back(file: &FileParts) -> bool {
             // A kept version has the data files.
             return false;
         }
-        if state.never_stored.is_none() && !state.outlives_base {
+        let is_leaving = state.base.as_ref().is_some_and(|base| base.is_leaving);
+        if state.never_stored.is_none() && !is_leaving {
             drop(state.contents.drop_stored());
         }
         let places = DataFileNo::ALL.into_iter().zip(sizes);

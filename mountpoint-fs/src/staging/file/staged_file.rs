@@ -554,7 +554,9 @@ impl StagedFile {
         let _turn = self.parts.gate.write().await;
         let (pieces, mtime) = {
             let mut state = self.parts.state.lock();
-            state.outlives_base = true;
+            if let Some(base) = &mut state.base {
+                base.is_leaving = true;
+            }
             let mut pieces = state.contents.pieces(0..state.contents.size());
             pieces.retain(|piece| piece.source == Source::Base);
             (pieces, self.parts.progress.mtime())

@@ -35,13 +35,22 @@ pub enum StagedBase {
 pub(super) struct Base {
     pub(super) version: Stored,
     pub(super) reader: Reader,
+    /// Whether all of its bytes are those that a store of this file has sent under this name.
+    pub(super) is_sent: bool,
+    /// Whether it is about to be removed: bytes that are local as well stay.
+    pub(super) is_leaving: bool,
 }
 
 impl Base {
     /// A base, with a reader that sends nothing yet.
     pub(super) fn new(reading: &ReadContext, key: &Key, version: Stored) -> Self {
         let reader = Reader::shared(reading, key, &version.etag, version.size);
-        Self { version, reader }
+        Self {
+            version,
+            reader,
+            is_sent: false,
+            is_leaving: false,
+        }
     }
 }
 
@@ -59,10 +68,6 @@ pub(super) enum NeverStored {
 pub(super) struct FileState {
     pub(super) key: Key,
     pub(super) base: Option<Base>,
-    /// Whether all bytes of the base are those that a store of this file has sent under this name.
-    pub(super) is_base_sent: bool,
-    /// Whether the base is about to be removed: bytes that both have stay.
-    pub(super) outlives_base: bool,
     pub(super) contents: Contents,
     /// How often local bytes that the bucket has were given back to the disk.
     pub(super) given_back: u64,
@@ -122,8 +127,6 @@ impl FileState {
         Self {
             key,
             base,
-            is_base_sent: false,
-            outlives_base: false,
             contents: size.map_or_else(Contents::new, Contents::over),
             given_back: 0,
             headers,
@@ -427,8 +430,7 @@ impl FileState {
     /// has sent it, and has not found it there.
     pub(super) fn stored(&mut self, base: Base, is_sent: bool) {
         self.contents.end_store(true);
-        self.rebase(base);
-        self.is_base_sent = is_sent;
+        self.base = Some(Base { is_sent, ..base });
         self.replaced = StagedBase::None;
         self.may_be_stored = false;
         self.adopts = Adopts::Nothing;
@@ -443,14 +445,8 @@ impl FileState {
     /// The file is called `key` now, and the bucket has it as `base`.
     pub(super) fn renamed(&mut self, key: Key, base: Base) {
         self.key = key;
-        self.rebase(base);
-        self.edits += 1;
-    }
-
-    fn rebase(&mut self, base: Base) {
         self.base = Some(base);
-        self.outlives_base = false;
-        self.is_base_sent = false;
+        self.edits += 1;
     }
 
     /// Notes the failure of an upload, for people.
@@ -471,7 +467,7 @@ impl FileState {
     /// tried again.
     pub(super) fn rebased(&mut self, base: Base) {
         self.contents.end_store(false);
-        self.rebase(base);
+        self.base = Some(base);
         self.replaced = StagedBase::None;
         self.recovered = None;
         // The record has the base of before.
@@ -488,6 +484,6 @@ impl FileState {
             etag: etag.clone(),
             size: base.version.size,
         };
-        self.rebase(Base::new(reading, &self.key, version));
+        self.base = Some(Base::new(reading, &self.key, version));
     }
 }
