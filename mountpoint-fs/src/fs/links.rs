@@ -40,7 +40,7 @@ impl FileSystem {
             return Err(FsError::Exists);
         }
         if change.is_unasked() {
-            self.check_absent(change.key()).await?;
+            self.writing.check_absent(change.key()).await?;
         }
         let wall = self.wall_now();
         let posix = PosixAttributes {

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::pin::pin;
 
 use futures::future::{Either, select};
-use mountpoint_client::types::{ETag, Key, ObjectHeaders};
+use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
@@ -124,21 +124,11 @@ impl FileSystem {
                 .await;
         }
         if change.is_unasked() {
-            self.check_absent(&marker(&prefix)?).await?;
+            self.writing.check_absent(&marker(&prefix)?).await?;
         }
         self.mutator.make_marker(&prefix, headers).await?;
         let (entry, _) = change.made_directory(DirectoryMarker::Stored, carried)?;
         Ok(entry)
-    }
-
-    /// [`FsError::Exists`] if there is an object `key`, for a look-up that did not ask: a server
-    /// may ignore the condition of the request that makes the object.
-    pub(super) async fn check_absent(&self, key: &Key) -> Result<(), FsError> {
-        match self.mutator.describe(key).await {
-            Ok(_) => Err(FsError::Exists),
-            Err(FsError::NotFound) => Ok(()),
-            Err(error) => Err(error),
-        }
     }
 
     /// The headers of a new directory's marker, and what they say of it with `--posix-metadata`.

@@ -2,14 +2,16 @@
 
 use futures::future::BoxFuture;
 
+use super::FileKind;
+
 /// Tells the system call that a lookup belongs to.
 ///
 /// The answer is not free, so callers ask only where it makes a difference.
 pub trait Purpose: Sync {
-    /// Whether the system call only makes `name` if it is absent: a file, a directory or a link.
+    /// The kind of `name` if the system call only makes it if it is absent.
     ///
-    /// `false` where that is unknown.
-    fn is_to_make<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool>;
+    /// `None` where that is unknown.
+    fn made_kind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<FileKind>>;
 }
 
 /// A lookup that only looks, or whose purpose is unknown.
@@ -17,7 +19,7 @@ pub trait Purpose: Sync {
 pub struct Looking;
 
 impl Purpose for Looking {
-    fn is_to_make<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(false))
+    fn made_kind<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<FileKind>> {
+        Box::pin(std::future::ready(None))
     }
 }

@@ -13,8 +13,9 @@ use super::memory::pending::PendingWrite;
 use super::memory::pressure::MemoryPressure;
 use super::send::checkpoint::{CheckpointFound, UploadCheckpoint};
 use super::send::context::{PendingWork, SendContext};
-use super::send::features::ServerFeatures;
+use super::send::features::{ServerFeatures, Storing};
 use super::send::multipart::Upload;
+use super::send::optimistic_create::ask_first;
 use super::send::part_sizes::PartPlan;
 use super::send::parts_in_flight::PartsInFlight;
 use super::send::permission::Permission;
@@ -89,6 +90,12 @@ impl WriteContext {
     #[must_use]
     pub fn config(&self) -> &WriteConfig {
         &self.send.config
+    }
+
+    /// [`FsError::Exists`] if an object has the key, of which S3 was not asked just before, unless
+    /// the server is known to refuse a second one.
+    pub(crate) async fn check_absent(&self, key: &Key) -> Result<(), FsError> {
+        ask_first(&self.send, key, Storing::Whole).await
     }
 
     /// Bytes of memory that hold written data that S3 does not have yet.

@@ -20,24 +20,23 @@ use std::{fs, thread};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
-use crate::operation::Purpose;
+use crate::operation::{FileKind, Purpose};
 
 /// The thread that looks a name up, by its number in our PID namespace; 0 if it is invisible.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 
 impl Purpose for LookingThread {
-    /// Whether the call makes the directory, link or file `name`, or opens the file `name` and
-    /// creates it if it is missing. Opens for appending do not count.
-    fn is_to_make<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
+    /// The kind of `name` if the call makes it, or opens it and creates it if it is missing. Opens
+    /// for appending do not count.
+    fn made_kind<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<FileKind>> {
         Box::pin(async move {
-            let Some(making) = self.making() else {
-                return false;
-            };
-            match self.shown("stack") {
+            let making = self.making()?;
+            let is_it = match self.shown("stack") {
                 Some(stack) if !stack.is_empty() => making.call.is_at_the_end(&stack),
                 _ => making.is_of(self.0, name).await,
-            }
+            };
+            is_it.then(|| making.call.kind())
         })
     }
 }
@@ -130,8 +129,8 @@ struct Making {
 enum MakingCall {
     /// It opens and creates a file, and does not append.
     Open,
-    /// It makes a directory, a link or a file without opening it.
-    Create,
+    /// It makes a directory, a link or a file, and opens none.
+    Create(FileKind),
 }
 
 impl MakingCall {
@@ -140,15 +139,26 @@ impl MakingCall {
     fn of(number: libc::c_long) -> Option<(Self, usize)> {
         match number {
             libc::SYS_openat => Some((Self::Open, 1)),
-            libc::SYS_mkdirat | libc::SYS_mknodat => Some((Self::Create, 1)),
-            libc::SYS_symlinkat => Some((Self::Create, 2)),
+            libc::SYS_mkdirat => Some((Self::Create(FileKind::Directory), 1)),
+            libc::SYS_mknodat => Some((Self::Create(FileKind::File), 1)),
+            libc::SYS_symlinkat => Some((Self::Create(FileKind::SymbolicLink), 2)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Some((Self::Open, 0)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_mkdir | libc::SYS_mknod => Some((Self::Create, 0)),
+            libc::SYS_mkdir => Some((Self::Create(FileKind::Directory), 0)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_symlink => Some((Self::Create, 1)),
+            libc::SYS_mknod => Some((Self::Create(FileKind::File), 0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_symlink => Some((Self::Create(FileKind::SymbolicLink), 1)),
             _ => None,
+        }
+    }
+
+    /// The kind of what it makes.
+    fn kind(self) -> FileKind {
+        match self {
+            Self::Open => FileKind::File,
+            Self::Create(kind) => kind,
         }
     }
 
@@ -158,11 +168,15 @@ impl MakingCall {
     /// function for the path, which looks the names before up by another one.
     fn is_at_the_end(self, stack: &str) -> bool {
         let functions = stack.lines().filter_map(|line| line.split_once("] "));
-        let functions = functions.filter_map(|(_, function)| Some(function.split_once('+')?.0));
+        // A compiler may have split a function: `link_path_walk.part.0`.
+        let functions = functions.filter_map(|(_, function)| {
+            let (name, _) = function.split_once('+')?;
+            name.split('.').next()
+        });
         let is_there = |wanted: &str| functions.clone().any(|function| function == wanted);
         match self {
             Self::Open => is_there("fuse_atomic_open"),
-            Self::Create => is_there("filename_create") && !is_there("link_path_walk"),
+            Self::Create(_) => is_there("filename_create") && !is_there("link_path_walk"),
         }
     }
 }
@@ -182,7 +196,7 @@ impl Making {
         let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
         let makes = match call {
             MakingCall::Open => has(libc::O_CREAT) && !has(libc::O_APPEND) && !has(libc::O_PATH),
-            MakingCall::Create => true,
+            MakingCall::Create(_) => true,
         };
         // A worker of a ring shows its program's last call, and has neither.
         (makes && stack != 0 && returns != 0).then_some(Self { call, path })
@@ -281,13 +295,25 @@ mod tests {
             });
             assert_eq!(Making::parse(&text), making, "{text:?}");
         }
-        for (number, arguments) in [
-            (libc::SYS_mkdirat, "0xffffff9c 0x7f0 0x1ff 0x0 0x0 0x0"),
-            (libc::SYS_mknodat, "0xffffff9c 0x7f0 0x180 0x0 0x0 0x0"),
-            (libc::SYS_symlinkat, "0x5 0xffffff9c 0x7f0 0x0 0x0 0x0"),
+        for (number, kind, arguments) in [
+            (
+                libc::SYS_mkdirat,
+                FileKind::Directory,
+                "0xffffff9c 0x7f0 0x1ff 0x0 0x0 0x0",
+            ),
+            (
+                libc::SYS_mknodat,
+                FileKind::File,
+                "0xffffff9c 0x7f0 0x180 0x0 0x0 0x0",
+            ),
+            (
+                libc::SYS_symlinkat,
+                FileKind::SymbolicLink,
+                "0x5 0xffffff9c 0x7f0 0x0 0x0 0x0",
+            ),
         ] {
             let making = Making {
-                call: MakingCall::Create,
+                call: MakingCall::Create(kind),
                 path: 0x7f0,
             };
             let text = format!("{number} {arguments} 0x7ff 0x7f\n");
@@ -341,21 +367,28 @@ mod tests {
             lines.collect::<String>()
         };
         let walk = ["__lookup_slow", "walk_component", "link_path_walk"];
+        let split = [
+            "__lookup_slow",
+            "link_path_walk.part.0.constprop.0",
+            "filename_create",
+        ];
         let walk_to_create = [&walk[..], &["__filename_parentat", "filename_create"]].concat();
         let create = ["lookup_one_qstr_excl", "filename_create", "do_mkdirat"];
+        let create_call = MakingCall::Create(FileKind::Directory);
         for (functions, opens, creates) in [
             (&["fuse_atomic_open"][..], true, false),
             (&create, false, true),
             (&walk, false, false),
             (&walk_to_create, false, false),
+            (&split, false, false),
         ] {
             let stack = stack(functions);
             assert_eq!(MakingCall::Open.is_at_the_end(&stack), opens, "{stack}");
-            assert_eq!(MakingCall::Create.is_at_the_end(&stack), creates, "{stack}");
+            assert_eq!(create_call.is_at_the_end(&stack), creates, "{stack}");
         }
         for text in ["fuse_atomic_open", "filename_create+0x1", ""] {
             assert!(!MakingCall::Open.is_at_the_end(text));
-            assert!(!MakingCall::Create.is_at_the_end(text));
+            assert!(!create_call.is_at_the_end(text));
         }
     }
 
@@ -415,10 +448,11 @@ mod tests {
                 assert!(!makes(waiting, "other"));
                 let looks = LookingThread(waiting);
                 let shows_stack = looks.shown("stack").is_some_and(|stack| !stack.is_empty());
-                let is_to_make = block_on(looks.is_to_make(&name));
+                let made = block_on(looks.made_kind(&name));
                 let is_ours = expected && !shows_stack;
                 assert_eq!(
-                    is_to_make, is_ours,
+                    made,
+                    is_ours.then_some(FileKind::File),
                     "root sees that a pipe is no file of ours"
                 );
                 File::open(&path).unwrap();

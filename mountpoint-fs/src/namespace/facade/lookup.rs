@@ -84,12 +84,14 @@ impl Namespace {
         (prefix, name): (&str, &str),
         purpose: &dyn Purpose,
     ) -> Option<Result<Entry, FsError>> {
+        let is_file = |made: Option<FileKind>| made.is_some_and(|kind| kind != FileKind::Directory);
         match self.table.child_kind(parent, name) {
             Some(FileKind::Directory) => {
                 let known = self.table.admit_known(parent, name).transpose()?;
                 Some(known.map(|known| self.entry(known.ino, &known.found, OFFLINE_TTL)))
             }
-            None if purpose.is_to_make(name).await => {
+            // A directory is made on no condition.
+            None if is_file(purpose.made_kind(name).await) => {
                 // S3 was never asked.
                 let absence = Absence::remembered(Duration::ZERO);
                 Some(self.absent(parent, prefix, name, absence))
@@ -112,7 +114,7 @@ impl Namespace {
         loop {
             probe = match probe {
                 Probe::FindOut(Fact::Intent) => {
-                    known.creates = Some(purpose.is_to_make(name).await);
+                    known.creates = Some(purpose.made_kind(name).await.is_some());
                     // The file may have been made meanwhile, or the directory moved.
                     if known.is_absent {
                         absent_since = self.known_absent(parent, prefix, name);

@@ -23,20 +23,22 @@ pub(super) async fn commit_file(
         return Ok(());
     }
     loop {
-        let committed = commit_once(file, write_back).await;
+        let has_place = write_back.queue.has_room(file.files.name().0);
+        let committed = match has_place {
+            true => commit_once(file).await,
+            false => Err(FsError::NoSpace(
+                "too many files wait for their upload: S3 is slower than what is written"
+                    .to_owned(),
+            )),
+        };
         match committed {
-            Err(FsError::NoSpace(_)) if room.wait(&file.context).await => {}
+            Err(FsError::NoSpace(_)) if room.wait(&file.context, has_place).await => {}
             committed => return committed,
         }
     }
 }
 
-async fn commit_once(file: &Arc<FileParts>, write_back: &WriteBack) -> Result<(), FsError> {
-    if !write_back.queue.has_room(file.files.name().0) {
-        return Err(FsError::NoSpace(
-            "too many files wait for their upload: S3 is slower than what is written".to_owned(),
-        ));
-    }
+async fn commit_once(file: &Arc<FileParts>) -> Result<(), FsError> {
     let outcome = SharedOutcome::new();
     let (this, settled) = (Arc::clone(file), outcome.clone());
     let work = file.context.writing.begin_work();
@@ -83,7 +85,6 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
     match commit(&file.context, &write_back.journal, request).await {
         Ok((record, sent)) => {
             file.state.lock().committed(record, edits, sent);
-            file.files.set_recorded(true);
             Ok(true)
         }
         Err(CommitFailure::Again(error)) => Err(error),
@@ -120,6 +121,16 @@ pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
     Ok(())
 }
 
+/// Has all files give back what they can. `false` if the disk's threads have ended.
+pub(super) async fn ask_others(context: &Arc<StagingContext>) -> bool {
+    let holders = Arc::clone(context);
+    let asked = context.on_disk(move || {
+        holders.room_holders.give_back();
+        Ok(())
+    });
+    asked.await.is_ok()
+}
+
 /// A bounded wait for room on the disk of staged files.
 #[derive(Debug)]
 pub(super) struct RoomWait {
@@ -135,16 +146,11 @@ impl RoomWait {
         }
     }
 
-    /// Waits until the other files have given back what they can, and then until an upload may
-    /// have made room. `false` if none will, or not in time.
-    pub(super) async fn wait(&mut self, context: &Arc<StagingContext>) -> bool {
-        if !std::mem::replace(&mut self.has_asked, true) {
-            let holders = Arc::clone(context);
-            let asked = context.on_disk(move || {
-                holders.room_holders.give_back();
-                Ok(())
-            });
-            return asked.await.is_ok();
+    /// Waits until the other files have given back what they can, if the disk `is_full`, and then
+    /// until an upload may have made room. `false` if none will, or not in time.
+    pub(super) async fn wait(&mut self, context: &Arc<StagingContext>, is_full: bool) -> bool {
+        if is_full && !std::mem::replace(&mut self.has_asked, true) {
+            return ask_others(context).await;
         }
         let left = self.until.saturating_sub(context.clock.now());
         match context.committing() {

@@ -59,22 +59,24 @@ pub(super) async fn settle(file: &Arc<FileParts>) -> Result<(), FsError> {
 
 /// Makes it durable that the file has no record. The caller holds the gate exclusively.
 async fn end_record(file: &Arc<FileParts>, write_back: &WriteBack) -> Result<(), FsError> {
+    // No commit runs: the end is that of all records.
+    let last = file.files.last_record();
     let ended = record::remove(&file.context, &write_back.journal, file.files.name()).await;
     let recorded = file.state.lock().recorded;
-    let id = match (ended, recorded) {
-        (Ok(id), _) => id,
+    let (id, number) = match (ended, recorded) {
+        (Ok(id), _) => (id, last),
         (Err(FsError::NoSpace(_)), Some(recorded)) => {
             // A release needs no room. It is durable a moment later.
-            let id = recorded.record.id;
+            let (id, number) = (recorded.record.id, recorded.record.number);
             let released = write_back.journal.release(id).await;
             released.map_err(|error| FsError::Local(error.to_string()))?;
             // The journal's thread belongs to the next batch.
             file.context.on_disk(|| Ok(())).await?;
-            id
+            (id, number)
         }
         (Err(error), _) => return Err(error),
     };
-    forget(file, id, write_back.journal.release(id));
+    forget(file, (id, number), write_back.journal.release(id));
     Ok(())
 }
 

@@ -22,8 +22,8 @@ pub(super) fn release(file: &Arc<FileParts>, is_over: bool) {
         state.recorded.filter(|recorded| is_stored(recorded.edits))
     };
     if let Some(recorded) = recorded {
-        let id = recorded.record.id;
-        forget(file, id, write_back.journal.release(id));
+        let (id, number) = (recorded.record.id, recorded.record.number);
+        forget(file, (id, number), write_back.journal.release(id));
     }
 }
 
@@ -75,8 +75,9 @@ pub(super) fn keep_stored(file: &FileParts) {
     stored_files.keep((key, etag), bytes);
 }
 
-/// Gives up the data files when the release of a record is durable.
-pub(super) fn forget(file: &Arc<FileParts>, id: RecordId, released: Commit) {
+/// Gives up the data files when the release of a record is durable: of the last one up to `number`
+/// of the file.
+pub(super) fn forget(file: &Arc<FileParts>, (id, number): (RecordId, u64), released: Commit) {
     let Some(write_back) = &file.context.write_back else {
         return;
     };
@@ -93,7 +94,7 @@ pub(super) fn forget(file: &Arc<FileParts>, id: RecordId, released: Commit) {
                 .filter(|it| it.record.id.version > id.version);
             if newer.is_none() {
                 state.recorded = None;
-                file.files.set_recorded(false);
+                file.files.records_ended(number);
             }
             drop(state);
             file.observer().released();
@@ -122,10 +123,12 @@ pub(super) fn give_back(file: &FileParts) -> bool {
             // A kept version has the data files.
             return false;
         }
-        let is_leaving = state.base.as_ref().is_some_and(|base| base.is_leaving);
-        if state.never_stored.is_none() && !is_leaving {
-            drop(state.contents.drop_stored());
+        let now = (state.edits, state.stored_edits);
+        if state.contents.sending().is_some() || state.gave_back_at == Some(now) {
+            return false;
         }
+        state.gave_back_at = Some(now);
+        state.drop_stored();
         let places = DataFileNo::ALL.into_iter().zip(sizes);
         let unused: Vec<_> = places
             .map(|(place, size)| (place, state.contents.unused(place, size)))

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::{RoomWait, commit_file, committed, sum_recovered};
+use super::committing::{RoomWait, ask_others, commit_file, committed, sum_recovered};
 use super::keeping::keep_as;
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
@@ -236,7 +236,7 @@ impl StagedFile {
                     return Ok(());
                 }
                 Some(full) => {
-                    if !room.wait(&self.parts.context).await {
+                    if !room.wait(&self.parts.context, true).await {
                         return Err(disk_error(&self.parts.context.directory, &full));
                     }
                 }
@@ -274,7 +274,7 @@ impl StagedFile {
         state.check()?;
         if state.contents.range_count() >= RANGES_MAX && state.recorded.is_none() {
             // Their bytes stay in the data files.
-            drop(state.contents.drop_stored());
+            state.drop_stored();
         }
         if state.contents.range_count() >= RANGES_MAX {
             return Err(FsError::NoSpace(format!(
@@ -564,6 +564,7 @@ impl StagedFile {
         if pieces.iter().map(Piece::len).sum::<u64>() > most {
             return Ok(());
         }
+        let mut has_asked = false;
         for range in pieces.iter().map(|piece| piece.range.clone()) {
             let mut at = range.start;
             while at < range.end {
@@ -576,16 +577,17 @@ impl StagedFile {
                 }
                 let offset = at;
                 at += data.len() as u64;
-                let mut room = RoomWait::new(&self.parts.context);
                 loop {
                     let (this, data) = (Arc::clone(self), data.clone());
                     let job = move || this.write_local(offset, &data);
-                    match self.parts.context.on_disk(job).await? {
-                        None => break,
-                        Some(_) if room.wait(&self.parts.context).await => {}
-                        Some(full) => {
-                            return Err(disk_error(&self.parts.context.directory, &full));
-                        }
+                    let Some(full) = self.parts.context.on_disk(job).await? else {
+                        break;
+                    };
+                    // No wait for an upload, which may be that of this file.
+                    if std::mem::replace(&mut has_asked, true)
+                        || !ask_others(&self.parts.context).await
+                    {
+                        return Err(disk_error(&self.parts.context.directory, &full));
                     }
                 }
             }

@@ -71,6 +71,8 @@ pub(super) struct FileState {
     pub(super) contents: Contents,
     /// How often local bytes that the bucket has were given back to the disk.
     pub(super) given_back: u64,
+    /// The changes, and those that the bucket had, when that was done last.
+    pub(super) gave_back_at: Option<(u64, u64)>,
     pub(super) headers: ObjectHeaders,
     /// The failure that ended the file.
     pub(super) failure: Option<FsError>,
@@ -129,6 +131,7 @@ impl FileState {
             base,
             contents: size.map_or_else(Contents::new, Contents::over),
             given_back: 0,
+            gave_back_at: None,
             headers,
             failure: None,
             never_stored: None,
@@ -160,6 +163,7 @@ impl FileState {
         let record = CommittedRecord {
             id: found.id,
             description: found.description,
+            number: FIRST_RECORD,
         };
         let contents = version.contents();
         let recovered = RecoveredFrom {
@@ -363,6 +367,14 @@ impl FileState {
         Ok(is_changed)
     }
 
+    /// Forgets local bytes that the base has as well, if it is there to stay.
+    pub(super) fn drop_stored(&mut self) {
+        let is_leaving = self.base.as_ref().is_some_and(|base| base.is_leaving);
+        if self.never_stored.is_none() && !is_leaving {
+            drop(self.contents.drop_stored());
+        }
+    }
+
     /// The places of the file's bytes.
     pub(super) fn sources(&self, files: &Arc<DataFiles>) -> ByteSources {
         ByteSources {
@@ -484,6 +496,13 @@ impl FileState {
             etag: etag.clone(),
             size: base.version.size,
         };
-        self.base = Some(Base::new(reading, &self.key, version));
+        let is_leaving = base.is_leaving;
+        self.base = Some(Base {
+            is_leaving,
+            ..Base::new(reading, &self.key, version)
+        });
     }
 }
+
+/// The number of the record with which an earlier process's file begins.
+const FIRST_RECORD: u64 = 1;

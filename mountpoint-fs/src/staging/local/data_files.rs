@@ -24,8 +24,8 @@ pub(in crate::staging) struct DataFiles {
     memory: Option<Arc<FileMemory>>,
     /// A leaf.
     files: Mutex<[DataFile; 2]>,
-    /// The journal has a record, or may have one, that the files belong to.
-    is_recorded: AtomicBool,
+    /// A leaf.
+    records: Mutex<Records>,
     /// There may be descriptions beside the journal.
     is_described: AtomicBool,
 }
@@ -41,6 +41,15 @@ struct DataFile {
     open: Option<Arc<dyn DiskFile>>,
     /// A power loss leaves its name.
     is_named: bool,
+}
+
+/// Records of the journal that the files belong to, which have numbers from 1 on.
+#[derive(Debug, Default)]
+struct Records {
+    /// The last one that the journal has, or may have.
+    begun: u64,
+    /// The last one that it has no longer, as it has none before.
+    ended: u64,
 }
 
 impl DataFiles {
@@ -61,7 +70,7 @@ impl DataFiles {
         is_made: [bool; 2],
     ) -> Self {
         let files = Self::of(directory, name, is_made);
-        files.set_recorded(true);
+        files.begin_record();
         files
     }
 
@@ -77,7 +86,7 @@ impl DataFiles {
             name,
             memory: None,
             files: Mutex::new(files),
-            is_recorded: AtomicBool::new(false),
+            records: Mutex::default(),
             is_described: AtomicBool::new(false),
         }
     }
@@ -266,12 +275,32 @@ impl DataFiles {
 
     /// Whether the journal may have a record that needs the files.
     pub(in crate::staging) fn is_recorded(&self) -> bool {
-        self.is_recorded.load(Ordering::Acquire)
+        let records = self.records.lock();
+        records.begun > records.ended
     }
 
-    /// Sets whether the journal may have a record that needs the files.
-    pub(in crate::staging) fn set_recorded(&self, is_recorded: bool) {
-        self.is_recorded.store(is_recorded, Ordering::Release);
+    /// Number of the last record that the journal may have.
+    pub(in crate::staging) fn last_record(&self) -> u64 {
+        self.records.lock().begun
+    }
+
+    /// Notes that the journal may have one more record that needs the files. Returns its number.
+    /// The commits of a file begin one behind the other.
+    pub(in crate::staging) fn begin_record(&self) -> u64 {
+        let mut records = self.records.lock();
+        records.begun += 1;
+        records.begun
+    }
+
+    /// Notes that the journal has not taken the last record.
+    pub(in crate::staging) fn record_refused(&self) {
+        self.records.lock().begun -= 1;
+    }
+
+    /// Notes that the journal has no record up to `number`.
+    pub(in crate::staging) fn records_ended(&self, number: u64) {
+        let mut records = self.records.lock();
+        records.ended = records.ended.max(number);
     }
 
     /// Notes that there may be descriptions beside the journal, which go with the files.

@@ -38,6 +38,8 @@ pub(in crate::staging) struct CommittedRecord {
     pub(in crate::staging) id: RecordId,
     /// Number of the description beside the journal; `None` if the record has it.
     pub(in crate::staging) description: Option<u64>,
+    /// Its number among the records of the file.
+    pub(in crate::staging) number: u64,
 }
 
 /// Why a version is not durable.
@@ -72,13 +74,22 @@ pub(in crate::staging) async fn commit(
             prepared.await.map_err(CommitFailure::Again)??
         }
     };
-    // Whatever becomes of the record, the next start may find it.
-    files.set_recorded(true);
+    // Whatever becomes of a record that the journal takes, the next start may find it.
+    let number = files.begin_record();
     let parts = [&prepared.head[..], &prepared.local[..]];
-    let id = append(context, journal, files.name(), &parts).await;
-    let id = id.map_err(CommitFailure::Again)?;
-    let description = prepared.description;
-    Ok((CommittedRecord { id, description }, prepared.sent))
+    let appended = append(context, journal, files.name(), &parts).await;
+    let id = appended.map_err(|refused| {
+        if !refused.was_taken {
+            files.record_refused();
+        }
+        CommitFailure::Again(refused.error)
+    })?;
+    let record = CommittedRecord {
+        id,
+        description: prepared.description,
+        number,
+    };
+    Ok((record, prepared.sent))
 }
 
 impl CommitRequest {
@@ -110,7 +121,15 @@ pub(in crate::staging) async fn remove(
     let head = Payload::Removed
         .head()
         .map_err(|error| FsError::Local(error.to_string()))?;
-    append(context, journal, name, &[&head]).await
+    let appended = append(context, journal, name, &[&head]).await;
+    appended.map_err(|refused| refused.error)
+}
+
+/// Why a record is not durable.
+struct AppendFailure {
+    error: FsError,
+    /// Whether the journal has taken the record, so that the next start may find it.
+    was_taken: bool,
 }
 
 async fn append(
@@ -118,20 +137,27 @@ async fn append(
     journal: &Journal,
     name: DataFileName,
     parts: &[&[u8]],
-) -> Result<RecordId, FsError> {
-    let failed = |error: AppendError| match error {
-        AppendError::Disk(error) => disk_error(&context.directory, &error),
-        AppendError::Full { .. } => FsError::NoSpace(error.to_string()),
-        AppendError::TooLarge { .. } | AppendError::Closed => FsError::Local(error.to_string()),
+) -> Result<RecordId, AppendFailure> {
+    let failed = |error: AppendError, was_taken| AppendFailure {
+        error: match error {
+            AppendError::Disk(error) => disk_error(&context.directory, &error),
+            AppendError::Full { .. } => FsError::NoSpace(error.to_string()),
+            AppendError::TooLarge { .. } | AppendError::Closed => FsError::Local(error.to_string()),
+        },
+        was_taken,
     };
     let appended = journal.append(RecordKey(name.0), parts).await;
-    let mut commit = appended.map_err(failed)?;
+    let mut commit = appended.map_err(|error| failed(error, false))?;
     let committed = (&mut commit).await;
     if !commit.may_go_on() {
         // The journal's thread belongs to the next batch.
-        context.on_disk(|| Ok(())).await?;
+        let waited = context.on_disk(|| Ok(())).await;
+        waited.map_err(|error| AppendFailure {
+            error,
+            was_taken: true,
+        })?;
     }
-    committed.map_err(failed)
+    committed.map_err(|error| failed(error, true))
 }
 
 /// Syncs the data files, or reads the bytes of a small file. Blocks.

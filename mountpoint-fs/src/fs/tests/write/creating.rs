@@ -94,8 +94,8 @@ fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
 struct Making;
 
 impl Purpose for Making {
-    fn is_to_make<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(true))
+    fn made_kind<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<FileKind>> {
+        Box::pin(std::future::ready(Some(FileKind::File)))
     }
 }
 
