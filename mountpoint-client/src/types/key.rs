@@ -27,6 +27,12 @@ impl Key {
         &self.0
     }
 
+    /// Whether an object of this key marks a directory. No file has such a key.
+    #[must_use]
+    pub fn is_marker(&self) -> bool {
+        self.0.ends_with('/')
+    }
+
     /// The defect of an object that a listing names by this key, which the server does not know.
     ///
     /// The object has no ETag ([`Key::NO_ETAG`]), or its key is not UTF-8, where a NUL and two

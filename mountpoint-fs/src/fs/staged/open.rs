@@ -63,7 +63,7 @@ impl FileSystem {
         let files = Arc::new(StagedFiles::new(staging));
         self.staged = Some(Arc::clone(&files));
         for file in recovered {
-            match file.key.as_str().ends_with('/') {
+            match file.key.is_marker() {
                 true => self.adopt_marker(file),
                 false => self.adopt_staged(&files, file),
             }

@@ -127,9 +127,9 @@ struct Making {
 /// The kind of such a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MakingCall {
-    /// It opens and creates a file, and does not append.
+    /// An open that creates the file if it is missing, and does not append.
     Open,
-    /// It makes a directory, a link or a file, and opens none.
+    /// A call that makes a directory, a link or a file, and opens none.
     Create(FileKind),
 }
 

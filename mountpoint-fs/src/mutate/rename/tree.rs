@@ -318,13 +318,13 @@ impl Mutator {
 
 /// Whether the object is an empty one that marks a directory.
 fn is_marker(object: &ObjectInfo) -> bool {
-    object.key.as_str().ends_with('/') && object.size == 0
+    object.key.is_marker() && object.size == 0
 }
 
 /// Whether the object is a marker without a version: a directory of the server's own. Such a
 /// directory has no headers.
 fn is_bare_marker(object: &ObjectInfo) -> bool {
-    object.key.as_str().ends_with('/') && object.etag.as_str().is_empty()
+    object.key.is_marker() && object.etag.as_str().is_empty()
 }
 
 /// The error for an object that the server lists but does not find.

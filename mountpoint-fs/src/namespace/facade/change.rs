@@ -34,11 +34,11 @@ struct Place {
 /// The marker of a directory that this mount has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryMarker {
-    /// There is none: this mount remembers the directory.
+    /// No marker: this mount remembers the directory.
     None,
-    /// It waits for its upload.
+    /// A marker that waits for its upload.
     Pending,
-    /// The bucket has it.
+    /// A marker in the bucket.
     Stored,
 }
 

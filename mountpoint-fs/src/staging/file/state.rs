@@ -169,7 +169,7 @@ impl FileState {
         let recovered = RecoveredFrom {
             sent: version.sent.clone(),
             whole: Some(Arc::new(contents.now().clone())),
-            marker_sum: marker_sum(key.as_str(), &headers.metadata),
+            marker_sum: marker_sum(&key, &headers.metadata),
             edits: 1,
         };
         Self {
@@ -280,11 +280,6 @@ impl FileState {
         self.adopts = Adopts::Nothing;
         let key = std::mem::replace(&mut self.key, key);
         (key, std::mem::replace(&mut self.replaced, replaced))
-    }
-
-    /// Whether the file marks a directory.
-    pub(super) fn is_marker(&self) -> bool {
-        self.key.as_str().ends_with('/')
     }
 
     /// Whether the journal has a record, and the bucket all of it.

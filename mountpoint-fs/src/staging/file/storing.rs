@@ -148,7 +148,7 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
 /// none change by a store.
 fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
     // A directory has the time that was set, or that of its making.
-    let is_file = !file.state.lock().is_marker();
+    let is_file = !file.state.lock().key.is_marker();
     if is_file && file.context.writing.config().posix_metadata {
         let posix = PosixAttributes {
             mtime: Some(file.progress.mtime()),

@@ -29,7 +29,7 @@ impl PendingFile for FileParts {
     }
 
     fn delay(&self) -> Duration {
-        match self.state.lock().is_marker() {
+        match self.state.lock().key.is_marker() {
             true => MARKER_DELAY,
             false => Duration::ZERO,
         }

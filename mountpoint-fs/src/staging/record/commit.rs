@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use crc_fast::{CrcAlgorithm, Digest};
+use mountpoint_client::types::Key;
 
 use super::format::{DescriptionFile, Payload, SentVersion, VersionRecord, in_files};
 use crate::operation::FsError;
@@ -284,12 +285,12 @@ pub(in crate::staging) fn sent_version(
 }
 
 /// Sum of the metadata of an object `key`, if that marks a directory.
-pub(in crate::staging) fn marker_sum(key: &str, metadata: &[(String, String)]) -> Option<u64> {
+pub(in crate::staging) fn marker_sum(key: &Key, metadata: &[(String, String)]) -> Option<u64> {
     let pair = |(name, value): &(String, String)| {
         // Servers do not keep these.
         format!("{}\0{}\0", name.to_ascii_lowercase(), value.trim())
     };
-    key.ends_with('/').then(|| {
+    key.is_marker().then(|| {
         let mut pairs: Vec<_> = metadata.iter().map(pair).collect();
         pairs.sort_unstable();
         sum(pairs.concat().as_bytes())

@@ -71,7 +71,7 @@ pub(in crate::staging) async fn resolve(
     match context.config.on_conflict {
         ConflictPolicy::Fail => Err(error),
         // There is nothing beside a directory's marker.
-        ConflictPolicy::KeepBoth if request.key.as_str().ends_with('/') => Err(error),
+        ConflictPolicy::KeepBoth if request.key.is_marker() => Err(error),
         ConflictPolicy::KeepBoth => store_beside(context, request).await,
         ConflictPolicy::Overwrite => overwrite(context, request, error).await,
     }

@@ -40,7 +40,7 @@ pub(super) async fn recognise(
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let marker_sum = marker_sum(request.key.as_str(), &there.headers.metadata);
+    let marker_sum = marker_sum(&request.key, &there.headers.metadata);
     let there = Stored {
         etag: there.info.etag,
         size: there.info.size,

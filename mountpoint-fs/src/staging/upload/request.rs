@@ -48,7 +48,7 @@ pub(in crate::staging) struct RecoveredFrom {
 impl StoreRequest {
     /// The sum of the metadata, if the object marks a directory.
     pub(in crate::staging) fn marker_sum(&self) -> Option<u64> {
-        marker_sum(self.key.as_str(), &self.headers.metadata)
+        marker_sum(&self.key, &self.headers.metadata)
     }
 
     /// The object to make.

@@ -20,7 +20,7 @@ fn mount() -> (Staged, InodeNo) {
     (mount, directory)
 }
 
-/// The same, where `mkdir` makes `directory_markers`.
+/// A mount with an empty directory `d` of its own, where `mkdir` makes `directory_markers`.
 fn mount_with(directory_markers: bool) -> (Staged, InodeNo) {
     let mount = Staged::write_back_with(WriteConfig {
         directory_markers,
