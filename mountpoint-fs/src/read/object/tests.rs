@@ -74,7 +74,8 @@ fn the_disk_bounds_no_stream_by_what_was_asked_ahead() {
             cache.drain(STORE_TIME_MAX);
         }
     }
-    assert!(most_asked > 4 * DISK_WINDOW_MAX, "{most_asked}");
+    // A busy disk holds memory, which others do not get.
+    assert!(most_asked > 3 * DISK_WINDOW_MAX, "{most_asked}");
 }
 
 #[test]
