@@ -43,10 +43,8 @@ fn a_killed_mount_leaves_the_object_whole_and_the_directory_usable() {
         staging,
         local,
     } = staged;
-    let directory = mounted.path().to_owned();
-    mounted.signal(Signal::SIGKILL);
+    mounted.kill();
     drop(file);
-    nix::mount::umount2(&directory, nix::mount::MntFlags::MNT_DETACH).ok();
     assert_eq!(stored(&server, "f"), b"content");
     let again = Staged {
         mounted: mount(&server, staging.path(), &[]),

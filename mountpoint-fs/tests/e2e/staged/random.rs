@@ -9,7 +9,6 @@ use std::process::Command;
 
 use mountpoint_client::testing::server::{Server, synthetic_bytes};
 use nix::mount::{MntFlags, umount2};
-use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use super::{mount, stored};
@@ -243,7 +242,7 @@ fn check(kind: &Kind, context: &str, seed: u64) {
         }
         match end {
             End::Unmount => assert!(mounted.unmount().success(), "{context}"),
-            End::Kill => kill(mounted),
+            End::Kill => mounted.kill(),
         }
         let again = mount(&server, directory.path.path(), kind.args);
         for name in NAMES {
@@ -253,7 +252,7 @@ fn check(kind: &Kind, context: &str, seed: u64) {
                 "{context}, mount {round}: {name}"
             );
         }
-        kill(again);
+        again.kill();
     }
     let drains = ["--write-back", "--drain-timeout", "600"];
     assert!(
@@ -264,12 +263,6 @@ fn check(kind: &Kind, context: &str, seed: u64) {
     compare(&server, model.path(), context);
     let kept = directory.path.path().join("mount-s3-staging/kept");
     assert_eq!(std::fs::read_dir(kept).unwrap().count(), 0, "{context}");
-}
-
-fn kill(mounted: Mounted) {
-    let directory = mounted.path().to_owned();
-    mounted.signal(Signal::SIGKILL);
-    umount2(&directory, MntFlags::MNT_DETACH).ok();
 }
 
 /// The bucket has what the model has, and nothing else.

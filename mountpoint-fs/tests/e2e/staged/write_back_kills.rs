@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 
 use super::mount;
@@ -180,9 +179,7 @@ fn check(seed: u64) {
             }
         };
         killer.join().unwrap();
-        let directory = mounted.path().to_owned();
-        mounted.signal(Signal::SIGKILL);
-        umount2(&directory, MntFlags::MNT_DETACH).ok();
+        mounted.kill();
         // The cut call was carried out or not.
         let mounted = mount(
             &server,
@@ -195,9 +192,7 @@ fn check(seed: u64) {
             mounted.path(),
             &format!("seed {seed}, round {round}"),
         );
-        let directory = mounted.path().to_owned();
-        mounted.signal(Signal::SIGKILL);
-        umount2(&directory, MntFlags::MNT_DETACH).ok();
+        mounted.kill();
     }
     let args = ["--write-back", "--drain-timeout", "600"];
     assert!(mount(&server, staging.path(), &args).unmount().success());

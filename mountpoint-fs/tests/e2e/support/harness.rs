@@ -272,6 +272,13 @@ impl Mounted {
         (status, start.elapsed())
     }
 
+    /// Kills the process, and takes the dead mount away.
+    pub(crate) fn kill(self) {
+        let directory = self.path().to_owned();
+        self.signal(Signal::SIGKILL);
+        umount2(&directory, MntFlags::MNT_DETACH).unwrap();
+    }
+
     /// Unmounts and waits for the end of the process.
     pub(crate) fn unmount(mut self) -> ExitStatus {
         unmount(self.path());

@@ -7,7 +7,6 @@ use std::process::Output;
 use std::time::UNIX_EPOCH;
 
 use mountpoint_client::testing::server::{Operation, Server, synthetic_bytes};
-use nix::sys::signal::Signal;
 use rand::{Rng as _, SeedableRng as _};
 use tempfile::TempDir;
 
@@ -166,7 +165,7 @@ fn a_killed_mount_leaves_what_it_stored() {
     for _ in 0..3 {
         let mounted = cached(&server, cache.path(), &[]);
         check_whole(&mounted, "large", &content(1));
-        mounted.signal(Signal::SIGKILL);
+        mounted.kill();
     }
     fill(&server, cache.path(), "large");
     let mounted = cached(&server, cache.path(), &[]);

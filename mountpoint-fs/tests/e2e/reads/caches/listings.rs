@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use mountpoint_client::testing::server::{Operation, Server};
-use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::harness::{BUCKET, CACHE_ROOM, Mounted, PATIENCE, put, server, shell, wait_until};
@@ -115,7 +114,7 @@ fn a_change_that_was_acknowledged_outlives_a_kill() {
         all_of_names(&mounted);
         shell(mounted.path(), &shell_words(change));
         let directory = mounted.path().to_owned();
-        mounted.signal(Signal::SIGKILL);
+        mounted.kill();
         assert!(!directory.join("a").exists());
         let after = cached(&server, cache.path(), &[]);
         let plain = Mounted::unhedged(&server, &[]);
@@ -149,7 +148,7 @@ fn a_listing_from_before_another_mounts_change_is_not_kept() {
     fs::remove_file(writes.join("d/file3")).unwrap();
     // It may keep what it lists now, or not: never what is older than the change.
     names(&reads, "d");
-    writes.signal(Signal::SIGKILL);
+    writes.kill();
     assert!(reads.unmount().success());
     let after = cached(&server, cache.path(), &[]);
     assert_eq!(names(&after, "d"), ["file0", "file1", "file2", "file4"]);

@@ -3,8 +3,6 @@
 use std::process::{Child, Command, Stdio};
 
 use mountpoint_client::testing::server::Server;
-use nix::mount::{MntFlags, umount2};
-use nix::sys::signal::Signal;
 
 use super::{Staged, mount};
 use crate::harness::{server, text_of, wait_until};
@@ -47,10 +45,8 @@ impl Staged {
             staging,
             local,
         } = self;
-        let directory = mounted.path().to_owned();
-        mounted.signal(Signal::SIGKILL);
+        mounted.kill();
         assert!(!program.wait().unwrap().success(), "it lost its mount");
-        umount2(&directory, MntFlags::MNT_DETACH).ok();
         Self {
             mounted: mount(server, staging.path(), args),
             staging,
