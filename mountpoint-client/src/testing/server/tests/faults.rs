@@ -163,6 +163,12 @@ fn requests_are_held_until_the_rule_is_removed() {
     }
     let both = |gets: &OperationCounters| gets.in_flight == 2;
     assert!(server.log().wait_until(Operation::GetObject, TIMEOUT, both));
+    // A request is in flight before the rule has it.
+    let begun = clock::instant();
+    while server.faults().fired(rule) != Some(2) {
+        assert!(begun.elapsed() < TIMEOUT, "the rule has not got both");
+        std::thread::yield_now();
+    }
     // Neither others of their kind nor the end of other rules let them go.
     let whole = ask(&server, "GET /bucket/k", &[], b"");
     assert_eq!(whole.body.len() as u64, SIZE);
