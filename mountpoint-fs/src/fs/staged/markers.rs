@@ -1,12 +1,13 @@
 //! Markers of new directories that wait for their upload.
 //!
-//! With write-back, a `mkdir` below a directory that this mount has just made sends nothing: the
-//! marker is a staged file without bytes, durable in the journal before the call returns. Its
-//! upload waits for a while, so that the mode and the time that programs set next go with it, and a
-//! directory that is removed at once was never sent. Where `mkdir` makes no marker, the first
-//! change of the new directory's attributes makes one in the same way.
+//! With write-back, a `mkdir` below a directory that this mount has just made sends nothing, nor
+//! does one elsewhere without `--directory-markers`: the marker is a staged file without bytes,
+//! durable in the journal before the call returns. Its upload waits for a while, so that the mode
+//! and the time that programs set next go with it, and a directory that is removed at once was
+//! never sent. Where `mkdir` makes no marker, the first change of the new directory's attributes
+//! makes one in the same way.
 //!
-//! A marker is here from its `mkdir` until the bucket has it and the journal has released it. Until
+//! A marker is here from then on until the bucket has it and the journal has released it. Until
 //! the bucket has it the directory is a kept one, and what the marker says of it counts.
 
 use std::pin::pin;
