@@ -214,6 +214,7 @@ fn http(
         tls: trust(options.ca_bundle.as_deref())?,
         proxies,
         interfaces,
+        silence_max: options.answer_silence_max,
     }))
 }
 

@@ -69,6 +69,9 @@ pub struct CrtClientOptions {
     /// When S3 has answered nothing at all for this long, although requests waited, further ones
     /// fail at once.
     pub silence_max: Duration,
+    /// A copy or the end of an upload is sent again when nothing was heard of its answer for this
+    /// long; then for twice as long, and so on.
+    pub answer_silence_max: Duration,
     /// Connections of each interface; `None` derives it from the throughput target.
     pub connections: Option<u32>,
     /// Threads that move bytes from the network, of each client; `None` for as many as
@@ -108,6 +111,7 @@ impl CrtClientOptions {
             max_attempts: ATTEMPTS_MAX,
             request_deadline: REQUEST_DEADLINE,
             silence_max: SILENCE_MAX,
+            answer_silence_max: ANSWER_SILENCE_MAX,
             connections: None,
             event_loop_threads: None,
             user_agent: format!("mountpoint/{}", env!("CARGO_PKG_VERSION")),
@@ -226,6 +230,9 @@ pub(super) const WORK_IN_FLIGHT_MAX: usize = 128;
 pub(super) const WORK_LATE: Duration = Duration::from_secs(30);
 /// One attempt of a request that has little to do.
 pub(super) const CONTROL_ATTEMPT_MAX: Duration = Duration::from_secs(30);
+/// A first attempt of a copy or of completing an upload hears nothing for so long. S3 begins its
+/// answer early and sends spaces while it works; boto3 too gives up after 60 s without a byte.
+pub(super) const ANSWER_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// One attempt of a copy or of completing an upload: S3 may work for minutes before it answers.
 pub(super) const SLOW_ATTEMPT_MAX: Duration = Duration::from_secs(15 * 60);
 

@@ -9,6 +9,8 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 
+use super::silence::SilenceLimit;
+
 /// Whether the answer to `request` is in S3's own words. Only of an object's contents, which may be
 /// the beginning of any XML, is a range asked.
 pub(super) fn is_worded_by_s3(request: &HttpRequest) -> bool {
@@ -17,7 +19,10 @@ pub(super) fn is_worded_by_s3(request: &HttpRequest) -> bool {
 
 /// The answer, with its whole body, or an error that a retry may mend. Answers that are not XML are
 /// passed on as they are.
-pub(super) async fn complete(mut response: HttpResponse) -> Result<HttpResponse, ConnectorError> {
+pub(super) async fn complete(
+    mut response: HttpResponse,
+    silence: SilenceLimit,
+) -> Result<HttpResponse, ConnectorError> {
     let is_xml = response
         .headers()
         .get("content-type")
@@ -26,11 +31,11 @@ pub(super) async fn complete(mut response: HttpResponse) -> Result<HttpResponse,
         return Ok(response);
     }
     let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-    let body = ByteStream::new(body)
-        .collect()
-        .await
-        .map_err(|error| ConnectorError::io(error.into()))?
-        .into_bytes();
+    let mut pieces = ByteStream::new(body);
+    let mut body = Vec::new();
+    while let Some(piece) = silence.heard(pieces.next()).await? {
+        body.extend_from_slice(&piece.map_err(|error| ConnectorError::io(error.into()))?);
+    }
     if !is_whole(&body) {
         return Err(ConnectorError::io(
             "the answer's XML ends early, although its length is as announced".into(),
@@ -85,6 +90,8 @@ fn end_of_prologue(rest: &[u8]) -> Option<&'static [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const LISTING: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- s3 -->\n\
@@ -131,22 +138,27 @@ mod tests {
         }
     }
 
-    fn answer(kind: &'static str, status: u16, body: &'static str) -> HttpResponse {
+    async fn judged(
+        kind: &'static str,
+        status: u16,
+        body: &'static str,
+    ) -> Result<HttpResponse, ConnectorError> {
         let status = status.try_into().expect("a status");
         let mut response = HttpResponse::new(status, SdkBody::from(body));
         response.headers_mut().insert("content-type", kind);
-        response
+        let silence = SilenceLimit::of_attempt(Duration::from_secs(60));
+        complete(response, silence).await
     }
 
     #[tokio::test]
     async fn only_answers_in_xml_that_succeeded_are_judged() {
-        let whole = complete(answer("application/xml", 200, "<a>1</a>")).await;
+        let whole = judged("application/xml", 200, "<a>1</a>").await;
         let body = whole.expect("whole").body().bytes().map(<[u8]>::to_vec);
         assert_eq!(body.as_deref(), Some(&b"<a>1</a>"[..]));
-        let cut = complete(answer("text/xml; charset=utf-8", 200, "<a>1</")).await;
+        let cut = judged("text/xml; charset=utf-8", 200, "<a>1</").await;
         assert!(cut.expect_err("cut").is_io());
         for (kind, status) in [("application/json", 200), ("application/xml", 500)] {
-            assert!(complete(answer(kind, status, "<a>1</")).await.is_ok());
+            assert!(judged(kind, status, "<a>1</").await.is_ok());
         }
     }
 }

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use super::complete::{complete, is_worded_by_s3};
 use super::interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 use super::proxy::{Proxy, ProxySettings};
+use super::silence::SilenceLimit;
 use super::trust::no_trust;
 
 /// The settings of an HTTP client.
@@ -33,6 +34,8 @@ pub(crate) struct HttpOptions {
     pub(crate) proxies: ProxySettings,
     /// `None`: the kernel chooses, and requests are not counted.
     pub(crate) interfaces: Option<Arc<Interfaces>>,
+    /// A first attempt of which nothing is heard for this long fails; see [`SilenceLimit`].
+    pub(crate) silence_max: Duration,
 }
 
 /// A client for the SDK.
@@ -116,14 +119,15 @@ impl HttpConnector for Limited {
             Err(error) => return HttpConnectorFuture::ready(Err(error)),
         };
         let is_judged = is_worded_by_s3(&request);
+        let silence = SilenceLimit::of_attempt(options.silence_max);
         HttpConnectorFuture::new(async move {
             let answer = connector.call(request);
             let response = match lane {
-                Some(lane) => watched(answer, &lane).await?,
-                None => answer.await?,
+                Some(lane) => silence.heard(watched(answer, &lane)).await??,
+                None => silence.heard(answer).await??,
             };
             if is_judged {
-                complete(response).await
+                complete(response, silence).await
             } else {
                 Ok(response)
             }

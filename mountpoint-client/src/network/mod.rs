@@ -14,6 +14,7 @@ mod interfaces;
 mod no_proxy;
 mod probe;
 mod proxy;
+mod silence;
 mod trust;
 
 pub(crate) use http::{HttpOptions, http_client};

@@ -1,6 +1,8 @@
 //! Requests that change something and are answered with a conflict, with an error after the work,
 //! or for the second time: the client's errors, and the content of the embedded server.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::executor::block_on;
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
@@ -80,6 +82,7 @@ fn check(change: Change, fault: &Fault, expected: &Outcome) {
     server.store().create_bucket(BUCKET);
     let mut options = Fixture::options(server.address());
     options.bucket = BUCKET.to_owned();
+    options.answer_silence_max = Duration::from_secs(1);
     let fixture = Fixture::with(options);
     let rule = Rule::on(change.operation(), fault.clone()).times(1);
     let rule = server.faults().add(rule);
@@ -138,6 +141,17 @@ fn what_was_done_before_an_error_is_told() {
         let told = |kind| Err((kind, true, false, true));
         check(Change::Complete, &fault, &told(ErrorKind::NoSuchUpload));
         check(Change::Copy, &fault, &told(ErrorKind::PreconditionFailed));
+    }
+}
+
+#[test]
+fn an_answer_that_is_never_heard_is_asked_for_again() {
+    for (change, kind) in [
+        (Change::Complete, ErrorKind::NoSuchUpload),
+        (Change::Copy, ErrorKind::PreconditionFailed),
+    ] {
+        check(change, &Fault::BlackHole, &Ok(()));
+        check(change, &Fault::Stall(10), &Err((kind, true, false, true)));
     }
 }
 
