@@ -94,11 +94,8 @@ impl FileSystem {
     /// The attributes of a new symbolic link.
     fn posix_of_link(&self) -> PosixAttributes {
         PosixAttributes {
-            mode: Some(0o777),
             is_link: true,
-            uid: Some(self.owner.0),
-            gid: Some(self.owner.1),
-            mtime: None,
+            ..self.posix_of_owner(Some(0o777))
         }
     }
 

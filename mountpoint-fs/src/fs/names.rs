@@ -139,11 +139,8 @@ impl FileSystem {
         }
         let now = self.wall_now();
         let posix = PosixAttributes {
-            mode: Some(mode),
-            is_link: false,
-            uid: Some(self.owner.0),
-            gid: Some(self.owner.1),
             mtime: Some(now),
+            ..self.posix_of_owner(Some(mode))
         };
         posix.store(FileKind::Directory, now, &mut headers.metadata);
         headers.content_type = Some("application/x-directory".to_owned());

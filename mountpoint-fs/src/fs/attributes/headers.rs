@@ -156,13 +156,19 @@ impl FileSystem {
 
     /// The POSIX attributes of a new file with permission bits `mode`, if stored.
     pub(in crate::fs) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
-        self.write.posix_metadata.then_some(PosixAttributes {
+        let is_kept = self.write.posix_metadata;
+        is_kept.then(|| self.posix_of_owner(mode))
+    }
+
+    /// Attributes of a file of the mount's owner.
+    pub(in crate::fs) fn posix_of_owner(&self, mode: Option<u16>) -> PosixAttributes {
+        PosixAttributes {
             mode,
             is_link: false,
             uid: Some(self.owner.0),
             gid: Some(self.owner.1),
             mtime: None,
-        })
+        }
     }
 
     /// The writer of `ino`.
