@@ -2,8 +2,8 @@
 //!
 //! The model is a set of keys. An operation's answer must be true now, or have been true within the
 //! validity; the absence of a name, `open`, and a listing that no walk has asked for ahead must
-//! always be true now. Inode numbers must name one version of one path for ever, and when the kernel
-//! has forgotten all inodes the table must be empty.
+//! always be true now. An inode number must name one version of one path for ever, and when the
+//! kernel has forgotten all inodes the table must be empty.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
