@@ -9,11 +9,10 @@ use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerO
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, ObjectHeaders, PartNumber, PutCondition, PutRequest,
 };
-use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _};
+use mountpoint_client::{ClientError, CrtClientOptions, ErrorKind, ObjectClient as _};
 
+use crate::support::embedded::{BUCKET, fixture};
 use crate::support::{Fixture, key};
-
-const BUCKET: &str = "bucket";
 
 /// Requests that change the object `k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +77,19 @@ type Outcome = Result<(), (ErrorKind, bool, bool, bool)>;
 
 #[track_caller]
 fn check(change: Change, fault: &Fault, expected: &Outcome) {
+    check_with(|_| {}, change, fault, expected);
+}
+
+#[track_caller]
+fn check_with(
+    options: impl FnOnce(&mut CrtClientOptions),
+    change: Change,
+    fault: &Fault,
+    expected: &Outcome,
+) {
     let server = Server::start(ServerOptions::default()).expect("the server starts");
     server.store().create_bucket(BUCKET);
-    let mut options = Fixture::options(server.address());
-    options.bucket = BUCKET.to_owned();
-    options.answer_silence_max = Duration::from_secs(1);
-    let fixture = Fixture::with(options);
+    let fixture = fixture(&server, BUCKET, options);
     let rule = Rule::on(change.operation(), fault.clone()).times(1);
     let rule = server.faults().add(rule);
     let made = change.make(&server, &fixture).map_err(|error| {
@@ -150,8 +156,15 @@ fn an_answer_that_is_never_heard_is_asked_for_again() {
         (Change::Complete, ErrorKind::NoSuchUpload),
         (Change::Copy, ErrorKind::PreconditionFailed),
     ] {
-        check(change, &Fault::BlackHole, &Ok(()));
-        check(change, &Fault::Stall(10), &Err((kind, true, false, true)));
+        let check = |fault, expected| {
+            // The second attempt, which waits twice as long, is to be answered in time.
+            let silence = |options: &mut CrtClientOptions| {
+                options.answer_silence_max = Duration::from_secs(3);
+            };
+            check_with(silence, change, &fault, &expected);
+        };
+        check(Fault::BlackHole, Ok(()));
+        check(Fault::Stall(10), Err((kind, true, false, true)));
     }
 }
 
