@@ -156,11 +156,10 @@ impl FileSystem {
 
     /// The POSIX attributes of a new file with permission bits `mode`, if stored.
     pub(in crate::fs) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
-        let is_kept = self.write.posix_metadata;
-        is_kept.then(|| self.posix_of_owner(mode))
+        self.write.posix_metadata.then(|| self.posix_of_owner(mode))
     }
 
-    /// Attributes of a file of the mount's owner.
+    /// Attributes of what the mount's owner makes: of a file, unless the caller changes that.
     pub(in crate::fs) fn posix_of_owner(&self, mode: Option<u16>) -> PosixAttributes {
         PosixAttributes {
             mode,
