@@ -71,7 +71,8 @@ pub(crate) fn tell(report: AttemptReport) {
     }
 }
 
-/// `attempt`, whose requests have this number.
+/// `attempt`, whose requests have this number. It is reported, and decides how long the SDK's
+/// requests wait in silence.
 pub(crate) fn numbered<F: Future>(number: u32, attempt: F) -> TaskLocalFuture<u32, F> {
     NUMBER.scope(number, attempt)
 }

@@ -230,8 +230,9 @@ pub(super) const WORK_IN_FLIGHT_MAX: usize = 128;
 pub(super) const WORK_LATE: Duration = Duration::from_secs(30);
 /// One attempt of a request that has little to do.
 pub(super) const CONTROL_ATTEMPT_MAX: Duration = Duration::from_secs(30);
-/// A first attempt of a copy or of completing an upload hears nothing for so long. S3 begins its
-/// answer early and sends spaces while it works; boto3 too gives up after 60 s without a byte.
+/// Longest silence of a first attempt at a copy or at completing an upload: the `read_timeout` that
+/// botocore has by default. S3 begins its answer early and sends spaces while it works (its
+/// reference, CompleteMultipartUpload).
 pub(super) const ANSWER_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// One attempt of a copy or of completing an upload: S3 may work for minutes before it answers.
 pub(super) const SLOW_ATTEMPT_MAX: Duration = Duration::from_secs(15 * 60);

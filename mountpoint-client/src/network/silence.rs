@@ -1,9 +1,9 @@
 //! The limit of the time in which nothing is heard of an answer.
 //!
 //! A connection that is cut without a word (a server that loses power, a firewall that forgets it)
-//! just hangs: the kernel gives up after a quarter of an hour if it has something to send, and
-//! never if it has not. A server that copies or joins parts may be silent too, so each attempt at a
-//! request waits twice as long as the one before.
+//! just hangs: the kernel gives up after some 15 minutes if it has something to send (tcp(7),
+//! `tcp_retries2`), and never if it has not. A server that copies or joins parts may be silent too,
+//! so each attempt at a request waits twice as long as the one before.
 
 use std::time::Duration;
 
