@@ -30,6 +30,7 @@ pub use connection::proxy::ProxyOptions;
 pub use connection::tls::client::TlsOptions;
 pub use error::{CrtError, ErrorKind};
 pub use request::exchange::Cancel;
+pub use request::header_text::{bytes_of_text, text_of_bytes};
 pub use request::types::{
     Failure, GetHandler, Message, RangedGet, Refused, Response, ResponseHead, SendHandler,
 };

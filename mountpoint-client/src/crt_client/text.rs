@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_smithy_types::date_time::{DateTime, Format};
+use mountpoint_crt_sys::text_of_bytes;
 
 /// Decodes a key of a listing with `encoding-type=url`: `%XX`, and `+` for a space. `None` if it is
 /// malformed.
@@ -25,22 +26,7 @@ pub fn decode_key(encoded: &str) -> Option<Cow<'_, str>> {
     if !encoded.contains(['%', '+']) {
         return Some(Cow::Borrowed(encoded));
     }
-    let bytes = match String::from_utf8(decode_bytes(encoded)?) {
-        Ok(key) => return Some(Cow::Owned(key)),
-        Err(error) => error.into_bytes(),
-    };
-    let mut key = String::with_capacity(bytes.len() + 16);
-    for chunk in bytes.utf8_chunks() {
-        key.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            key.push('\0');
-            key.extend(
-                [byte >> 4, byte & 15]
-                    .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
-            );
-        }
-    }
-    Some(Cow::Owned(key))
+    Some(Cow::Owned(text_of_bytes(&decode_bytes(encoded)?)))
 }
 
 fn decode_bytes(encoded: &str) -> Option<Vec<u8>> {

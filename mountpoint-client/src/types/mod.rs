@@ -3,6 +3,7 @@
 //! Plain data: parsed once at the edge, so that no later code need check it again.
 
 mod etag;
+mod headers;
 mod key;
 
 use std::ops::Range;
@@ -11,7 +12,9 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 pub use etag::ETag;
+pub use headers::{KmsEncryption, ObjectHeaders};
 pub use key::Key;
+pub use mountpoint_crt_sys::bytes_of_text;
 
 /// How urgent a GET is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,43 +182,6 @@ pub enum ChecksumAlgorithm {
     Crc32c,
     /// CRC-64/NVME, a checksum of the whole object.
     Crc64Nvme,
-}
-
-/// Headers and metadata of a new object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectHeaders {
-    /// `Content-Type`; S3 stores `binary/octet-stream` where it is absent.
-    pub content_type: Option<String>,
-    /// `x-amz-storage-class`.
-    pub storage_class: Option<String>,
-    /// User metadata, without the `x-amz-meta-` prefix.
-    pub metadata: Vec<(String, String)>,
-    /// `Cache-Control`.
-    pub cache_control: Option<String>,
-    /// `Content-Disposition`.
-    pub content_disposition: Option<String>,
-    /// `Content-Encoding`.
-    pub content_encoding: Option<String>,
-    /// `Content-Language`.
-    pub content_language: Option<String>,
-    /// `Expires`, as it was sent.
-    pub expires: Option<String>,
-    /// `x-amz-website-redirect-location`.
-    pub website_redirect: Option<String>,
-    /// Its own encryption by a key of KMS. Settings of the client that name another one go before
-    /// it, and in a directory bucket the bucket's does.
-    pub encryption: Option<KmsEncryption>,
-}
-
-/// Encryption of one object by a key of KMS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KmsEncryption {
-    /// `aws:kms` or `aws:kms:dsse`.
-    pub algorithm: String,
-    /// The key; `None` for the account's default key.
-    pub key_id: Option<String>,
-    /// Whether S3 asks KMS with a key of the bucket.
-    pub bucket_key: bool,
 }
 
 /// PutObject, in one request.

@@ -2,6 +2,7 @@
 
 use mountpoint_s3_crt_sys as sys;
 
+use super::header_text::{bytes_of_text, text_of_bytes};
 use super::types::ResponseHead;
 use crate::CrtError;
 use crate::allocator::Allocator;
@@ -27,10 +28,12 @@ impl RequestHead {
         Ok(Self(message))
     }
 
+    /// Adds a header. A value that was received is sent with the bytes that came.
     pub(crate) fn add(&self, name: &str, value: &str) -> Result<(), CrtError> {
+        let value = bytes_of_text(value);
         let header = sys::aws_http_header {
             name: cursor(name.as_bytes()),
-            value: cursor(value.as_bytes()),
+            value: cursor(&value),
             compression: sys::aws_http_header_compression::AWS_HTTP_HEADER_COMPRESSION_USE_CACHE,
         };
         // SAFETY: the message is not in use yet; the texts are copied.
@@ -48,7 +51,7 @@ impl RequestHead {
     }
 }
 
-/// Copies a response head. Bytes that are not UTF-8 are replaced.
+/// Copies a response head. Bytes that are not UTF-8 are written as [`text_of_bytes`] does.
 ///
 /// # Safety
 ///
@@ -83,6 +86,8 @@ unsafe fn read_header(headers: *const sys::aws_http_headers, index: usize) -> (S
     unsafe { sys::aws_http_headers_get_index(headers, index, &raw mut header) };
     // SAFETY: the texts live as long as the headers do not change.
     let text = |text: sys::aws_byte_cursor| unsafe { bytes_at(text.ptr, text.len) };
-    let own = |text| String::from_utf8_lossy(text).into_owned();
-    (own(text(header.name)), own(text(header.value)))
+    (
+        text_of_bytes(text(header.name)),
+        text_of_bytes(text(header.value)),
+    )
 }

@@ -27,7 +27,8 @@ impl Mutator {
     /// Replaces the headers of the object's version `etag`, of `size` bytes. Returns the new
     /// version's ETag.
     ///
-    /// A copy of the object onto itself does that. [`FsError::Stale`] if the object was replaced or
+    /// A copy of the object onto itself does that, in parts if the object is large or a header is
+    /// not UTF-8. [`FsError::Stale`] if the object was replaced or
     /// deleted: nothing has changed then. If the answer was lost and the bucket does not tell
     /// whether the copy was made, the error of the lost answer. A server that takes no conditions
     /// on copies gets none; then only the source is pinned to the version, and a version that
@@ -39,10 +40,8 @@ impl Mutator {
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
         let source = version(key, etag);
-        if size > self.limits.whole_max {
-            return self
-                .copy_onto_itself((source, etag), 0..size, headers)
-                .await;
+        if size > self.limits.whole_max || !headers.are_utf8() {
+            return self.keep((key, etag), size, headers).await;
         }
         let copy = |condition| {
             let new = CopyHeaders::New(headers.clone());
@@ -78,9 +77,18 @@ impl Mutator {
     /// Cuts the object to its first `size` bytes. Returns the new version's ETag.
     pub async fn shorten(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
         assert!(size <= object.info.size, "the object only gets shorter");
-        let key = &object.info.key;
+        let seen = (&object.info.key, &object.info.etag);
+        self.keep(seen, size, object.headers.clone()).await
+    }
+
+    /// Replaces the version `etag` by its first `size` bytes with the headers `headers`.
+    async fn keep(
+        &self,
+        (key, etag): (&Key, &ETag),
+        size: u64,
+        headers: ObjectHeaders,
+    ) -> Result<ETag, FsError> {
         if size > 0 {
-            let (etag, headers) = (&object.info.etag, object.headers.clone());
             let source = (version(key, etag), etag);
             return self.copy_onto_itself(source, 0..size, headers).await;
         }
@@ -90,17 +98,17 @@ impl Mutator {
                 body: Bytes::new(),
                 condition,
                 checksum: None,
-                headers: object.headers.clone(),
+                headers: headers.clone(),
             })
         };
-        let old = unchanged(&object.info.etag);
+        let old = unchanged(etag);
         match self.conditions.make(Conditional::Put, &old, put).await {
             Ok(stored) => Ok(stored.etag),
             Err(error) if error.kind == ErrorKind::Denied => Err(failed(error, PUT)),
             Err(error) if error.answer_was_lost || error.maybe_twice_since.is_some() => {
                 match seen(self.client.head_details(key).await, &error) {
                     // The object already is the intended result.
-                    Ok(Some(there)) if there.is_copy(0, &object.headers) => {
+                    Ok(Some(there)) if there.is_copy(0, &headers) => {
                         tell_own(key, &error);
                         Ok(there.info.etag)
                     }

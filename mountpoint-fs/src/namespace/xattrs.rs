@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use mountpoint_client::types::{Key, ObjectDetails};
+use mountpoint_client::types::{Key, ObjectDetails, bytes_of_text};
 
 use crate::namespace::inodes::Moment;
 use crate::sync::Mutex;
@@ -47,7 +47,7 @@ impl<'a> ExtendedAttribute<'a> {
     pub(super) fn value(self, details: &ObjectDetails) -> Option<Vec<u8>> {
         let headers = &details.headers;
         let text = |value: &Option<String>, absent: &str| {
-            value.as_deref().unwrap_or(absent).as_bytes().to_vec()
+            bytes_of_text(value.as_deref().unwrap_or(absent)).into_owned()
         };
         Some(match self {
             Self::ETag => details.info.etag.as_str().as_bytes().to_vec(),
@@ -57,15 +57,16 @@ impl<'a> ExtendedAttribute<'a> {
             Self::VersionId => text(&details.version_id, "null"),
             Self::Metadata => {
                 let metadata = headers.metadata.iter();
-                let metadata: BTreeMap<&str, &str> = metadata
-                    .map(|(name, value)| (name.as_str(), value.as_str()))
+                let shown = |value| String::from_utf8_lossy(&bytes_of_text(value)).into_owned();
+                let metadata: BTreeMap<&str, String> = metadata
+                    .map(|(name, value)| (name.as_str(), shown(value)))
                     .collect();
                 serde_json::to_vec(&metadata).ok()?
             }
             Self::OneOfMetadata(wanted) => {
                 let mut metadata = headers.metadata.iter();
                 let (_, value) = metadata.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
-                value.as_bytes().to_vec()
+                bytes_of_text(value).into_owned()
             }
         })
     }

@@ -12,14 +12,15 @@ use mountpoint_crt_sys::Message;
 
 use super::exchange::{self, Exchange};
 use super::object_head::head;
-use super::object_headers::{condition_headers, object_headers, uncopied_headers};
+use super::object_headers::condition_headers;
 use super::prove_encryption::prove_encryption;
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{ErrorAnswer, Fault, Operation};
 use crate::endpoint::copy_source;
 use crate::types::{
-    BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, PutCondition, PutOutput,
+    BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, ObjectHeaders, PutCondition,
+    PutOutput,
 };
 use crate::{ClientError, ErrorKind, Pending};
 
@@ -190,9 +191,8 @@ pub(in crate::crt_client) fn copy(
     condition: PutCondition,
     headers: CopyHeaders,
 ) -> Pending<PutOutput> {
-    let (CopyHeaders::Same(named) | CopyHeaders::New(named)) = &headers;
     let keeps_encryption = core.headers.keeps_encryption();
-    if let Err(what) = object_headers(named, keeps_encryption) {
+    if let Err(what) = check_headers(&headers) {
         let operation = core.on_key("CopyObject", destination);
         return refused(operation.error(ErrorKind::InvalidRequest, &what));
     }
@@ -258,6 +258,24 @@ async fn etag_of_copy(core: &Arc<Core>, key: &Key) -> Result<PutOutput, ClientEr
     Ok(PutOutput { etag })
 }
 
+/// The header of the copy that the request cannot carry, if there is one. The SDK sends UTF-8 only.
+fn check_headers(headers: &CopyHeaders) -> Result<(), String> {
+    let sent = match headers {
+        CopyHeaders::New(headers) => headers.clone(),
+        CopyHeaders::Same(named) => ObjectHeaders {
+            website_redirect: named.website_redirect.clone(),
+            storage_class: named.storage_class.clone(),
+            encryption: named.encryption.clone(),
+            ..ObjectHeaders::default()
+        },
+    };
+    sent.check()?;
+    match sent.are_utf8() {
+        true => Ok(()),
+        false => Err("a header is not UTF-8, which no copy can carry".to_owned()),
+    }
+}
+
 /// The call with the metadata of the copy.
 fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObjectFluentBuilder {
     match headers {
@@ -280,7 +298,7 @@ fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObj
 /// S3 does not.
 fn headers_of_copy(headers: &CopyHeaders, keeps_encryption: bool) -> Vec<(String, String)> {
     let (CopyHeaders::Same(named) | CopyHeaders::New(named)) = headers;
-    let mut more = uncopied_headers(named, keeps_encryption);
+    let mut more = named.uncopied_fields(keeps_encryption);
     if let CopyHeaders::New(new) = headers {
         more.extend(
             new.expires

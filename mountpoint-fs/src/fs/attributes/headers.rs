@@ -178,8 +178,7 @@ impl FileSystem {
 
 /// Checks S3's limit of metadata. S3 itself would report an excess only when a file is stored.
 fn check_len(headers: &ObjectHeaders) -> Result<(), FsError> {
-    let pairs = headers.metadata.iter();
-    let len: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+    let len = headers.metadata_len();
     if len <= METADATA_LEN_MAX {
         return Ok(());
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
+use mountpoint_client::{ClientError, ErrorKind};
 
 use super::ahead::SendAhead;
 use crate::operation::{FsError, PosixAttributes};
@@ -191,6 +192,10 @@ impl FileState {
         if !self.needs_store()? || self.is_committed() {
             return Ok(None);
         }
+        self.headers.check().map_err(|what| {
+            let what = format!("{} cannot be stored: {what}", self.key);
+            FsError::Client(ClientError::new(ErrorKind::InvalidRequest, what))
+        })?;
         let mut version = VersionRecord {
             key: self.key.to_string(),
             base: self

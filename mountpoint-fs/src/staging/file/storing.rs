@@ -9,6 +9,7 @@ use super::keeping::keep_as;
 use super::parts::FileParts;
 use super::releasing::{end_upload, release};
 use super::state::{Base, NeverStored};
+use crate::config::limits::METADATA_LEN_MAX;
 use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
 use crate::staging::contents::{Piece, Snapshot, Source};
@@ -144,8 +145,8 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
     }
 }
 
-/// Sends the time of the last change along, if objects carry times: programs that compare times see
-/// none change by a store.
+/// Sends the time of the last change along, if objects carry times and there is room: programs that
+/// compare times see none change by a store.
 fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
     // A directory has the time that was set, or that of its making.
     let is_file = !file.state.lock().key.is_marker();
@@ -155,7 +156,11 @@ fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
             ..PosixAttributes::default()
         };
         let now = file.context.clock.wall();
-        posix.store(FileKind::File, now, &mut headers.metadata);
+        let mut timed = headers.clone();
+        posix.store(FileKind::File, now, &mut timed.metadata);
+        if timed.metadata_len() <= METADATA_LEN_MAX.max(headers.metadata_len()) {
+            *headers = timed;
+        }
     }
 }
 

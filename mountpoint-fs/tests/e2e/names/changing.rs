@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::Write as _;
 
+use mountpoint_client::ObjectClient as _;
 use mountpoint_client::testing::server::{Headers, Operation, Server};
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
-use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
-use crate::harness::{BUCKET, Mounted, mount_s3, put, read, server, shell, wait_until};
-use crate::servers::{self, Program};
+use crate::harness::{BUCKET, Mounted, client_of, mount_s3, put, read, server, shell, wait_until};
+use crate::servers::Program;
 
 const ALL: [&str; 3] = ["--allow-delete", "--allow-overwrite", "--allow-rename"];
 
@@ -315,26 +315,7 @@ fn touch_and_truncate_are_done_by_the_server() {
 
 /// Puts a tree into a foreign server's bucket, moves and removes it.
 fn change_on(server: &Program) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    let options = CrtClientOptions {
-        endpoint_url: Some(server.endpoint().to_owned()),
-        force_path_style: true,
-        credentials: mountpoint_client::credentials::CredentialsMode::Static(
-            mountpoint_client::credentials::StaticKeys {
-                access_key_id: servers::ACCESS_KEY.to_owned(),
-                secret_access_key: servers::SECRET_KEY.to_owned(),
-                session_token: None,
-            },
-        ),
-        ..CrtClientOptions::new(servers::BUCKET)
-    };
-    let client = runtime
-        .block_on(CrtClient::connect(options, runtime.handle().clone()))
-        .unwrap();
+    let (runtime, client) = client_of(server);
     for key in (0..20).map(|number| format!("d/s{}/f {number}", number % 3)) {
         let put = PutRequest {
             body: key.clone().into(),

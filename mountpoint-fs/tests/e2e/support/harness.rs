@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
 use mountpoint_client::testing::server::{Operation, RuleId, Server, ServerOptions};
+use mountpoint_client::{CrtClient, CrtClientOptions};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use crate::servers::{self, Program};
 
@@ -59,6 +62,25 @@ pub(crate) const STAGED: &str = "MOUNTPOINT_TEST_STAGED";
 /// Whether every mount stages the files that it writes.
 pub(crate) fn is_staged() -> bool {
     std::env::var_os(STAGED).is_some()
+}
+
+/// A client of a server in another process, and the runtime that it needs.
+pub(crate) fn client_of(server: &Program) -> (Runtime, CrtClient) {
+    let runtime = Runtime::new().unwrap();
+    let keys = StaticKeys {
+        access_key_id: servers::ACCESS_KEY.to_owned(),
+        secret_access_key: servers::SECRET_KEY.to_owned(),
+        session_token: None,
+    };
+    let options = CrtClientOptions {
+        endpoint_url: Some(server.endpoint().to_owned()),
+        force_path_style: true,
+        credentials: CredentialsMode::Static(keys),
+        ..CrtClientOptions::new(servers::BUCKET)
+    };
+    let client = runtime.block_on(CrtClient::connect(options, runtime.handle().clone()));
+    let client = client.unwrap();
+    (runtime, client)
 }
 
 /// `mount-s3` with credentials and without this machine's other AWS settings.

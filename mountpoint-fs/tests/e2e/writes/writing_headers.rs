@@ -3,9 +3,12 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use mountpoint_client::testing::server::{Operation, Server};
+use mountpoint_client::testing::server::{Headers, Operation, Server};
+use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::{CrtClient, ObjectClient};
 
-use crate::harness::{BUCKET, Mounted, server};
+use crate::harness::{BUCKET, Mounted, client_of, server, shell};
+use crate::servers::Program;
 
 const MIB: usize = 1 << 20;
 const KEY: &str = "arn:aws:kms:us-east-1:111122223333:key/1";
@@ -126,4 +129,115 @@ fn checksums_are_those_that_were_asked_for() {
         server.store().delete(BUCKET, "large");
         check_content(&server);
     }
+}
+
+/// What other clients have stored: a name in UTF-8, and a name of metadata that has a `+`.
+const DISPOSITION: &str = "attachment; filename=\"\u{fc}ber.txt\"";
+const METADATA: [(&str, &str); 2] = [("a+b", "plus"), ("note", "na\u{ef}ve \u{1f600}")];
+
+/// Changes of files whose headers are not plain, in the mount that `flags` make. `o` and `d/o` are
+/// such objects, and `d/e` is an empty one.
+fn change_odd(mounted: &Mounted) {
+    shell(
+        mounted.path(),
+        "touch o && chmod 600 o && printf more >> o && mv o p && grep -qx bytesmore p \
+         && chmod 640 d/e && mv d n && test ! -e d && printf more >> n/o && mv n/e n/f && test ! -s n/f",
+    );
+}
+
+const ODD_KEYS: [&str; 3] = ["o", "d/e", "d/o"];
+const CHANGED_ODD_KEYS: [&str; 3] = ["p", "n/f", "n/o"];
+
+fn content_of(key: &str) -> &'static str {
+    if key.ends_with('e') { "" } else { "bytes" }
+}
+
+#[test]
+fn odd_headers_of_other_clients_are_sent_back() {
+    for flags in [
+        &["--allow-changes"][..],
+        &["--posix-metadata", "--allow-changes"],
+    ] {
+        let server = server();
+        let headers = Headers {
+            metadata: METADATA
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..Headers::default()
+        };
+        for key in ODD_KEYS {
+            let store = server.store();
+            store.put_with(BUCKET, key, content_of(key), headers.clone());
+        }
+        let mounted = Mounted::new(&server, flags);
+        change_odd(&mounted);
+        assert!(mounted.unmount().success());
+        for key in CHANGED_ODD_KEYS {
+            let found = server.store().object(BUCKET, key).unwrap().headers();
+            for (name, value) in METADATA {
+                let found = found.metadata.get(name).map(String::as_str);
+                assert_eq!(found, Some(value), "{key} {flags:?}");
+            }
+        }
+    }
+}
+
+/// The values that a foreign server tells, also of a byte that is not UTF-8.
+#[test]
+fn odd_headers_on_minio_are_sent_back() {
+    let staging = tempfile::tempdir().unwrap();
+    let staging = staging.path().to_str().unwrap();
+    let write_back = ["--allow-changes", "--staging", staging, "--write-back"];
+    for flags in [
+        &["--allow-changes"][..],
+        &["--posix-metadata", "--allow-changes"],
+        &write_back,
+    ] {
+        let server = Program::minio();
+        let (runtime, client) = client_of(&server);
+        let told = |key: &str| {
+            let key = Key::parse(key).unwrap();
+            runtime.block_on(client.head_details(&key)).unwrap().headers
+        };
+        for key in ODD_KEYS {
+            runtime.block_on(put_odd(&client, key));
+        }
+        let before = ODD_KEYS.map(told);
+        let mounted = Mounted::on(&server, flags);
+        change_odd(&mounted);
+        assert!(mounted.unmount().success());
+        for (key, before) in CHANGED_ODD_KEYS.iter().zip(before) {
+            let after = told(key);
+            assert_eq!(
+                after.content_disposition, before.content_disposition,
+                "{key}"
+            );
+            for (name, value) in before.metadata {
+                let found = after.metadata.iter().find(|(it, _)| *it == name);
+                assert_eq!(
+                    found.map(|(_, value)| value),
+                    Some(&value),
+                    "{key} {name} {flags:?}"
+                );
+            }
+        }
+    }
+}
+
+async fn put_odd(client: &CrtClient, key: &str) {
+    let odd = [("latin-1", "f\0fcr")];
+    let metadata = METADATA.iter().chain(&odd);
+    let metadata = metadata.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let put = PutRequest {
+        key: Key::parse(key).unwrap(),
+        body: content_of(key).into(),
+        condition: PutCondition::None,
+        checksum: None,
+        headers: ObjectHeaders {
+            content_disposition: Some(DISPOSITION.to_owned()),
+            metadata: metadata.collect(),
+            ..ObjectHeaders::default()
+        },
+    };
+    client.put(put).await.unwrap();
 }

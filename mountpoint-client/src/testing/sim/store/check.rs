@@ -143,11 +143,10 @@ pub(crate) fn check_headers(headers: &ObjectHeaders) -> Result<(), ClientError> 
             class,
         ));
     }
-    let len: usize = headers
-        .metadata
-        .iter()
-        .map(|(name, value)| name.len() + value.len())
-        .sum();
+    headers
+        .check()
+        .map_err(|what| refuse(ErrorKind::InvalidRequest, "InvalidArgument", &what))?;
+    let len = headers.metadata_len();
     if len > METADATA_LEN_MAX {
         return Err(refuse(
             ErrorKind::InvalidRequest,

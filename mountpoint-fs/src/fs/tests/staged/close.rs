@@ -1,7 +1,7 @@
 //! Closing, synchronising and the end of the mount: which of them store.
 
 use super::{ROOT, Staged, WRITE, all_changes, wait};
-use crate::config::ConflictPolicy;
+use crate::config::{ConflictPolicy, WriteConfig};
 use crate::fs::tests::{CHILD, MOVES, OPENER, READ};
 use crate::operation::{
     AllocateMode, AttributeChange, FsError, OpenOptions, TimeChange, WriteOptions,
@@ -18,6 +18,25 @@ fn a_new_file_is_stored_by_its_close_and_is_there_before() {
     mount.close(handle).unwrap();
     assert_eq!(mount.stored("f").unwrap(), "abcd");
     assert_eq!(mount.size(mount.walk("f")), 4);
+}
+
+#[test]
+fn a_file_whose_metadata_have_no_room_for_a_time_is_stored_without() {
+    let write = WriteConfig {
+        posix_metadata: true,
+        ..all_changes()
+    };
+    let mount = Staged::with(&["f"], write, ConflictPolicy::Fail);
+    let full = vec![("a+b".to_owned(), "\u{fc}".repeat(1022))];
+    let mut object = mount.bucket.object("f").unwrap();
+    object.headers.metadata.clone_from(&full);
+    mount.bucket.insert(object);
+    let handle = mount.open("f");
+    mount.write(handle, 0, "C").unwrap();
+    mount.close(handle).unwrap();
+    let stored = mount.bucket.object("f").unwrap();
+    assert_eq!(mount.stored("f").unwrap(), "Content of f");
+    assert_eq!(stored.headers.metadata, full);
 }
 
 /// The kernel has what was written, but for a last page that is not whole.

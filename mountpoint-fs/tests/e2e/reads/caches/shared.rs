@@ -5,15 +5,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
 use mountpoint_client::ObjectClient as _;
-use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
-use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
 use mountpoint_client::testing::server::{
     Fault, Operation, Rule, Server, ServerOptions, synthetic_bytes,
 };
 use mountpoint_client::types::ListRequest;
 use tempfile::TempDir;
 
-use crate::harness::{BUCKET, CACHE_ROOM, Mounted, PATIENCE, mount_s3, put, server, wait_until};
+use crate::harness::{
+    BUCKET, CACHE_ROOM, Mounted, PATIENCE, client_of, mount_s3, put, server, wait_until,
+};
 use crate::servers::{self, Program};
 
 const MIB: u64 = 1 << 20;
@@ -102,20 +102,7 @@ fn share_on(program: &Program) {
         ..ServerOptions::default()
     });
     let origin = filled(origin.unwrap());
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let keys = StaticKeys {
-        access_key_id: servers::ACCESS_KEY.to_owned(),
-        secret_access_key: servers::SECRET_KEY.to_owned(),
-        session_token: None,
-    };
-    let options = CrtClientOptions {
-        endpoint_url: Some(program.endpoint().to_owned()),
-        force_path_style: true,
-        credentials: CredentialsMode::Static(keys),
-        ..CrtClientOptions::new(servers::BUCKET)
-    };
-    let client = runtime.block_on(CrtClient::connect(options, runtime.handle().clone()));
-    let client = client.unwrap();
+    let (runtime, client) = client_of(program);
     let mut stored = || {
         let list = client.list(ListRequest {
             prefix: "some/where/".to_owned(),
