@@ -27,6 +27,7 @@ mod session_options;
 mod tests;
 mod transport;
 mod wire;
+mod written_pages;
 
 pub use allowed_users::OtherUsers;
 pub use connection::Connection;

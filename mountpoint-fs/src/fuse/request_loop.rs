@@ -16,6 +16,7 @@ use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter, panic_me
 use super::passthrough::Passthrough;
 use super::reply::{Channel, Measure, Reply, ReplyTo};
 use super::wire::{Header, InitReply, Malformed, Operation, Request, init_flags};
+use super::written_pages::WrittenPages;
 use crate::clock::Clock;
 use crate::executor;
 use crate::fs::FileSystem;
@@ -40,6 +41,7 @@ impl Service {
         &self,
         agreed: &InitReply,
         passthrough: Option<Passthrough>,
+        pages: WrittenPages,
     ) -> impl Fn() -> RequestLoop + use<> {
         let rules = Rules {
             access: self.access,
@@ -47,7 +49,7 @@ impl Service {
             can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
         };
         let fs = Arc::clone(&self.fs);
-        let dispatcher = Dispatcher::new(fs, rules, passthrough, &Clock::monotonic());
+        let dispatcher = Dispatcher::new(fs, rules, passthrough, Some(pages), &Clock::monotonic());
         let (parked, runtime) = (Arc::clone(&self.parked), self.runtime.clone());
         move || {
             let starter = Starter::new(&parked, &runtime);

@@ -1,6 +1,7 @@
 //! From a request to an operation of the file system, and from its result to a reply.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
+use crate::fuse::written_pages::WrittenPages;
 use crate::metrics::capture::CallRecord;
 use crate::operation::{Attributes, DirectorySink, FsError, HandleNo, InodeNo, Stop};
 
@@ -58,6 +60,7 @@ pub(in crate::fuse) struct Dispatcher {
     pub(super) rules: Rules,
     failures: FailureLog,
     pub(super) passthrough: Option<Passthrough>,
+    pages: Option<WrittenPages>,
 }
 
 impl Dispatcher {
@@ -66,6 +69,7 @@ impl Dispatcher {
         fs: Arc<FileSystem>,
         rules: Rules,
         passthrough: Option<Passthrough>,
+        pages: Option<WrittenPages>,
         clock: &Clock,
     ) -> Arc<Self> {
         let failures = FailureLog::new(&fs, rules.access, clock);
@@ -74,6 +78,7 @@ impl Dispatcher {
             rules,
             failures,
             passthrough,
+            pages,
         })
     }
 
@@ -119,10 +124,11 @@ impl Dispatcher {
                 handle,
                 offset,
                 drops_set_id,
+                is_direct,
                 data,
             } => {
                 let to = (HandleNo(*handle), *offset);
-                return self.write(header, to, data.0, *drops_set_id);
+                return self.write(header, to, data.0, (*drops_set_id, *is_direct));
             }
             _ => {}
         }
@@ -341,7 +347,7 @@ impl Dispatcher {
         header: &Header,
         (handle, offset): (HandleNo, u64),
         data: &[u8],
-        drops_set_id: bool,
+        (drops_set_id, is_direct): (bool, bool),
     ) -> Answer {
         let (ino, thread) = (InodeNo(header.node), WritingThread(header.pid));
         // A thread of another namespace has no number here: then its file stands for it.
@@ -353,10 +359,24 @@ impl Dispatcher {
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
         let done = move |()| Reply::Written(len);
         let drops_set_id = drops_set_id && self.fs.has_set_id(ino);
+        let old = offset..offset + u64::from(len);
+        let old = self
+            .pages
+            .as_ref()
+            .filter(|_| is_direct && len > 0)
+            .map(|_| old);
+        let this = Arc::clone(self);
         if !drops_set_id && let Some(result) = self.fs.write_now(handle, offset, data) {
-            return Answer::Now(self.reply(FuseOperation::Write, ino, result, done));
+            let Some(old) = old.filter(|_| result.is_ok()) else {
+                return Answer::Now(self.reply(FuseOperation::Write, ino, result, done));
+            };
+            let pending = async move {
+                this.forget_pages(ino, old).await;
+                done(())
+            };
+            return Answer::Later(Box::pin(pending), OnSignal::End);
         }
-        let (this, held) = (Arc::clone(self), self.fs.hold(data));
+        let held = self.fs.hold(data);
         let pending = async move {
             let goes_on = || thread.goes_on();
             let written = this.fs.write_held(handle, offset, held, &goes_on);
@@ -365,6 +385,9 @@ impl Dispatcher {
                 // Behind the write, so that the file carries the mode to the bucket by itself.
                 result = this.fs.drop_set_id(ino).await;
             }
+            if let Some(old) = old {
+                this.forget_pages(ino, old).await;
+            }
             this.reply(FuseOperation::Write, ino, result, done)
         };
         let on_signal = match drops_set_id {
@@ -372,6 +395,13 @@ impl Dispatcher {
             false => OnSignal::End,
         };
         Answer::Later(Box::pin(pending), on_signal)
+    }
+
+    /// Returns when the kernel has no old page of a range that was written past its cache.
+    async fn forget_pages(&self, ino: InodeNo, old: Range<u64>) {
+        if let Some(pages) = &self.pages {
+            pages.forget(ino, old).await;
+        }
     }
 
     /// Operations that never wait.

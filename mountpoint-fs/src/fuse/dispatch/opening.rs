@@ -102,7 +102,7 @@ mod tests {
                 allowed_users: AllowedUsers::All,
                 can_map_direct,
             };
-            let dispatcher = Dispatcher::new(fs, rules, None, &Clock::manual());
+            let dispatcher = Dispatcher::new(fs, rules, None, None, &Clock::manual());
             let opened = Opened {
                 handle: HandleNo(1),
                 direct_io: true,

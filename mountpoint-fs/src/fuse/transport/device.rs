@@ -19,6 +19,7 @@ use crate::fuse::reply::{Channel, Outbox};
 use crate::fuse::request_loop::{RequestLoop, Service};
 use crate::fuse::session_options::{SessionError, SessionOptions, Transport};
 use crate::fuse::wire::{InitRequest, forget_name, init_flags};
+use crate::fuse::written_pages::WrittenPages;
 
 /// Shakes hands with the kernel and starts the session threads.
 pub(super) fn start(
@@ -41,7 +42,8 @@ pub(super) fn start(
         channel.tell(&forget_name(name.directory, &name.name))
     })?;
     let passthrough = Passthrough::begin(&channel, &agreed, &service.fs, options)?;
-    let server = service.servers(&agreed, passthrough);
+    let pages = WrittenPages::new(Arc::clone(&channel), &options.runtime);
+    let server = service.servers(&agreed, passthrough, pages);
     let (mut threads, outboxes) = start_rings(options.transport, rings, &server);
     let count = if outboxes.is_empty() {
         options.threads

@@ -63,6 +63,9 @@ pub(in crate::fuse) mod init_flags {
 /// Flag of a READ: it names the owner of a lock, which only reads that bypass the page cache do.
 pub(super) const READ_LOCKOWNER: u32 = 1 << 1;
 
+/// Flag of a WRITE: the kernel writes a page of its cache, and not what an application waits for.
+pub(super) const WRITE_CACHE: u32 = 1 << 0;
+
 /// Flag of a WRITE: its user may not keep the set-ID bits of the file.
 pub(super) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 

@@ -1,5 +1,7 @@
 //! Messages that answer no request.
 
+use std::ops::Range;
+
 use super::reply::OUT_HEADER_LEN;
 use crate::operation::InodeNo;
 
@@ -21,10 +23,26 @@ pub(in crate::fuse) fn forget_name(directory: InodeNo, name: &str) -> Vec<u8> {
     message
 }
 
+/// `FUSE_NOTIFY_INVAL_INODE`: the kernel drops the pages of `range`, and asks for the attributes
+/// when they are needed. It waits for pages that are being read or written.
+pub(in crate::fuse) fn forget_pages(ino: InodeNo, range: Range<u64>) -> Vec<u8> {
+    let len = OUT_HEADER_LEN + 24;
+    let mut message = Vec::with_capacity(len);
+    message.extend_from_slice(&length(len).to_ne_bytes());
+    message.extend_from_slice(&INVAL_INODE.to_ne_bytes());
+    // No request.
+    message.extend_from_slice(&0_u64.to_ne_bytes());
+    message.extend_from_slice(&ino.0.to_ne_bytes());
+    message.extend_from_slice(&range.start.to_ne_bytes());
+    message.extend_from_slice(&(range.end - range.start).to_ne_bytes());
+    message
+}
+
 fn length(len: usize) -> u32 {
     u32::try_from(len).expect("names have 255 bytes at most")
 }
 
+const INVAL_INODE: u32 = 2;
 const INVAL_ENTRY: u32 = 3;
 
 #[cfg(test)]
@@ -41,5 +59,15 @@ mod tests {
         assert_eq!(message[16..24], 7_u64.to_ne_bytes());
         assert_eq!(message[24..28], 3_u32.to_ne_bytes());
         assert_eq!(message[28..], *b"\0\0\0\0abc\0");
+    }
+
+    #[test]
+    fn pages_to_forget() {
+        let message = forget_pages(InodeNo(7), 4096..10_000);
+        let fields = [7_u64, 4096, 5904].map(u64::to_ne_bytes).concat();
+        assert_eq!(message[..4], 40_u32.to_ne_bytes());
+        assert_eq!(message[4..8], 2_u32.to_ne_bytes());
+        assert_eq!(message[8..16], [0; 8]);
+        assert_eq!(message[16..], fields);
     }
 }

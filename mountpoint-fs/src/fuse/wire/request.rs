@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use super::abi::{READ_LOCKOWNER, WRITE_KILL_SUIDGID, init_flags, opcode};
+use super::abi::{READ_LOCKOWNER, WRITE_CACHE, WRITE_KILL_SUIDGID, init_flags, opcode};
 use super::fields::{Content, Fields};
 use super::mutation::Mutation;
 
@@ -106,6 +106,8 @@ pub(in crate::fuse) enum Operation<'a> {
         offset: u64,
         /// Whether it takes the set-ID bits from the file.
         drops_set_id: bool,
+        /// Whether it passes the page cache by, as `O_DIRECT` has it.
+        is_direct: bool,
         data: Content<'a>,
     },
     /// `close` of one descriptor.
@@ -288,13 +290,15 @@ impl<'a> Operation<'a> {
             opcode::WRITE => {
                 let (handle, offset, size) = fields.handle_offset_size()?;
                 let flags = fields.u32()?;
-                // Lock owner, open flags and padding.
-                fields.take::<16>()?;
+                // Owner of a lock.
+                fields.take::<8>()?;
+                let (open_flags, _padding) = (fields.u32()?, fields.u32()?);
                 let size = usize::try_from(size).ok()?;
                 Self::Write {
                     handle,
                     offset,
                     drops_set_id: flags & WRITE_KILL_SUIDGID != 0,
+                    is_direct: is_direct(flags, open_flags),
                     data: Content(fields.0.get(..size)?),
                 }
             }
@@ -328,6 +332,11 @@ impl<'a> Operation<'a> {
             _ => return None,
         })
     }
+}
+
+/// Whether a WRITE passes the page cache by.
+fn is_direct(flags: u32, open_flags: u32) -> bool {
+    flags & WRITE_CACHE == 0 && open_flags & libc::O_DIRECT.cast_unsigned() != 0
 }
 
 impl InitRequest {

@@ -156,6 +156,7 @@ fn writes_are_parsed() {
             handle: 5,
             offset: 4096,
             drops_set_id: false,
+            is_direct: false,
             data: Content(b"abc"),
         },
     );

@@ -152,3 +152,13 @@ os.chmod(L, 0o700)
         );
     }
 }
+
+/// Linux drops old pages only behind writes that the application waits for in the call.
+#[test]
+fn asynchronous_direct_writes_leave_no_old_pages() {
+    let (_server, staged) = staged();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/async_direct_writes.py");
+    for way in ["aio", "io_uring"] {
+        staged.run(&format!("python3 {program} {way} {way} 400"));
+    }
+}

@@ -216,7 +216,7 @@ impl Filesystem for Bridge {
         offset: u64,
         data: &[u8],
         flags: WriteFlags,
-        _: OpenFlags,
+        open_flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
@@ -224,6 +224,8 @@ impl Filesystem for Bridge {
             handle: handle.0,
             offset,
             drops_set_id: flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            is_direct: !flags.contains(WriteFlags::FUSE_WRITE_CACHE)
+                && open_flags.0 & libc::O_DIRECT != 0,
             data: Content(data),
         };
         self.serve(request, ino, write, reply);
