@@ -87,7 +87,7 @@ impl FileSystem {
             &config,
             saved.cloned(),
             clock.clone(),
-            wall_clock(),
+            clock.wall(),
         );
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
         let reading = ReadContext::new(
@@ -182,6 +182,12 @@ impl FileSystem {
         let mut entry = self.namespace.lookup(parent, name, purpose).await?;
         self.show_staged_marker(&mut entry.attributes);
         Ok(entry)
+    }
+
+    /// Whether the lookup of the system call that opens `ino` has just asked S3 about it. Once.
+    #[must_use]
+    pub fn vouches(&self, ino: InodeNo, purpose: &dyn Purpose) -> bool {
+        self.namespace.vouches(ino, purpose)
     }
 
     /// Waits until no later mount shows names from before the changes so far.
@@ -408,14 +414,4 @@ impl FileSystem {
     pub fn inode_count(&self) -> usize {
         self.namespace.inode_count()
     }
-}
-
-/// The time that directories and new metadata show. No decision depends on it, so tests need no
-/// control of it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "read once, at the start, to be shown to people"
-)]
-fn wall_clock() -> SystemTime {
-    SystemTime::now()
 }

@@ -110,7 +110,7 @@ impl FileSystem {
             let read = self.read_staged(opening.open(), (0, LINK_LEN_MAX), false);
             return read.await;
         }
-        let opened = self.namespace.open(ino, false).await?;
+        let opened = self.namespace.open(ino, false, false).await?;
         let (etag, size) = (opened.version.etag, opened.version.size);
         let reader = Reader::new(&self.reading, opened.key, etag, size);
         reader.read(0, LINK_LEN_MAX).await

@@ -32,7 +32,7 @@ pub use version::{Found, Version};
 /// Bounds that tests of the file system name.
 #[cfg(test)]
 pub(crate) mod bounds {
-    pub(crate) use super::facade::{LISTING_AGE_MAX, OPEN_FRESH_MAX, RENAME_WAIT_MAX};
+    pub(crate) use super::facade::{LISTING_AGE_MAX, RENAME_WAIT_MAX};
     pub(crate) use super::listing::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX, WALK_AGE_MAX};
     pub(crate) use super::open::OPEN_FETCH_MAX;
     pub(crate) use super::resolve::{BATCH_LOOKUPS, FIRST_BYTES_FAILED_AGE, FIRST_BYTES_LEN};

@@ -17,11 +17,11 @@ pub use local::{LocalFiles, LocalVersion};
 pub use packed_etag::PackedETag;
 pub use posix::PosixAttributes;
 pub use progress::Progress;
-pub use purpose::{Looking, Purpose};
+pub use purpose::{CallMark, Looking, Purpose};
 pub use stop::Stop;
 pub use types::{
     AllocateMode, AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail,
-    EvictionBatch, FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData, RenameMode, SetMode,
-    Slices, StaleName, StatFs, TimeChange, WriteOptions,
+    EvictionBatch, FileKind, HandleNo, InodeNo, Maker, OpenOptions, Opened, ReadData, RenameMode,
+    SetMode, Slices, StaleName, StatFs, TimeChange, WriteOptions,
 };
 pub use xattrs::ExtendedAttributes;

@@ -44,11 +44,11 @@ pub struct Attributes {
     pub kind: FileKind,
     /// Size in bytes; 0 for directories.
     pub size: u64,
-    /// Time of the last change; mount time for directories.
+    /// Time of the last change.
     pub mtime: SystemTime,
     /// Permission bits; 0 for an archived object, which cannot be read.
     pub mode: u16,
-    /// Number of links: 1, 2 for directories.
+    /// Number of links: 1, or 0 where the name was removed.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -76,6 +76,8 @@ pub struct OpenOptions {
     pub direct: bool,
     /// The thread that opens, as numbered in this process's namespace. 0 if it has no number there.
     pub process: u32,
+    /// The lookup of the same system call has just asked S3 about the file.
+    pub is_vouched: bool,
 }
 
 /// Options of an open for writing.
@@ -97,6 +99,19 @@ pub struct WriteOptions {
     pub both: bool,
     /// Permission bits of a new file; kept with `--posix-metadata`.
     pub mode: Option<u16>,
+    /// The lookup of the same system call has just asked S3 about the file.
+    pub is_vouched: bool,
+    /// The user that makes the file, unless that is the mount's.
+    pub maker: Option<Maker>,
+}
+
+/// A user and a group that a new file belongs to, where that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maker {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
 }
 
 /// Reply to `open`.

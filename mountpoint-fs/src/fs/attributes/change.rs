@@ -205,6 +205,9 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
+        if change.mtime.is_some() {
+            self.namespace.set_directory_time(ino);
+        }
     /// Cuts a stored object to `size` bytes, and stores these attributes with it, if any.
     async fn shorten(
         &self,

@@ -107,7 +107,7 @@ impl FileSystem {
             return self.begin_whole(ino, false, readers).await;
         }
         if offset == size && permit(self.writing.config(), Change::Append).is_ok() {
-            return self.begin_appending(ino, readers).await;
+            return self.begin_appending(ino, readers, false).await;
         }
         let key = self.key_text(ino, None).unwrap_or_default();
         Err(FsError::NotSequential(format!(

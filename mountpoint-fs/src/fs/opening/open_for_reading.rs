@@ -49,7 +49,10 @@ impl FileSystem {
         self.finish_closed(ino).await.ok();
         let followed = self.synchronised(ino, deferred.is_some());
         let is_direct = options.direct || followed.is_some();
-        let opened = self.namespace.open(ino, is_direct).await?;
+        let opened = self
+            .namespace
+            .open(ino, is_direct, options.is_vouched)
+            .await?;
         let reader = self.reader(&opened);
         if opened.proof == Proof::Fetch {
             self.distrust_stale(ino, reader.fetch_whole().await)?;

@@ -102,7 +102,8 @@ impl FileSystem {
         }
         permit_writing(self.writing.config(), options)?;
         let writer = if options.append && !options.truncate {
-            self.begin_appending(ino, Readers::None).await?
+            self.begin_appending(ino, Readers::None, options.is_vouched)
+                .await?
         } else if options.truncate || self.namespace.attributes(ino).await?.size == 0 {
             self.begin_whole(ino, options.truncate, Readers::None)
                 .await?
@@ -171,10 +172,11 @@ impl FileSystem {
         &self,
         ino: InodeNo,
         readers: Readers,
+        is_vouched: bool,
     ) -> Result<Arc<Writer>, FsError> {
         // An open without a proof of the newest version is only for small files, whose read proves
         // it.
-        let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
+        let OpenVersion { key, version, .. } = self.namespace.open(ino, true, is_vouched).await?;
         if self.writing.appends() && version.size > 0 {
             let details = self.describe_version(&key, &version).await;
             let details = self.distrust_stale(ino, details)?;

@@ -171,6 +171,7 @@ impl FileSystem {
             && let Some(file) = self.staged_marker(attributes.ino)
         {
             PosixAttributes::of(&file.headers().metadata).show(attributes);
+            self.namespace.show_changes(attributes);
         }
     }
 

@@ -13,6 +13,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use mountpoint_client::SimClient;
 use mountpoint_client::testing::sim::{Operation, RequestLog, SimOptions, Time};
 
@@ -21,15 +22,30 @@ use crate::clock::Clock;
 use crate::config::{CopyLimits, FsConfig, NamesConfig, WriteConfig};
 use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::{
-    DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
-    RenameMode, Stop, WriteOptions,
+    CallMark, DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo,
+    OpenOptions, Purpose, RenameMode, Stop, WriteOptions,
 };
 
 const READ: OpenOptions = OpenOptions {
     write: false,
     direct: false,
     process: 0,
+    is_vouched: false,
 };
+
+/// A system call, by its number.
+#[derive(Clone, Copy)]
+struct Call(u32);
+
+impl Purpose for Call {
+    fn made_kind<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<FileKind>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn call(&self) -> Option<CallMark> {
+        Some(CallMark::new(self.0, ""))
+    }
+}
 
 /// The process that closes a file, as set by a test.
 struct Closes(Closer, OtherDescriptors);
@@ -159,6 +175,14 @@ impl Mount {
         path.split('/').fold(InodeNo::ROOT, |parent, name| {
             self.lookup(parent, name).unwrap().attributes.ino
         })
+    }
+
+    /// Options of an open to read `ino` by the system call `call`.
+    fn read_by(&self, ino: InodeNo, call: Call) -> OpenOptions {
+        OpenOptions {
+            is_vouched: self.fs.vouches(ino, &call),
+            ..READ
+        }
     }
 
     /// All entries of a directory, `batch` at a time.

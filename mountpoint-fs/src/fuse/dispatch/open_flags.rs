@@ -14,6 +14,7 @@ pub(super) fn open_options(flags: u32, process: u32) -> OpenOptions {
         },
         direct: is_set(libc::O_DIRECT),
         process,
+        is_vouched: false,
     }
 }
 
@@ -28,6 +29,8 @@ pub(super) fn write_options(flags: u32) -> WriteOptions {
         synchronous: is_set(libc::O_DSYNC),
         both: is_set(libc::O_RDWR),
         mode: None,
+        is_vouched: false,
+        maker: None,
     }
 }
 
@@ -51,7 +54,8 @@ mod tests {
                 OpenOptions {
                     write,
                     direct,
-                    process: 7
+                    process: 7,
+                    is_vouched: false,
                 },
                 "{flags:#o}"
             );

@@ -6,7 +6,7 @@ use super::dispatcher::{Dispatcher, is_change};
 use super::open_flags::{open_options, write_options};
 use crate::fuse::errno::FuseOperation;
 use crate::fuse::parked::PendingReply;
-use crate::fuse::proc::opener;
+use crate::fuse::proc::{LookingThread, opener};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{Header, Operation};
 use crate::operation::{FsError, InodeNo, OpenOptions, Opened, WriteOptions};
@@ -15,7 +15,16 @@ impl Dispatcher {
     /// The reply to an OPEN.
     pub(super) fn open(self: Arc<Self>, header: &Header, flags: u32) -> PendingReply {
         let (ino, pid, keeps_set_id) = (InodeNo(header.node), header.pid, header.uid == 0);
-        let options = open_options(flags, pid);
+        // At once: a call that is interrupted and repeated must not rely on its first lookup.
+        let is_vouched = self.fs.vouches(ino, &LookingThread(pid));
+        let options = OpenOptions {
+            is_vouched,
+            ..open_options(flags, pid)
+        };
+        let how = WriteOptions {
+            is_vouched,
+            ..write_options(flags)
+        };
         Box::pin(async move {
             let fs = &self.fs;
             let changes = is_change(&Operation::Open { flags });

@@ -20,9 +20,9 @@ use std::{fs, thread};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
-use crate::operation::{FileKind, Purpose};
+use crate::operation::{CallMark, FileKind, Purpose};
 
-/// The thread that looks a name up, by its number in our PID namespace; 0 if it is invisible.
+/// The thread that looks a name up, or opens what it has found, by its number in our PID namespace; 0 if it is invisible.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 
@@ -38,6 +38,12 @@ impl Purpose for LookingThread {
             };
             is_it.then(|| making.call.kind())
         })
+    }
+
+    /// The call of the thread. Two calls in succession look alike if their arguments are the same.
+    fn call(&self) -> Option<CallMark> {
+        let call = call_of(self.0)?;
+        is_waiting_call(&call).then(|| CallMark::new(self.0, &call))
     }
 }
 
@@ -69,10 +75,16 @@ fn waits_for_its_write(text: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
     let number = words.next().and_then(|number| number.parse().ok());
     let is_write = number.is_some_and(|number| WAITING_WRITES.contains(&number));
-    // A worker of a ring shows its program's last call, with neither stack nor return address.
-    let values: Vec<_> = words.collect();
-    let is_whole = values.len() == 8 && values[6..].iter().all(|value| *value != "0x0");
-    is_write && is_whole
+    is_write && is_waiting_call(text)
+}
+
+/// Whether the kernel shows as `text` the call in which a program waits: its number, six arguments,
+/// the stack pointer and the return address.
+fn is_waiting_call(text: &str) -> bool {
+    let values: Vec<_> = text.split_ascii_whitespace().collect();
+    // A worker of a ring shows its program's last call, with neither stack nor return address. So
+    // does a thread of the kernel.
+    values.len() == 9 && values[7..].iter().all(|value| *value != "0x0")
 }
 
 /// Calls that write, and wait for each WRITE that they send.

@@ -23,8 +23,8 @@ impl Namespace {
         let left = view.observed.valid_until.left(self.now());
         if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
             let mut shown = self.shown(ino, &view.found, self.config.ttl);
-            if !view.is_attached && view.found != Found::Directory {
-                // An open file whose name was removed, or is another file's.
+            if !view.is_attached {
+                // An open file or directory whose name was removed, or is another file's.
                 shown.nlink = 0;
             }
             return Ok(Some(shown));
@@ -56,6 +56,7 @@ impl Namespace {
             posix,
             asked,
             received_at,
+            names,
             ..
         } = answer;
         let Some(found) = found else {
@@ -69,6 +70,9 @@ impl Namespace {
         match self.table.observe(ino, &found, observed) {
             Some(view) => {
                 self.table.set_posix(ino, posix);
+                if let Some(names) = names {
+                    self.names_listed(ino, &names);
+                }
                 let left = view.observed.valid_until.left(self.now());
                 Ok(Some(self.shown(ino, &view.found, left)))
             }

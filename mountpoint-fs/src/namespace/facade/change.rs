@@ -14,7 +14,7 @@ use mountpoint_client::types::Key;
 
 use super::Namespace;
 use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
-use crate::namespace::inodes::{Moment, Observed};
+use crate::namespace::inodes::Observed;
 use crate::namespace::listing::News;
 use crate::namespace::names;
 use crate::namespace::version::{Found, Version};
@@ -339,6 +339,7 @@ impl<'a> NameChange<'a> {
         marker: DirectoryMarker,
         carried: Option<PosixAttributes>,
     ) -> Result<(Entry, Option<KeyLockGuard<'a>>), FsError> {
+        namespace.names_changed(self.place.directory);
         let (namespace, place) = (self.namespace, &self.place);
         namespace.nothing_below(&place.prefix, &place.name, &place.key);
         let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
@@ -370,6 +371,11 @@ impl<'a> NameChange<'a> {
     ) -> Result<Entry, FsError> {
         self.settle();
         let namespace = self.namespace;
+        namespace.names_changed(self.place.directory);
+        if carried.is_none() {
+            // A marker has the time.
+            namespace.names_changed(ino);
+        }
         let now = namespace.clock.now();
         namespace.lookup_batching.made(&self.place.prefix, now);
         let (found, observed) = (Found::File(version), namespace.observed(now, now));
@@ -391,6 +397,7 @@ impl<'a> NameChange<'a> {
         let (ino, _) = self.known.clone().ok_or(FsError::NotFound)?;
         self.settle();
         to.settle();
+        namespace.names_changed(self.place.directory);
         let namespace = self.namespace;
         match version {
             Some(_) => namespace.taken_away(&self.place.prefix, &self.place.key),
@@ -414,6 +421,9 @@ impl<'a> NameChange<'a> {
         let namespace = self.namespace;
         namespace.table.keep(self.place.directory);
         for (ino, _) in self.known.iter().chain(&to.known) {
+        for directory in [self.place.directory, to.place.directory] {
+            namespace.names_changed(directory);
+        }
             namespace.table.take_name(*ino);
         }
     }
@@ -426,6 +436,9 @@ impl<'a> NameChange<'a> {
         version: Version,
     ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let (ino, _) = self.file()?;
+        for directory in [self.place.directory, to.place.directory] {
+            namespace.names_changed(directory);
+        }
         self.settle();
         self.namespace.table.replace(ino, &version, self.unseen())?;
         Ok(self.lock.take())
@@ -450,7 +463,7 @@ impl<'a> NameChange<'a> {
         Observed {
             asked: now,
             valid_until: now,
-            fresh_until: Moment::START,
+            call: None,
         }
     }
 

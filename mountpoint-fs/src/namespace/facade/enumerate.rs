@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Namespace;
-use crate::namespace::inodes::{Moment, Observed};
+use crate::namespace::inodes::Observed;
 use crate::namespace::listing::{Listed, ListedAhead, Listing, Page};
 use crate::operation::{Entry, FsError, InodeNo};
 
@@ -105,6 +105,7 @@ impl Namespace {
         self.shown_of_own(&prefix, page);
         if is_all {
             self.walks.page_read(&prefix, page);
+            self.names_listed(directory, page);
         }
         if !self.is_posix && (page.is_saved || !self.is_old(page)) {
             let from = if page.is_saved { page.asked } else { now };
@@ -175,7 +176,7 @@ impl Namespace {
         let observed = Observed {
             asked: page.asked.into(),
             valid_until: (self.clock.now() + ttl).into(),
-            fresh_until: Moment::START,
+            call: None,
         };
         let admitted = self
             .table

@@ -6,19 +6,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::types::ListRequest;
+use mountpoint_client::types::{Key, ListRequest};
 
 use super::Namespace;
 use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS};
+use crate::namespace::inodes::Moment;
 use crate::namespace::listing::Siblings;
-use crate::namespace::listing::cache::RecentEntry;
+use crate::namespace::listing::cache::{ListingCache, RecentEntry};
 use crate::namespace::listing::page::Page;
 use crate::namespace::names;
 use crate::namespace::resolve::probe::{self, Answer};
 use crate::namespace::resolve::strategy::{
     self, Beside, Directory, Extent, Known, NameProbe, PageProbe, Probe,
 };
-use crate::namespace::resolve::{Gathering, Subtree};
+use crate::namespace::resolve::{Below, Gathering, Subtree};
 use crate::namespace::version::Found;
 use crate::operation::{FileKind, FsError, InodeNo};
 
@@ -56,27 +57,19 @@ impl Namespace {
                 } else {
                     (seen.found, None)
                 };
-                let answered = clock.now();
-                let took = answered.saturating_sub(asked);
-                // For as long as it took, but never on a version that was heard of long before.
-                let fresh_until = (answered + took).min(seen.version_received_at + OPEN_FRESH_MAX);
-                let (now, valid_until) = (answered.into(), (seen.received_at + ttl).into());
-                for below in seen.below {
-                    // A page that has nothing but the name itself helps no other lookup, and none
-                    // says what objects carry.
-                    if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
-                        let prefix = Arc::clone(&below.prefix);
-                        let page = Arc::new(below.page(asked));
-                        recent.delivered(&prefix, &page, now, valid_until);
-                    }
-                }
+                let (now, valid_until) = (clock.now().into(), (seen.received_at + ttl).into());
+                // No page says what objects carry.
+                let recent = (!is_posix).then_some(&*recent);
+                let valid = (asked, now, valid_until);
+                let names = deliver_below(recent, seen.below, (&prefix, &key), valid);
                 Ok(Answer {
                     found,
                     posix,
                     asked,
                     received_at: seen.received_at,
-                    fresh_until: Some(fresh_until),
+                    is_own: true,
                     first_bytes: seen.first_bytes,
+                    names,
                 })
             }
         };
@@ -87,7 +80,7 @@ impl Namespace {
         };
         let began = self.clock.now();
         let mut answer = self.lookups.join(key.clone(), begin_own).await?;
-        answer.fresh_until.take_if(|_| !is_own);
+        answer.is_own = is_own;
         let is_valid = answer.found.is_some() && answer.received_at + self.config.ttl > began;
         if is_own || is_valid {
             return Ok(answer);
@@ -312,7 +305,27 @@ impl Namespace {
     }
 }
 
-/// How long a `lookup`'s answer may serve the `open` in the same system call.
-///
-/// The bound in force is shorter: the duration of that lookup. See `namespace::Namespace::open`.
-pub(crate) const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);
+/// Lets the `below` of an answer about `key`, a name in `directory`, answer lookups in the cache
+/// `recent`. Returns the page of all names in the directory `key`, if there is one.
+fn deliver_below(
+    recent: Option<&ListingCache>,
+    below: Vec<Below>,
+    (directory, key): (&str, &Key),
+    (asked, now, valid_until): (Duration, Moment, Moment),
+) -> Option<Arc<Page>> {
+    let own = names::directory_prefix(key);
+    let mut names = None;
+    for below in below {
+        let prefix = Arc::clone(&below.prefix);
+        let page = Arc::new(below.page(asked));
+        // A page that has nothing but the name itself helps no other lookup.
+        let is_of_use = *prefix != *directory || page.entries.len() > 1;
+        if let Some(recent) = recent.filter(|_| is_of_use) {
+            recent.delivered(&prefix, &page, now, valid_until);
+        }
+        if page.is_whole() && own.as_deref() == Some(&*prefix) {
+            names = Some(page);
+        }
+    }
+    names
+}

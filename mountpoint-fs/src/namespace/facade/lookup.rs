@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Namespace;
+use crate::namespace::inodes::Observed;
 use crate::namespace::inodes::table::Admitted;
-use crate::namespace::inodes::{Moment, Observed};
 use crate::namespace::listing::Listed;
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::names;
 use crate::namespace::resolve::strategy::{self, Fact, Probe};
 use crate::namespace::resolve::{Absence, Answer, Gathering};
 use crate::namespace::version::Found;
-use crate::operation::{Entry, FileKind, FsError, InodeNo, Purpose};
+use crate::operation::{CallMark, Entry, FileKind, FsError, InodeNo, Purpose};
 
 impl Namespace {
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
@@ -42,7 +42,7 @@ impl Namespace {
         if let Some(entry) = self.ask_directory(parent, (&prefix, name), purpose).await? {
             return Ok(entry);
         }
-        match self.ask_name(parent, name).await {
+        match self.ask_name(parent, name, purpose.call()).await {
             Err(error) if self.is_offline(&error) => {
                 let answer = self.without_bucket(parent, (&prefix, name), purpose);
                 answer.await.unwrap_or(Err(error))
@@ -162,6 +162,7 @@ impl Namespace {
         if self.is_moved(parent, prefix) {
             return Ok(None);
         }
+        self.names_listed(parent, &page);
         if let Some(recent) = self.recently(parent, prefix, name) {
             self.lookup_batching.hit(prefix, self.clock.now());
             return self.admit_recent(parent, &recent).map(Some);
@@ -174,16 +175,22 @@ impl Namespace {
         Ok(None)
     }
 
-    /// Asks S3 for the name, and hands out what it is.
-    async fn ask_name(&self, parent: InodeNo, name: &str) -> Result<Entry, FsError> {
+    /// Asks S3 for the name, and hands out what it is. An `open` of the same `call` need not ask.
+    async fn ask_name(
+        &self,
+        parent: InodeNo,
+        name: &str,
+        call: Option<CallMark>,
+    ) -> Result<Entry, FsError> {
         let (prefix, answer) = self.find_unchanged(parent, name).await?;
         let Answer {
             found,
             posix,
             asked,
             received_at,
-            fresh_until,
+            is_own,
             first_bytes,
+            names,
         } = answer;
         self.walks
             .looked_up((&prefix, name), found.is_some(), asked);
@@ -197,11 +204,14 @@ impl Namespace {
         // A saved listing that has the name would have answered, or is wrong about it.
         self.saved.note_known(&prefix);
         let observed = Observed {
-            fresh_until: fresh_until.map_or(Moment::START, Moment::from),
+            call: call.filter(|_| is_own),
             ..self.observed(asked, received_at)
         };
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);
+        if let Some(names) = names {
+            self.names_listed(admitted.ino, &names);
+        }
         if let (Some(bytes), Found::File(version)) = (first_bytes, &found) {
             let until = (self.clock.now() + FIRST_BYTES_AGE_MAX).into();
             self.first_bytes
@@ -216,7 +226,7 @@ impl Namespace {
         let observed = Observed {
             asked: recent.asked,
             valid_until: recent.valid_until,
-            fresh_until: Moment::START,
+            call: None,
         };
         let Listed { name, found, .. } = &recent.listed;
         let admitted = self.table.admit(parent, name, found, observed)?;

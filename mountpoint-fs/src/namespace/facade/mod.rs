@@ -23,7 +23,7 @@ use crate::cache::ListingStore;
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig};
 use crate::namespace::change::{KeyLocks, LocalChanges};
-use crate::namespace::inodes::table::InodeTable;
+use crate::namespace::inodes::table::{InodeTable, sum_of};
 use crate::namespace::inodes::{AttributeStyle, Moment, Observed};
 use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
@@ -33,7 +33,7 @@ use crate::namespace::resolve::{
     SingleFlight, Subtree,
 };
 use crate::namespace::version::Found;
-use crate::operation::{Attributes, Entry, EvictionBatch, FsError, InodeNo, StaleName};
+use crate::operation::{Attributes, Entry, EvictionBatch, FileKind, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
 
 mod absence;
@@ -52,8 +52,6 @@ mod xattrs;
 pub(crate) use change::RENAME_WAIT_MAX;
 pub use change::{DirectoryMarker, NameChange};
 pub use enumerate::Standing;
-#[cfg(test)]
-pub(crate) use find::OPEN_FRESH_MAX;
 pub use siblings::NextSibling;
 use walk_ahead::WalkAhead;
 pub use written::Created;
@@ -242,7 +240,7 @@ impl Namespace {
         Observed {
             asked: asked.into(),
             valid_until: (received_at + self.config.ttl).into(),
-            fresh_until: Moment::START,
+            call: None,
         }
     }
 
@@ -261,7 +259,37 @@ impl Namespace {
         {
             posix.show(&mut attributes);
         }
+        self.show_changes(&mut attributes);
         attributes
+    }
+
+    /// Shows the time at which the names of a directory changed, if that is later.
+    pub fn show_changes(&self, attributes: &mut Attributes) {
+        if attributes.kind == FileKind::Directory {
+            let changed = self.table.changed_at(attributes.ino);
+            attributes.mtime = attributes.mtime.max(changed);
+        }
+    }
+
+    /// An application has set the time of the directory `ino`.
+    pub fn set_directory_time(&self, ino: InodeNo) {
+        self.table.set_time(ino);
+    }
+
+    /// This mount has made or removed a name in `directory`.
+    fn names_changed(&self, directory: InodeNo) {
+        self.table
+            .names_changed(directory, self.clock.wall(), self.now());
+    }
+
+    /// `page` was listed of `directory`. If it has other names than the page before, another client
+    /// has changed them.
+    fn names_listed(&self, directory: InodeNo, page: &Page) {
+        let may_tell = page.is_whole() && !page.is_saved;
+        if may_tell && self.table.is_news(directory, page.asked.into()) {
+            self.table
+                .listed(directory, (page, sum_of(page)), self.clock.wall());
+        }
     }
 
     /// Whether a listing does not say enough of a name: the kernel has to look it up.

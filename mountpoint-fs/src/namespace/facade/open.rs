@@ -11,15 +11,20 @@ use crate::namespace::names;
 use crate::namespace::open::{FileOpened, HeldBytes, HowToProve, OpenVersion, Opening, Proof};
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
-use crate::operation::{FsError, InodeNo, StaleName};
+use crate::operation::{FsError, InodeNo, Purpose, StaleName};
 
 impl Namespace {
     /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to
     /// [`Namespace::close`].
     ///
-    /// [`FsError::Stale`] if the name means another version by now, or no file: the caller looks it
-    /// up again.
-    pub async fn open(&self, ino: InodeNo, is_direct: bool) -> Result<OpenVersion, FsError> {
+    /// `is_vouched` says that [`Namespace::vouches`] for it. [`FsError::Stale`] if the name means
+    /// another version by now, or no file: the caller looks it up again.
+    pub async fn open(
+        &self,
+        ino: InodeNo,
+        is_direct: bool,
+        is_vouched: bool,
+    ) -> Result<OpenVersion, FsError> {
         let View {
             parent,
             name,
@@ -53,32 +58,40 @@ impl Namespace {
                 || self.own_since(&prefix).is_some(),
             size: if known.is_archived { 0 } else { known.size },
         };
-        let fresh = self.table.take_fresh(ino, now);
-        let is_fresh = fresh.is_some();
-        let (version, proof) = match fresh {
-            Some(version) => (version, Proof::Known),
-            None => match opening.how_to_prove() {
-                HowToProve::Trust => (known, Proof::Known),
-                HowToProve::Fetch => (known, Proof::Fetch),
-                HowToProve::Head => {
-                    let asked = self.clock.now();
-                    let head = self.client.head(&key).await;
-                    (self.newest(ino, &key, head, asked)?, Proof::Known)
-                }
-            },
+        let how = match is_vouched {
+            true => HowToProve::Trust,
+            false => opening.how_to_prove(),
+        };
+        let (version, proof) = match how {
+            HowToProve::Trust => (known, Proof::Known),
+            HowToProve::Fetch => (known, Proof::Fetch),
+            HowToProve::Head => {
+                let asked = self.clock.now();
+                let head = self.client.head(&key).await;
+                (self.newest(ino, &key, head, asked)?, Proof::Known)
+            }
         };
         if version.is_archived {
             return Err(FsError::Denied(format!(
                 "{key} is archived; restore it to read it"
             )));
         }
-        let first_bytes = self.first_bytes.take(ino, &version.etag, is_fresh);
+        let first_bytes = self.first_bytes.take(ino, &version.etag, is_vouched);
         Ok(OpenVersion {
             key,
             first_bytes: first_bytes.filter(|_| proof == Proof::Known),
             version,
             proof,
         })
+    }
+
+    /// Whether the lookup of the system call that opens `ino` has just asked S3 about it, so that
+    /// the open need not. It was asked before the call began if another call's lookup did: what
+    /// other clients have written in between would be missed. True once.
+    #[must_use]
+    pub fn vouches(&self, ino: InodeNo, purpose: &dyn Purpose) -> bool {
+        let asked = self.table.take_call(ino);
+        asked.is_some() && asked == purpose.call()
     }
 
     /// The answer to an open's HEAD of `ino`, sent at `asked`: its version, or that it is stale.

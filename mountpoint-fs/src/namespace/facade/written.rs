@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use mountpoint_client::types::{ETag, Key};
 
 use super::Namespace;
-use crate::namespace::inodes::{Moment, Observed, Readers, written};
+use crate::namespace::inodes::{Observed, Readers, written};
 use crate::namespace::listing::page::{Listed, Page};
 use crate::namespace::names;
 use crate::namespace::refusals::replaced;
@@ -42,6 +42,7 @@ impl Namespace {
             .create_written(parent, name, (progress, readers), observed)?;
         drop(at_rest);
         self.note_change(key.as_str());
+        self.names_changed(parent);
         self.lookup_batching.made(&prefix, self.clock.now());
         Ok(Created {
             entry: self.entry(made.ino, &made.found, self.config.ttl),
@@ -157,6 +158,9 @@ impl Namespace {
     /// object, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         if self.table.ends(ino, progress) {
+            if let Ok(view) = self.table.view(ino) {
+                self.names_changed(view.parent);
+            }
             self.is_replaced(ino);
         }
     }
@@ -352,7 +356,7 @@ impl Namespace {
         Observed {
             asked: now.into(),
             valid_until: (now + self.config.ttl).into(),
-            fresh_until: Moment::START,
+            call: None,
         }
     }
 }

@@ -65,7 +65,7 @@ impl AttributeStyle {
             size: 0,
             mtime,
             mode,
-            nlink: 2,
+            nlink: 1,
             uid,
             gid,
             ttl,

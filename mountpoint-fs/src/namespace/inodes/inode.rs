@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::directory_time::{ChangeTime, DirectoryTime};
 use super::packed_version::PackedVersion;
 use crate::namespace::version::Found;
-use crate::operation::{FileKind, InodeNo};
+use crate::operation::{CallMark, FileKind, InodeNo};
 
 /// A time on the mount's clock. Half the size of a `Duration`, because there may be millions of
 /// inodes.
@@ -44,9 +45,8 @@ pub(in crate::namespace) struct Observed {
     pub(in crate::namespace) asked: Moment,
     /// Time until which attributes come from this answer.
     pub(in crate::namespace) valid_until: Moment,
-    /// Time until which the next `open` sends no request; valid for one `open` at most.
-    /// [`Moment::START`] if no `open` may rely on it.
-    pub(in crate::namespace) fresh_until: Moment,
+    /// The system call whose lookup asked: its `open` need not ask again.
+    pub(in crate::namespace) call: Option<CallMark>,
 }
 
 /// An inode. Its key is not stored: it is the chain of its parents' names.
@@ -74,6 +74,7 @@ pub(in crate::namespace) enum Body {
     Directory {
         /// Number of names in the directory that have an inode.
         children: u32,
+        time: DirectoryTime,
     },
 }
 
@@ -86,7 +87,10 @@ impl Inode {
         observed: Observed,
     ) -> Self {
         let body = match found {
-            Found::Directory => Body::Directory { children: 0 },
+            Found::Directory => Body::Directory {
+                children: 0,
+                time: DirectoryTime::new(ChangeTime::default()),
+            },
             Found::File(version) => Body::File(PackedVersion::pack(version)),
         };
         Self {
@@ -117,6 +121,22 @@ impl Inode {
         }
     }
 
+    /// When the names of the directory changed.
+    pub(in crate::namespace) fn time(&self) -> Option<&DirectoryTime> {
+        match &self.body {
+            Body::Directory { time, .. } => Some(time),
+            Body::File(_) => None,
+        }
+    }
+
+    /// As [`Inode::time`], to be changed.
+    pub(in crate::namespace) fn time_mut(&mut self) -> Option<&mut DirectoryTime> {
+        match &mut self.body {
+            Body::Directory { time, .. } => Some(time),
+            Body::File(_) => None,
+        }
+    }
+
     /// Whether `found` is this inode: the same version of a file, or a directory.
     pub(in crate::namespace) fn is_same(&self, found: &Found) -> bool {
         match (&self.body, found) {
@@ -143,7 +163,7 @@ impl Inode {
 
     /// Whether the inode can be dropped.
     pub(in crate::namespace) fn is_unused(&self) -> bool {
-        let has_children = matches!(&self.body, Body::Directory { children } if *children > 0);
+        let has_children = matches!(&self.body, Body::Directory { children, .. } if *children > 0);
         self.lookups == 0 && self.openers == 0 && !self.is_kept && !has_children
     }
 }

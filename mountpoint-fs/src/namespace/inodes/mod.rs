@@ -3,6 +3,7 @@
 //! `table` alone owns lookup counts; the other files are its parts. Nothing here sends a request.
 
 mod attributes;
+mod directory_time;
 mod eviction;
 mod inode;
 mod kept;

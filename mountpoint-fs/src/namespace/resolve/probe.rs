@@ -21,7 +21,7 @@ use super::prefix_listing::{Below, Subtree, Verdict};
 use super::strategy::NameProbe;
 use crate::clock::Clock;
 use crate::config::limits::LOOKUP_KEYS;
-use crate::namespace::listing::without_etag;
+use crate::namespace::listing::{Page, without_etag};
 use crate::namespace::names;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FsError, PosixAttributes};
@@ -37,10 +37,12 @@ pub(in crate::namespace) struct Answer {
     pub(in crate::namespace) asked: Duration,
     /// Arrival of the first of the answers that this one combines: its age counts from then.
     pub(in crate::namespace) received_at: Duration,
-    /// Time until which the next `open` may rely on the version; `None` if it may not.
-    pub(in crate::namespace) fresh_until: Option<Duration>,
+    /// Whether it was asked for after the lookup had begun, and not before by another one.
+    pub(in crate::namespace) is_own: bool,
     /// The first bytes of the file, if the lookup fetched them.
     pub(in crate::namespace) first_bytes: Option<Bytes>,
+    /// All names in the directory, if the answer has them.
+    pub(in crate::namespace) names: Option<Arc<Page>>,
 }
 
 /// The kind of a name, with the other names that the answers have shown.
@@ -58,8 +60,6 @@ pub(in crate::namespace) struct Seen {
     pub(in crate::namespace) lacks_marker: bool,
     /// Arrival of the first of the answers.
     pub(in crate::namespace) received_at: Duration,
-    /// Arrival of the answer with the file's version.
-    pub(in crate::namespace) version_received_at: Duration,
 }
 
 /// Finds out what `key` is, a name in the directory `directory`. `spend` permits fetching first
@@ -231,7 +231,6 @@ pub(in crate::namespace) async fn together(
     let (seen, (described, received_at)) = join(found, described).await;
     let mut seen = seen?;
     seen.received_at = seen.received_at.min(received_at);
-    seen.version_received_at = seen.version_received_at.min(received_at);
     let is_file = matches!(seen.found, Some(Found::File(_)));
     Ok((seen, is_file.then_some(described)))
 }
@@ -363,7 +362,6 @@ impl Seen {
             first_bytes_failed: false,
             lacks_marker: false,
             received_at,
-            version_received_at: received_at,
         }
     }
 

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::limits::FILE_TTL;
-use crate::namespace::bounds::{LISTING_AGE_MAX, OPEN_FRESH_MAX};
+use crate::namespace::bounds::LISTING_AGE_MAX;
 use crate::operation::{Attributes, Opened};
 
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ enum Step {
     Put(&'static str, u8),
     Delete(&'static str),
     Lookup(usize, &'static str),
+    /// Looks a file up and opens it, by one system call.
+    LookAndOpen(usize, &'static str),
     Attributes(usize),
     Open(usize),
     OpenDirectory(usize),
@@ -72,6 +74,8 @@ struct Operation {
     began: Duration,
     /// The number of the bucket's changes when it began.
     changes: usize,
+    /// The system call of a lookup whose file is opened by the same call.
+    call: Option<Call>,
 }
 
 /// A directory that is being read.
@@ -98,6 +102,7 @@ struct Model {
     /// Directories that were listed.
     listed: BTreeSet<String>,
     in_flight: Vec<Operation>,
+    calls: u32,
     files: Vec<HandleNo>,
     directories: BTreeMap<HandleNo, Reading>,
 }
@@ -112,6 +117,7 @@ impl Model {
             counts: BTreeMap::new(),
             listed: BTreeSet::new(),
             in_flight: Vec::new(),
+            calls: 0,
             files: Vec::new(),
             directories: BTreeMap::new(),
         };
@@ -194,7 +200,20 @@ impl Model {
             future,
             began: self.mount.clock.now(),
             changes: self.history.len(),
+            call: None,
         });
+    }
+
+    /// The system call of the ended `lookup` opens what that has found.
+    fn open_found(&mut self, ino: InodeNo, lookup: &Operation) {
+        let Some(call) = lookup.call else { return };
+        let options = self.mount.read_by(ino, call);
+        let fs = Arc::clone(&self.mount.fs);
+        let future = async move { Outcome::Opened(fs.open(ino, options).await) };
+        self.begin(About::Inode(ino), Box::pin(future));
+        if let Some(open) = self.in_flight.last_mut() {
+            (open.began, open.changes) = (lookup.began, lookup.changes);
+        }
     }
 
     /// A directory that the kernel knows.
@@ -228,6 +247,18 @@ impl Model {
                 let future =
                     async move { Outcome::Found(fs.lookup(parent, OsStr::new(name)).await) };
                 self.begin(About::Path(join(&path, name)), Box::pin(future));
+            }
+            Step::LookAndOpen(parent, name) => {
+                let (parent, path) = self.directory(parent);
+                self.calls += 1;
+                let call = Call(self.calls);
+                let future = async move {
+                    Outcome::Found(fs.lookup_for(parent, OsStr::new(name), &call).await)
+                };
+                self.begin(About::Path(join(&path, name)), Box::pin(future));
+                if let Some(lookup) = self.in_flight.last_mut() {
+                    lookup.call = Some(call);
+                }
             }
             Step::Attributes(index) => {
                 if let Some(ino) = self.known(index) {
@@ -402,6 +433,7 @@ impl Model {
             (About::Path(path), Outcome::Found(Ok(entry))) => {
                 self.check(path, is(&entry.attributes), operation);
                 self.given(&path.clone(), &entry.attributes);
+                self.open_found(entry.attributes.ino, operation);
             }
             (About::Path(path), Outcome::Found(Err(FsError::NotFound))) => {
                 self.check(path, Is::Nothing, operation);
@@ -414,9 +446,8 @@ impl Model {
             }
             (About::Inode(ino), Outcome::Opened(Ok(opened))) => {
                 let (path, is) = self.inodes[ino].clone();
-                let since = operation.began.saturating_sub(OPEN_FRESH_MAX);
                 // A directory may hide it by now; the version is the newest.
-                let was = self.was(&path, since, operation.changes);
+                let was = self.was(&path, Duration::MAX, operation.changes);
                 assert!(
                     was.contains(&is) || was.contains(&Is::Directory),
                     "{path} is opened as {is:?}, and was {was:?}"
@@ -586,6 +617,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (index(), name()).prop_map(|(parent, name)| Step::Lookup(parent, name)),
         3 => index().prop_map(Step::Attributes),
         4 => index().prop_map(Step::Open),
+        4 => (index(), name()).prop_map(|(parent, name)| Step::LookAndOpen(parent, name)),
         3 => index().prop_map(Step::OpenDirectory),
         8 => (index(), 1..6usize).prop_map(|(index, room)| Step::Read(index, room)),
         1 => index().prop_map(Step::Rewind),

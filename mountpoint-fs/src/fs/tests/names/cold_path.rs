@@ -61,7 +61,7 @@ impl Steps {
     fn stat(&mut self, path: &str) -> Result<InodeNo, FsError> {
         let fs = Arc::clone(&self.mount.fs);
         path.split('/').try_fold(ROOT, |parent, name| {
-            let entry = self.run(fs.lookup(parent, OsStr::new(name)))?;
+            let entry = self.run(fs.lookup_for(parent, OsStr::new(name), &Call(1)))?;
             Ok(entry.attributes.ino)
         })
     }
@@ -70,7 +70,8 @@ impl Steps {
     fn cat(&mut self, path: &str) -> (Vec<u8>, usize, usize) {
         let fs = Arc::clone(&self.mount.fs);
         let ino = self.stat(path).unwrap();
-        let opened = self.run(fs.open(ino, READ)).unwrap();
+        let options = self.mount.read_by(ino, Call(1));
+        let opened = self.run(fs.open(ino, options)).unwrap();
         let data = self
             .run(fs.read(opened.handle, 0, FIRST_BYTES_LEN, true))
             .unwrap();

@@ -413,7 +413,7 @@ fn a_name_of_another_kind_is_another_inode() {
     let directory = mount.lookup(ROOT, "a").unwrap().attributes;
     assert_eq!(
         (directory.kind, directory.mode, directory.nlink),
-        (FileKind::Directory, 0o755, 2)
+        (FileKind::Directory, 0o755, 1)
     );
     let child = mount.lookup(directory.ino, "b").unwrap().attributes.ino;
     mount.bucket.remove("a/b");

@@ -1,6 +1,7 @@
 //! Looking names up and listing directories: answers and requests.
 
 mod cold_path;
+mod directory_times;
 mod large_directories;
 mod listing;
 mod lookup;

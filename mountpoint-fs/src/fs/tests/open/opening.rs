@@ -9,7 +9,7 @@ use mountpoint_client::types::{ETag, Key};
 
 use super::*;
 use crate::config::limits::FILE_TTL;
-use crate::namespace::bounds::{OPEN_FETCH_MAX, OPEN_FRESH_MAX};
+use crate::namespace::bounds::OPEN_FETCH_MAX;
 use crate::operation::{LocalFiles, Opened, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -20,9 +20,10 @@ type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, FsError>> +
 #[test]
 fn an_open_behind_its_lookup_asks_nothing() {
     let mount = Mount::immediate(&["a"]);
-    let ino = mount.walk("a");
+    let found = now(mount.fs.lookup_for(ROOT, OsStr::new("a"), &Call(1)));
+    let ino = found.unwrap().attributes.ino;
     mount.requests();
-    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    let opened = now(mount.fs.open(ino, mount.read_by(ino, Call(1)))).unwrap();
     assert_eq!(mount.requests(), (0, 0, 0));
     assert!(!opened.keep_cache && !opened.direct_io);
     // A lookup is valid for one open.
@@ -216,34 +217,41 @@ fn reads_new(mount: &Mount, ino: InodeNo, was_opened: bool) {
     }
 }
 
-/// How long after its reply a lookup that took `took` is valid for an open.
+/// Another client may have written the file since another call's lookup.
 #[test]
-fn a_lookup_vouches_as_long_as_it_took() {
-    #[track_caller]
-    fn check(took: u64, later: u64, requests: usize) {
-        let mount = Mount::manual(&["a"]);
-        let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+fn a_lookup_vouches_for_an_open_of_its_own_call() {
+    const SELF: Call = Call(1);
+    let old = |mount: &Mount| mount.bucket.put_object("a", "old");
+    for (opens, requests) in [
+        (&[(SELF, 0)][..], 0),
+        // Once.
+        (&[(SELF, 0), (SELF, 1)], 0),
+        (&[(Call(2), 1)], 1),
+        (&[(Call(2), 1), (SELF, 1)], 1),
+    ] {
+        let mount = Mount::manual(&[]);
+        old(&mount);
+        let mut lookup = Box::pin(mount.fs.lookup_for(ROOT, OsStr::new("a"), &SELF));
         waits(&mut lookup);
-        mount.clock.advance(Duration::from_millis(took));
+        mount.clock.advance(Duration::from_millis(20));
         mount.bucket.deliver_all();
         let ino = now(lookup).unwrap().attributes.ino;
         mount.requests();
-        mount.clock.advance(Duration::from_millis(later));
-        let mut open = Box::pin(mount.fs.open(ino, READ));
-        assert_eq!(
-            (&mut open).now_or_never().is_some(),
-            requests == 0,
-            "{took} {later}"
-        );
-        assert_eq!(mount.requests(), (0, 0, requests), "{took} {later}");
+        if requests > 0 {
+            mount.bucket.put_object("a", "new");
+        }
+        for (call, asked) in opens {
+            let options = mount.read_by(ino, *call);
+            let opened = answered(&mount, Box::pin(mount.fs.open(ino, options)));
+            let asks = mount.requests();
+            assert_eq!(asks.0 + asks.2, *asked, "{asks:?}");
+            let is_seen = matches!(opened, Err(FsError::Stale(_)));
+            assert_eq!(is_seen, requests > 0);
+            if is_seen {
+                break;
+            }
+        }
     }
-    check(20, 0, 0);
-    check(20, 20, 0);
-    check(20, 21, 1);
-    check(0, 1, 1);
-    let max = u64::try_from(OPEN_FRESH_MAX.as_millis()).unwrap();
-    check(1000, max, 0);
-    check(1000, max + 1, 1);
 }
 
 /// A lookup that joins another one may miss writes since that began.
@@ -251,15 +259,18 @@ fn a_lookup_vouches_as_long_as_it_took() {
 fn a_lookup_that_others_began_vouches_for_no_open() {
     for is_joined in [false, true] {
         let mount = Mount::manual(&["a"]);
-        let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
-        let (mut first, mut second) = (look(), look());
+        let look = |call| Box::pin(mount.fs.lookup_for(ROOT, OsStr::new("a"), call));
+        let (mut first, mut second) = (look(&Call(1)), look(&Call(2)));
         waits(&mut first);
         waits(&mut second);
         mount.clock.advance(Duration::from_millis(20));
         mount.bucket.deliver_all();
-        let found = now(if is_joined { second } else { first });
-        let mut open = Box::pin(mount.fs.open(found.unwrap().attributes.ino, READ));
-        assert_eq!((&mut open).now_or_never().is_none(), is_joined);
+        let (looked, call) = match is_joined {
+            true => (second, Call(2)),
+            false => (first, Call(1)),
+        };
+        let ino = now(looked).unwrap().attributes.ino;
+        assert_eq!(mount.fs.vouches(ino, &call), !is_joined);
     }
 }
 
@@ -312,7 +323,6 @@ fn first_bytes_of_another_content_with_the_same_tag() {
     assert_eq!(mount.requests(), (0, 1, 1), "its first bytes came along");
     put("short");
     let outcome = now(mount.fs.open(ino, READ));
-    mount.clock.advance(OPEN_FRESH_MAX * 2);
     let found = mount.lookup(d, "1100.txt").unwrap().attributes;
     let opened = now(mount.fs.open(found.ino, READ)).unwrap();
     let block = now(mount.fs.read(opened.handle, 0, 100, true)).unwrap();
@@ -436,7 +446,7 @@ fn an_open_sees_the_newest_version() {
         let outcome = now(mount.fs.open(ino, READ));
         assert!(matches!(outcome, Err(FsError::Stale(_))), "{outcome:?}");
         // Linux then looks the name up again.
-        let again = mount.lookup(ROOT, "a");
+        let again = now(mount.fs.lookup_for(ROOT, OsStr::new("a"), &Call(1)));
         assert_eq!(
             again
                 .as_ref()
@@ -446,7 +456,8 @@ fn an_open_sees_the_newest_version() {
         );
         if let Ok(entry) = again {
             mount.requests();
-            let opened = now(mount.fs.open(entry.attributes.ino, READ));
+            let ino = entry.attributes.ino;
+            let opened = now(mount.fs.open(ino, mount.read_by(ino, Call(1))));
             assert_eq!(mount.requests(), (0, 0, 0));
             assert_eq!(opened.is_ok(), entry.attributes.kind == FileKind::File);
         }

@@ -35,6 +35,8 @@ const WRITE: WriteOptions = WriteOptions {
     synchronous: false,
     both: true,
     mode: None,
+    is_vouched: false,
+    maker: None,
 };
 
 /// A mount with a staging directory.

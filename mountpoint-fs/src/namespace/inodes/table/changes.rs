@@ -109,6 +109,9 @@ impl InodeTable {
         }
         let inode = table.inode(ino)?;
         let (old_directory, old_name) = (inode.parent, inode.name.clone());
+        if inode.kind() == FileKind::Directory {
+            table.forgotten.moved();
+        }
         table.unlink_kept(ino);
         table.unname(old_directory, &old_name, ino);
         let is_written = table.unlink_written(ino);
@@ -159,7 +162,7 @@ impl InodeTable {
     pub(in crate::namespace) fn invalidate(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
             inode.observed.valid_until = Moment::START;
-            inode.observed.fresh_until = Moment::START;
+            inode.observed.call = None;
         }
     }
 
@@ -205,7 +208,7 @@ mod tests {
     const SEEN: Observed = Observed {
         asked: Moment::START,
         valid_until: Moment::START,
-        fresh_until: Moment::START,
+        call: None,
     };
 
     fn version(etag: &str) -> Version {

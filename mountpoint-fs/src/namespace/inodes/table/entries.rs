@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use crate::namespace::inodes::directory_time::ForgottenTimes;
 use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::inodes::kept::Kept;
@@ -33,6 +34,8 @@ pub(in crate::namespace) struct Table {
     pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
     /// Files of `writing` that a writer has begun, by the directory of their names.
     pub(super) written_in: HashMap<InodeNo, BTreeSet<InodeNo>>,
+    /// Times of directories that have no inode.
+    pub(super) forgotten: ForgottenTimes,
     /// State of the search for files to forget.
     pub(in crate::namespace) eviction: Eviction,
     /// Number of dropped inodes.
@@ -70,7 +73,7 @@ impl Table {
         let forever = Observed {
             asked: Moment::START,
             valid_until: Moment::START,
-            fresh_until: Moment::START,
+            call: None,
         };
         let mut table = Self {
             inodes: Shards::new(),
@@ -82,6 +85,7 @@ impl Table {
             posix: Shards::new(),
             writing: HashMap::new(),
             written_in: HashMap::new(),
+            forgotten: ForgottenTimes::default(),
             eviction: Eviction::default(),
             dropped: 0,
             trimmed: 0,
@@ -218,7 +222,11 @@ impl Table {
         if let Some(replaced) = replaced {
             self.unname(directory, name, replaced);
         }
-        self.insert(Inode::new(ino, directory, name, found, observed));
+        let mut inode = Inode::new(ino, directory, name, found, observed);
+        if let Some(time) = inode.time_mut() {
+            *time = self.remembered_time(directory, name);
+        }
+        self.insert(inode);
         self.name(directory, name, ino);
         if let Some(replaced) = replaced {
             self.drop_unused(replaced);
@@ -258,7 +266,7 @@ impl Table {
 
     pub(super) fn count_children(&mut self, directory: InodeNo, count: impl FnOnce(u32) -> u32) {
         if let Ok(Inode {
-            body: Body::Directory { children },
+            body: Body::Directory { children, .. },
             ..
         }) = self.inode_mut(directory)
         {
@@ -274,6 +282,7 @@ impl Table {
                 return;
             }
             let (parent, name) = (inode.parent, inode.name.clone());
+            self.remember_time(ino);
             // The name goes first, because a name needs its inode as long as it exists.
             self.unname(parent, &name, ino);
             let hash = self.hash_of(ino);

@@ -11,16 +11,18 @@ use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::open::FileOpened;
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo};
+use crate::operation::{CallMark, FileKind, FsError, InodeNo};
 use crate::sync::Mutex;
 
 mod changes;
 mod entries;
 mod evict;
+mod times;
 mod writers;
 
 use entries::Table;
 pub(in crate::namespace) use entries::{Admitted, View};
+pub(in crate::namespace) use times::sum_of;
 
 /// All inodes of a mount.
 ///
@@ -197,17 +199,10 @@ impl InodeTable {
         self.table.lock().detach(ino);
     }
 
-    /// Returns the version that the last lookup saw, if it is fresh, to one caller.
-    pub(in crate::namespace) fn take_fresh(&self, ino: InodeNo, now: Moment) -> Option<Version> {
+    /// Returns the system call whose lookup asked last about `ino`, to one caller.
+    pub(in crate::namespace) fn take_call(&self, ino: InodeNo) -> Option<CallMark> {
         let mut table = self.table.lock();
-        let inode = table.inode_mut(ino).ok()?;
-        let fresh_until = std::mem::replace(&mut inode.observed.fresh_until, Moment::START);
-        match &inode.body {
-            Body::File(version) if fresh_until != Moment::START && now <= fresh_until => {
-                Some(version.unpack())
-            }
-            Body::File(_) | Body::Directory { .. } => None,
-        }
+        table.inode_mut(ino).ok()?.observed.call.take()
     }
 
     /// Counts a handle opened on a directory: the inode stays until it is closed.

@@ -14,7 +14,7 @@ fn seen(at: u64) -> Observed {
     Observed {
         asked: moment(at),
         valid_until: moment(at + 1),
-        fresh_until: moment(at),
+        call: None,
     }
 }
 
@@ -136,14 +136,19 @@ fn an_older_answer_that_says_otherwise_makes_nothing_valid() {
 #[test]
 fn a_lookup_vouches_for_one_open() {
     let table = InodeTable::new(String::new());
-    let now = |seconds| Moment::from(Duration::from_secs(seconds));
-    let ino = admit(&table, ROOT, "a", &file("1"), 5);
-    assert!(table.take_fresh(ino, now(5)).is_some());
-    assert!(table.take_fresh(ino, now(5)).is_none());
-    admit(&table, ROOT, "a", &file("1"), 6);
-    assert!(table.take_fresh(ino, now(7)).is_none());
-    assert!(table.take_fresh(ino, now(6)).is_none());
-    assert!(table.take_fresh(ROOT, now(6)).is_none());
+    let call = Some(CallMark::new(1, "openat"));
+    let look = |call| {
+        let observed = Observed { call, ..seen(5) };
+        let admitted = table.admit(ROOT, "a", &file("1"), observed);
+        admitted.unwrap().ino
+    };
+    let ino = look(call);
+    assert_eq!(table.take_call(ino), call);
+    assert_eq!(table.take_call(ino), None);
+    look(call);
+    look(None);
+    assert_eq!(table.take_call(ino), None);
+    assert_eq!(table.take_call(ROOT), None);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn admit(table: &InodeTable, name: &str, found: &Found, valid_until: u64) -> Ino
     let observed = Observed {
         asked: Moment::START,
         valid_until: Duration::from_secs(valid_until).into(),
-        fresh_until: Moment::START,
+        call: None,
     };
     table.admit(ROOT, name, found, observed).unwrap().ino
 }
