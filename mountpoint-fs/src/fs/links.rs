@@ -12,7 +12,7 @@ use super::FileSystem;
 use super::permission::{Change, permit};
 use crate::handle::StagedFiles;
 use crate::namespace::Version;
-use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, ReadData};
+use crate::operation::{Entry, FileKind, FsError, InodeNo, Maker, PosixAttributes, ReadData};
 use crate::read::Reader;
 
 impl FileSystem {
@@ -23,17 +23,33 @@ impl FileSystem {
         name: &OsStr,
         target: &OsStr,
     ) -> Result<Entry, FsError> {
+        self.symbolic_link_for(directory, name, target, None).await
+    }
+
+    /// As [`Self::symbolic_link`], for `maker` if that is not the mount's user.
+    pub async fn symbolic_link_for(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        target: &OsStr,
+        maker: Option<Maker>,
+    ) -> Result<Entry, FsError> {
         permit(&self.write, Change::SymbolicLink)?;
+        let posix = PosixAttributes {
+            is_link: true,
+            ..self.posix_in(directory, Some(0o777), maker)
+        };
+        let link = (target, posix);
         match self.staged.as_deref().filter(|files| files.commits()) {
-            Some(files) => self.stage_link(files, (directory, name), target).await,
-            None => self.store_link((directory, name), target).await,
+            Some(files) => self.stage_link(files, (directory, name), link).await,
+            None => self.store_link((directory, name), link).await,
         }
     }
 
     async fn store_link(
         &self,
         (directory, name): (InodeNo, &OsStr),
-        target: &OsStr,
+        (target, posix): (&OsStr, PosixAttributes),
     ) -> Result<Entry, FsError> {
         let change = self.namespace.change(directory, name)?;
         if change.known().is_some() {
@@ -45,7 +61,7 @@ impl FileSystem {
         let wall = self.wall_now();
         let posix = PosixAttributes {
             mtime: Some(wall),
-            ..self.posix_of_link()
+            ..posix
         };
         let mut headers = ObjectHeaders::default();
         posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
@@ -67,12 +83,12 @@ impl FileSystem {
         &self,
         files: &StagedFiles,
         (directory, name): (InodeNo, &OsStr),
-        target: &OsStr,
+        (target, posix): (&OsStr, PosixAttributes),
     ) -> Result<Entry, FsError> {
         if self.namespace.known_child(directory, name).is_some() {
             return Err(FsError::Exists);
         }
-        let posix = (FileKind::SymbolicLink, Some(self.posix_of_link()));
+        let posix = (FileKind::SymbolicLink, Some(posix));
         let (mut entry, opening) = self.begin_new(files, (directory, name), posix)?;
         let file = &opening.open().file;
         let target = Bytes::copy_from_slice(target.as_bytes());
@@ -88,14 +104,6 @@ impl FileSystem {
                     .await;
                 Err(error)
             }
-        }
-    }
-
-    /// The attributes of a new symbolic link.
-    fn posix_of_link(&self) -> PosixAttributes {
-        PosixAttributes {
-            is_link: true,
-            ..self.posix_of_owner(Some(0o777))
         }
     }
 

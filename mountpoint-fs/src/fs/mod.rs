@@ -1,5 +1,6 @@
 //! The file system's operations, in domain types: no FUSE message, no errno, no thread.
 
+mod at_rest;
 mod attributes;
 mod copy_range;
 mod file_system;

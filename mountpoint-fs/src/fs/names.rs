@@ -15,7 +15,9 @@ use super::staged::HeldFile;
 use crate::handle::Opener;
 use crate::mutate::{Removal, Target, marker};
 use crate::namespace::{DirectoryMarker, Found, NameChange, Version};
-use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
+use crate::operation::{
+    Entry, FileKind, FsError, InodeNo, Maker, PosixAttributes, RenameMode, Stop,
+};
 use crate::write::Adopts;
 
 impl FileSystem {
@@ -95,6 +97,17 @@ impl FileSystem {
         name: &OsStr,
         mode: u16,
     ) -> Result<Entry, FsError> {
+        self.make_directory_for(directory, name, mode, None).await
+    }
+
+    /// As [`Self::make_directory`], for `maker` if that is not the mount's user.
+    pub async fn make_directory_for(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        mode: u16,
+        maker: Option<Maker>,
+    ) -> Result<Entry, FsError> {
         permit(&self.write, Change::MakeDirectory)?;
         let change = self.namespace.change(directory, name)?;
         let prefix = change.prefix()?;
@@ -102,14 +115,17 @@ impl FileSystem {
             return Err(FsError::Exists);
         }
         self.mutator.forget_renames_of(&prefix).await;
+        let posix = self.posix_of_directory(directory, mode, maker);
         // The mode is stored at once: a directory of `mkdtemp` belongs to its creator alone.
-        let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
+        let is_usual = posix.mode == Some(self.dir_mode)
+            && (posix.uid, posix.gid) == (Some(self.owner.0), Some(self.owner.1));
+        let has_own_mode = self.write.posix_metadata && !is_usual;
         let is_marked = self.mutator.makes_markers() || has_own_mode;
         if !is_marked {
             let (entry, _) = change.made_directory(DirectoryMarker::None, None)?;
             return Ok(entry);
         }
-        let (headers, carried) = self.new_directory(mode);
+        let (headers, carried) = self.new_directory(posix);
         // With markers, `mkdir` tells which of two hosts has made the directory.
         let may_wait = change.is_own() || !self.mutator.makes_markers();
         if let Some(files) = self.marker_staging(may_wait) {
@@ -131,8 +147,23 @@ impl FileSystem {
         Ok(entry)
     }
 
+    /// The attributes of a directory that `maker` makes in `parent`. The set-group-ID bit is passed
+    /// on.
+    fn posix_of_directory(
+        &self,
+        parent: InodeNo,
+        mode: u16,
+        maker: Option<Maker>,
+    ) -> PosixAttributes {
+        let passed = match self.namespace.passed_group(parent) {
+            Some(_) => 0o2000,
+            None => 0,
+        };
+        self.posix_in(parent, Some(mode | passed), maker)
+    }
+
     /// The headers of a new directory's marker, and what they say of it with `--posix-metadata`.
-    fn new_directory(&self, mode: u16) -> (ObjectHeaders, Option<PosixAttributes>) {
+    fn new_directory(&self, posix: PosixAttributes) -> (ObjectHeaders, Option<PosixAttributes>) {
         let mut headers = ObjectHeaders::default();
         if !self.write.posix_metadata {
             return (headers, None);
@@ -140,7 +171,7 @@ impl FileSystem {
         let now = self.wall_now();
         let posix = PosixAttributes {
             mtime: Some(now),
-            ..self.posix_of_owner(Some(mode))
+            ..posix
         };
         posix.store(FileKind::Directory, now, &mut headers.metadata);
         headers.content_type = Some("application/x-directory".to_owned());

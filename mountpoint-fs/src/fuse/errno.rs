@@ -27,7 +27,7 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::NotEmpty => Errno::ENOTEMPTY,
         FsError::NoSpace(_) => Errno::ENOSPC,
         FsError::NeedsCopy(_) => Errno::EXDEV,
-        FsError::Busy(_) => Errno::EBUSY,
+        FsError::Busy(_) | FsError::InMotion(_) => Errno::EBUSY,
         FsError::TooLarge(_) => Errno::EFBIG,
         FsError::Unsupported(_) => Errno::EOPNOTSUPP,
         FsError::Denied(_) => Errno::EACCES,
@@ -162,6 +162,7 @@ pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
         | FsError::NoSpace(_)
         | FsError::NeedsCopy(_)
         | FsError::Busy(_)
+        | FsError::InMotion(_)
         | FsError::NotSequential(_)
         | FsError::TooLarge(_)
         | FsError::Denied(_)

@@ -268,7 +268,9 @@ fn write_config(
         incremental_upload: write.incremental_upload,
         allow_rename: all || write.allow_rename,
         directory_markers: write.directory_markers,
-        posix_metadata: all || write.posix_metadata,
+        // What objects carry is shown whether or not it may be changed. An index tells nothing of it.
+        posix_metadata: write.posix_metadata
+            || write.allow_changes && args.metadata.index.is_none(),
         copy_limits: CopyLimits::default(),
         part_size,
         checksum: match write.upload_checksums {

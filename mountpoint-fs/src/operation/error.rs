@@ -53,6 +53,10 @@ pub enum FsError {
     /// Only a copy of the bytes can do it. The error makes the application copy by itself.
     #[error("{0}")]
     NeedsCopy(String),
+    /// The name, or a directory above it, is being renamed or removed through this mount. Nothing
+    /// was done.
+    #[error("busy: {0}")]
+    InMotion(String),
     /// Another process or client is changing the object.
     #[error("busy: {0}")]
     Busy(String),

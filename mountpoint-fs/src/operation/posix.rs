@@ -169,12 +169,12 @@ fn time_of(text: &str) -> Option<SystemTime> {
     }
 }
 
-/// Formats a time as s3fs does. Before 1970 the fraction is left out.
+/// Formats a time as s3fs does, as a number with a fraction, before 1970 with a minus.
 fn text_of(time: SystemTime) -> String {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) if since.subsec_nanos() == 0 => since.as_secs().to_string(),
         Ok(since) => format!("{}.{:09}", since.as_secs(), since.subsec_nanos()),
-        Err(before) => format!("-{}", before.duration().as_secs()),
+        Err(before) => format!("-{}", text_of(UNIX_EPOCH + before.duration())),
     }
 }
 
@@ -271,7 +271,8 @@ mod tests {
     #[test]
     fn what_is_stored_is_read_again_and_leaves_the_rest() {
         for kind in [FileKind::File, FileKind::Directory, FileKind::SymbolicLink] {
-            for mtime in [after(0, 0), after(1_700_000_000, 123_456_789)] {
+            let before = UNIX_EPOCH.checked_sub(Duration::from_millis(1_500));
+            for mtime in [after(0, 0), after(1_700_000_000, 123_456_789), before] {
                 let attributes = PosixAttributes {
                     mode: Some(0o4755),
                     is_link: kind == FileKind::SymbolicLink,

@@ -163,12 +163,23 @@ impl TimeChange {
     /// Whether the change leaves the time `time` as it is.
     #[must_use]
     pub fn is(self, time: SystemTime) -> bool {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH);
-        match (self, since) {
-            (Self::At { seconds, nanos }, Ok(since)) => {
-                u64::try_from(seconds) == Ok(since.as_secs()) && nanos == since.subsec_nanos()
+        matches!(self, Self::At { .. }) && self.time(time) == Some(time)
+    }
+
+    /// The new time, if the change is made at `now`. `None` if no clock can have that time.
+    #[must_use]
+    pub fn time(self, now: SystemTime) -> Option<SystemTime> {
+        match self {
+            Self::Now => Some(now),
+            Self::At { seconds, nanos } => {
+                let distance = Duration::from_secs(seconds.unsigned_abs());
+                let whole = match seconds < 0 {
+                    true => SystemTime::UNIX_EPOCH.checked_sub(distance),
+                    false => SystemTime::UNIX_EPOCH.checked_add(distance),
+                };
+                // Nanoseconds count forward before 1970, too.
+                whole?.checked_add(Duration::from_nanos(nanos.into()))
             }
-            _ => false,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! is succeeds; one that cannot be kept fails, and the error names the flag that would keep it.
 
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::fs::FileSystem;
 use crate::fs::permission::{Change, not_kept, permit};
@@ -171,6 +171,9 @@ impl FileSystem {
         }
         if let SizeEffect::Shorten(size) = wanted {
             permit(&self.write, Change::Overwrite)?;
+            if change.mtime.is_none() {
+                posix.mtime = Some(wall);
+            }
             return self.shorten(ino, size, Some((now.kind, posix))).await;
         }
         // The object of a written file gets the time of its writing, unless an application sets
@@ -202,12 +205,12 @@ impl FileSystem {
                 ..posix
             },
         );
-        self.attributes(ino).await
-    }
-
         if change.mtime.is_some() {
             self.namespace.set_directory_time(ino);
         }
+        self.attributes(ino).await
+    }
+
     /// Cuts a stored object to `size` bytes, and stores these attributes with it, if any.
     async fn shorten(
         &self,
@@ -227,7 +230,9 @@ impl FileSystem {
         let _held = name.replaced_in_place(Version {
             size,
             etag,
-            ..Version::from(&object.info)
+            // About that of the object, until S3 is asked.
+            mtime: self.wall_now(),
+            is_archived: false,
         })?;
         self.attributes(ino).await
     }
@@ -269,17 +274,8 @@ fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes)
     posix.mode = change.mode.or(posix.mode);
     posix.uid = change.uid.or(posix.uid);
     posix.gid = change.gid.or(posix.gid);
-    match change.mtime {
-        Some(TimeChange::Now) => posix.mtime = Some(now),
-        Some(TimeChange::At { seconds, nanos }) => {
-            let distance = Duration::new(seconds.unsigned_abs(), nanos);
-            posix.mtime = if seconds < 0 {
-                SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs()))
-            } else {
-                SystemTime::UNIX_EPOCH.checked_add(distance)
-            };
-        }
-        None => {}
+    if let Some(time) = change.mtime {
+        posix.mtime = time.time(now);
     }
 }
 
@@ -341,6 +337,8 @@ impl SizeEffect {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

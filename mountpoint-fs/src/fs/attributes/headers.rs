@@ -11,7 +11,7 @@ use crate::config::limits::METADATA_LEN_MAX;
 use crate::fs::FileSystem;
 use crate::handle::OpenWriter;
 use crate::namespace::{KeyLockGuard, NameChange, Version};
-use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
+use crate::operation::{FileKind, FsError, InodeNo, Maker, PosixAttributes, WriteOptions};
 
 impl FileSystem {
     /// Changes the headers of `ino`. `change` is called once.
@@ -103,6 +103,8 @@ impl FileSystem {
         }
         name.replaced_in_place(Version {
             etag,
+            // About that of the object, until S3 is asked.
+            mtime: self.wall_now(),
             ..Version::from(&object.info)
         })
     }
@@ -154,18 +156,30 @@ impl FileSystem {
         }
     }
 
-    /// The POSIX attributes of a new file with permission bits `mode`, if stored.
-    pub(in crate::fs) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
-        self.write.posix_metadata.then(|| self.posix_of_owner(mode))
+    /// The POSIX attributes of a new file in `parent`, if stored.
+    pub(in crate::fs) fn posix_of_new(
+        &self,
+        parent: InodeNo,
+        options: WriteOptions,
+    ) -> Option<PosixAttributes> {
+        let is_stored = self.write.posix_metadata;
+        is_stored.then(|| self.posix_in(parent, options.mode, options.maker))
     }
 
-    /// Attributes of what the mount's owner makes: of a file, unless the caller changes that.
-    pub(in crate::fs) fn posix_of_owner(&self, mode: Option<u16>) -> PosixAttributes {
+    /// Attributes of what `maker` makes in `parent`: of a file, unless the caller changes that.
+    /// A directory with the set-group-ID bit passes its group on.
+    pub(in crate::fs) fn posix_in(
+        &self,
+        parent: InodeNo,
+        mode: Option<u16>,
+        maker: Option<Maker>,
+    ) -> PosixAttributes {
+        let (uid, gid) = maker.map_or(self.owner, |maker| (maker.uid, maker.gid));
         PosixAttributes {
             mode,
             is_link: false,
-            uid: Some(self.owner.0),
-            gid: Some(self.owner.1),
+            uid: Some(uid),
+            gid: self.namespace.passed_group(parent).or(Some(gid)),
             mtime: None,
         }
     }

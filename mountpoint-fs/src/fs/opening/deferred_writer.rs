@@ -80,7 +80,7 @@ impl FileSystem {
         let begun = deferred.begin(begin).await;
         // During a rename or removal of the file the write has no effect and may be retried.
         if let Err(error) = &begun
-            && !matches!(error, FsError::Busy(_))
+            && !matches!(error, FsError::Busy(_) | FsError::InMotion(_))
         {
             deferred.refuse(error);
         }

@@ -51,7 +51,7 @@ impl FileSystem {
             writer.opened_for_both();
         }
         writer.may_adopt(Adopts::of(options));
-        if let Some(posix) = self.posix_of_new(options.mode) {
+        if let Some(posix) = self.posix_of_new(parent, options) {
             let mut headers = writer.headers();
             posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
             writer.begin_with(headers);

@@ -144,7 +144,7 @@ impl FileSystem {
         options: WriteOptions,
         opener: Opener,
     ) -> Result<(Entry, Opened), FsError> {
-        let posix = (FileKind::File, self.posix_of_new(options.mode));
+        let posix = (FileKind::File, self.posix_of_new(parent, options));
         let (entry, opening) = self.begin_new(files, (parent, name), posix)?;
         opening.open().file.may_adopt(Adopts::of(options));
         let opened = self.insert_staged(opening.take(), Some(options), opener);

@@ -1,6 +1,7 @@
 //! From a request to an operation of the file system, and from its result to a reply.
 
 use std::ffi::OsString;
+use std::future::ready;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::failure_log::{FailureLog, Subject};
+use super::mutations::maker;
 use super::open_flags::new_file;
 use super::refusal::{Refusal, unsupported};
 use super::subject::subject;
@@ -26,7 +28,9 @@ use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::fuse::written_pages::WrittenPages;
 use crate::metrics::capture::CallRecord;
-use crate::operation::{Attributes, DirectorySink, FsError, HandleNo, InodeNo, Stop};
+use crate::operation::{
+    Attributes, DirectorySink, FsError, HandleNo, InodeNo, Maker, Stop, WriteOptions,
+};
 
 /// The way to answer a request.
 pub(in crate::fuse) enum Answer {
@@ -213,7 +217,7 @@ impl Dispatcher {
                     Reply::Bytes(buffer.into_bytes())
                 })
             }
-            _ => return this.changing(ino, pid, operation),
+            _ => return this.changing(ino, (pid, maker(header)), operation),
         })
     }
 
@@ -237,16 +241,21 @@ impl Dispatcher {
     fn changing(
         self: Arc<Self>,
         ino: InodeNo,
-        pid: u32,
+        (pid, maker): (u32, Option<Maker>),
         operation: &Operation<'_>,
     ) -> Option<PendingReply> {
         let this = self;
         Some(match *operation {
             Operation::Create { name, flags, mode } => {
                 let name = name.to_owned();
+                let options = WriteOptions {
+                    maker,
+                    ..new_file(flags, mode)
+                };
                 Box::pin(async move {
-                    let options = new_file(flags, mode);
-                    let result = this.fs.create(ino, &name, options, opener(pid));
+                    let opener = opener(pid);
+                    let create = || ready(this.fs.create(ino, &name, options, opener));
+                    let result = this.fs.when_at_rest(&Stop::never(), create).await;
                     let result = result.and_then(|(entry, opened)| {
                         this.admit(entry.attributes.ino, &opened)?;
                         Ok((entry, opened))
@@ -261,9 +270,14 @@ impl Dispatcher {
             }
             Operation::MakeNode { name, mode } => {
                 let name = name.to_owned();
+                let options = WriteOptions {
+                    maker,
+                    ..new_file(0, mode)
+                };
                 Box::pin(async move {
                     let result = if mode & libc::S_IFMT == libc::S_IFREG {
-                        this.fs.make_file(ino, &name, new_file(0, mode)).await
+                        let make = || this.fs.make_file(ino, &name, options);
+                        this.fs.when_at_rest(&Stop::never(), make).await
                     } else {
                         Err(FsError::InvalidArgument(
                             "S3 has no pipes, sockets or devices",

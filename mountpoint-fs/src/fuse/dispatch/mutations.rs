@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
+use nix::unistd::geteuid;
+
 use super::dispatcher::{Answer, Dispatcher};
 use super::refusal::Refusal;
 use crate::fuse::errno::{FuseOperation, NO_SUCH_ATTRIBUTES};
@@ -13,7 +15,7 @@ use crate::fuse::reply::Reply;
 use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Header, Mutation};
 use crate::handle::Opener;
 use crate::operation::{
-    AllocateMode, AttributeChange, FsError, HandleNo, InodeNo, RenameMode, SetMode, Stop,
+    AllocateMode, AttributeChange, FsError, HandleNo, InodeNo, Maker, RenameMode, SetMode, Stop,
     WriteOptions,
 };
 
@@ -21,12 +23,13 @@ impl Dispatcher {
     /// The operation that `mutation` asks for; the refusal where there is none.
     pub(super) fn mutate(self: &Arc<Self>, header: &Header, mutation: &Mutation<'_>) -> Answer {
         let (ino, thread, keeps_set_id) = (InodeNo(header.node), header.pid, header.uid == 0);
-        let this = Arc::clone(self);
+        let (this, stop) = (Arc::clone(self), Stop::default());
+        let on_signal = OnSignal::Ask(stop.clone());
         let pending = match *mutation {
-            Mutation::Unlink { name } => this.unlink(ino, name.to_owned()),
-            Mutation::RemoveDirectory { name } => this.remove_directory(ino, name.to_owned()),
+            Mutation::Unlink { name } => this.unlink(ino, name.to_owned(), stop),
+            Mutation::RemoveDirectory { name } => this.remove_directory(ino, name.to_owned(), stop),
             Mutation::MakeDirectory { name, mode } => {
-                this.make_directory(ino, name.to_owned(), mode)
+                this.make_directory(ino, name.to_owned(), (mode, maker(header)), stop)
             }
             Mutation::Rename {
                 name,
@@ -38,12 +41,13 @@ impl Dispatcher {
                 return this.rename((ino, name), to, mode, opener(thread));
             }
             Mutation::SymbolicLink { name, target } => {
-                this.symbolic_link(ino, name.to_owned(), target.to_owned())
+                let target = target.to_owned();
+                this.symbolic_link(ino, name.to_owned(), (target, maker(header)), stop)
             }
             Mutation::HardLink { name } => {
                 return Answer::Now(self.refuse((ino, name), Refusal::LINK));
             }
-            Mutation::SetAttributes(change) => this.set_attributes(ino, change),
+            Mutation::SetAttributes(change) => this.set_attributes(ino, change, stop),
             Mutation::SetExtendedAttribute { name, .. }
             | Mutation::RemoveExtendedAttribute { name }
                 if !name.as_bytes().starts_with(b"user.") =>
@@ -51,10 +55,11 @@ impl Dispatcher {
                 return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
             }
             Mutation::SetExtendedAttribute { name, value, flags } => {
-                this.set_extended_attribute(ino, name.to_owned(), value.0.to_owned(), flags)
+                let value = value.0.to_owned();
+                this.set_extended_attribute(ino, name.to_owned(), (value, flags), stop)
             }
             Mutation::RemoveExtendedAttribute { name } => {
-                this.remove_extended_attribute(ino, name.to_owned())
+                this.remove_extended_attribute(ino, name.to_owned(), stop)
             }
             Mutation::Allocate(request) => {
                 let mode = allocate_mode(request.mode);
@@ -67,7 +72,7 @@ impl Dispatcher {
             Mutation::CopyRange(request) => this.copy_range((ino, keeps_set_id), request),
         };
         // A change that was sent goes on: its name stays locked until the bucket has answered.
-        Answer::Later(self.when_settled(pending), OnSignal::Ask(Stop::never()))
+        Answer::Later(self.when_settled(pending), on_signal)
     }
 
     /// Takes the set-ID bits, if there are any, from a file that was changed, unless its user
@@ -75,7 +80,10 @@ impl Dispatcher {
     pub(super) async fn drop_set_id(&self, ino: InodeNo, keeps: bool) -> Result<(), FsError> {
         match keeps || !self.fs.has_set_id(ino) {
             true => Ok(()),
-            false => self.fs.drop_set_id(ino).await,
+            false => {
+                let drop = || self.fs.drop_set_id(ino);
+                self.fs.when_at_rest(&Stop::never(), drop).await
+            }
         }
     }
 
@@ -89,24 +97,33 @@ impl Dispatcher {
         })
     }
 
-    fn unlink(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+    fn unlink(self: Arc<Self>, ino: InodeNo, name: OsString, stop: Stop) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.unlink(ino, &name).await;
+            let unlink = || self.fs.unlink(ino, &name);
+            let result = self.fs.when_at_rest(&stop, unlink).await;
             self.done(FuseOperation::Unlink, (ino, &*name), result)
         })
     }
 
-    fn remove_directory(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+    fn remove_directory(self: Arc<Self>, ino: InodeNo, name: OsString, stop: Stop) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.remove_directory(ino, &name).await;
+            let remove = || self.fs.remove_directory(ino, &name);
+            let result = self.fs.when_at_rest(&stop, remove).await;
             self.done(FuseOperation::RemoveDirectory, (ino, &*name), result)
         })
     }
 
-    fn make_directory(self: Arc<Self>, ino: InodeNo, name: OsString, mode: u32) -> PendingReply {
+    fn make_directory(
+        self: Arc<Self>,
+        ino: InodeNo,
+        name: OsString,
+        (mode, maker): (u32, Option<Maker>),
+        stop: Stop,
+    ) -> PendingReply {
         let mode = u16::try_from(mode & 0o7777).unwrap_or_default();
         Box::pin(async move {
-            let result = self.fs.make_directory(ino, &name, mode).await;
+            let make = || self.fs.make_directory_for(ino, &name, mode, maker);
+            let result = self.fs.when_at_rest(&stop, make).await;
             let operation = FuseOperation::MakeDirectory;
             self.reply(operation, (ino, &*name), result, Reply::Entry)
         })
@@ -129,8 +146,8 @@ impl Dispatcher {
         let on_signal = OnSignal::Ask(stop.clone());
         let pending = async move {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
-            let renaming = self.fs.rename_for(from, to, mode, &stop, process);
-            let result = renaming.await;
+            let rename = || self.fs.rename_for(from, to, mode, &stop, process);
+            let result = self.fs.when_at_rest(&stop, rename).await;
             self.fs.settled().await;
             self.done(FuseOperation::Rename, from, result)
         };
@@ -141,16 +158,23 @@ impl Dispatcher {
         self: Arc<Self>,
         ino: InodeNo,
         name: OsString,
-        target: OsString,
+        (target, maker): (OsString, Option<Maker>),
+        stop: Stop,
     ) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.symbolic_link(ino, &name, &target).await;
+            let link = || self.fs.symbolic_link_for(ino, &name, &target, maker);
+            let result = self.fs.when_at_rest(&stop, link).await;
             let operation = FuseOperation::SymbolicLink;
             self.reply(operation, (ino, &*name), result, Reply::Entry)
         })
     }
 
-    fn set_attributes(self: Arc<Self>, ino: InodeNo, change: AttributeChange) -> PendingReply {
+    fn set_attributes(
+        self: Arc<Self>,
+        ino: InodeNo,
+        change: AttributeChange,
+        stop: Stop,
+    ) -> PendingReply {
         Box::pin(async move {
             let cut = WriteOptions {
                 truncate: true,
@@ -159,7 +183,8 @@ impl Dispatcher {
             let result = if change.size.is_some() && self.is_in_the_way(ino, cut) {
                 Err(self.fs.open_afresh(ino))
             } else {
-                self.fs.set_attributes(ino, change).await
+                let set = || self.fs.set_attributes(ino, change);
+                self.fs.when_at_rest(&stop, set).await
             };
             self.reply(FuseOperation::SetAttributes, ino, result, |attributes| {
                 self.attributes(attributes)
@@ -171,8 +196,8 @@ impl Dispatcher {
         self: Arc<Self>,
         ino: InodeNo,
         name: OsString,
-        value: Vec<u8>,
-        flags: u32,
+        (value, flags): (Vec<u8>, u32),
+        stop: Stop,
     ) -> PendingReply {
         let mode = match flags {
             XATTR_CREATE => SetMode::Create,
@@ -180,15 +205,21 @@ impl Dispatcher {
             _ => SetMode::Any,
         };
         Box::pin(async move {
-            let set = self.fs.set_extended_attribute(ino, &name, &value, mode);
-            let result = set.await;
+            let set = || self.fs.set_extended_attribute(ino, &name, &value, mode);
+            let result = self.fs.when_at_rest(&stop, set).await;
             self.done(FuseOperation::SetExtendedAttribute, ino, result)
         })
     }
 
-    fn remove_extended_attribute(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+    fn remove_extended_attribute(
+        self: Arc<Self>,
+        ino: InodeNo,
+        name: OsString,
+        stop: Stop,
+    ) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.remove_extended_attribute(ino, &name).await;
+            let remove = || self.fs.remove_extended_attribute(ino, &name);
+            let result = self.fs.when_at_rest(&stop, remove).await;
             self.done(FuseOperation::SetExtendedAttribute, ino, result)
         })
     }
@@ -201,7 +232,8 @@ impl Dispatcher {
     ) -> PendingReply {
         Box::pin(async move {
             let (handle, range) = (HandleNo(request.handle), request.start..request.end);
-            let mut result = self.fs.allocate(handle, range, mode).await;
+            let allocate = || self.fs.allocate(handle, range.clone(), mode);
+            let mut result = self.fs.when_at_rest(&Stop::never(), allocate).await;
             if result.is_ok() {
                 result = self.drop_set_id(ino, keeps_set_id).await;
             }
@@ -223,7 +255,8 @@ impl Dispatcher {
         };
         Box::pin(async move {
             let target = InodeNo(request.to_node);
-            let mut result = self.fs.copy_range(from, to, len).await;
+            let copy = || self.fs.copy_range(from, to, len);
+            let mut result = self.fs.when_at_rest(&Stop::never(), copy).await;
             if let Ok(copied) = result {
                 let dropped = self.drop_set_id(target, keeps_set_id).await;
                 result = dropped.map(|()| copied);
@@ -237,6 +270,13 @@ impl Dispatcher {
             })
         })
     }
+}
+
+/// The user that makes a name, unless that is the user of the mount, whose files belong to the
+/// owner that the flags name.
+pub(super) fn maker(header: &Header) -> Option<Maker> {
+    let (uid, gid) = (header.uid, header.gid);
+    (uid != geteuid().as_raw()).then_some(Maker { uid, gid })
 }
 
 /// The effect of the flags of `fallocate`; `None` for those without a meaning here.

@@ -9,7 +9,7 @@ use crate::fuse::parked::PendingReply;
 use crate::fuse::proc::{LookingThread, opener};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{Header, Operation};
-use crate::operation::{FsError, InodeNo, OpenOptions, Opened, WriteOptions};
+use crate::operation::{FsError, InodeNo, OpenOptions, Opened, Stop, WriteOptions};
 
 impl Dispatcher {
     /// The reply to an OPEN.
@@ -28,18 +28,20 @@ impl Dispatcher {
         Box::pin(async move {
             let fs = &self.fs;
             let changes = is_change(&Operation::Open { flags });
-            let result = if changes && self.is_in_the_way(ino, write_options(flags)) {
+            let result = if changes && self.is_in_the_way(ino, how) {
                 Err(fs.open_afresh(ino))
             } else if options.write {
-                fs.open_for_writing(ino, write_options(flags), opener(pid))
-                    .await
+                let opener = opener(pid);
+                let open = || fs.open_for_writing(ino, how, opener);
+                fs.when_at_rest(&Stop::never(), open).await
             } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
-                let how = write_options(flags);
-                fs.open_for_both(ino, options, how, opener(pid)).await
+                let opener = opener(pid);
+                let open = || fs.open_for_both(ino, options, how, opener);
+                fs.when_at_rest(&Stop::never(), open).await
             } else {
                 fs.open(ino, options).await
             };
-            if result.is_ok() && write_options(flags).truncate {
+            if result.is_ok() && how.truncate {
                 // The first write tries again, and has the error.
                 self.drop_set_id(ino, keeps_set_id).await.ok();
             }

@@ -15,6 +15,8 @@ pub(in crate::fuse) struct Header {
     pub(in crate::fuse) node: u64,
     /// The user that asks. 0 where the kernel asks for itself.
     pub(in crate::fuse) uid: u32,
+    /// The user's group.
+    pub(in crate::fuse) gid: u32,
     /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks
     /// for itself.
     pub(in crate::fuse) pid: u32,
@@ -30,7 +32,7 @@ impl Header {
         let unique = fields.u64()?;
         let node = fields.u64()?;
         let uid = fields.u32()?;
-        let _gid = fields.u32()?;
+        let gid = fields.u32()?;
         let pid = fields.u32()?;
         // How long the extensions at the end are; none is asked for.
         let _extensions = fields.u32()?;
@@ -42,6 +44,7 @@ impl Header {
             unique,
             node,
             uid,
+            gid,
             pid,
             wants_reply,
         };

@@ -41,6 +41,7 @@ fn check(code: u32, body: &[u8], expected: &Operation<'_>) {
             unique: 70,
             node: 9,
             uid: 1000,
+            gid: 1001,
             pid: 1002,
             wants_reply: ![2, 36, 41, 42].contains(&code),
         }
@@ -229,6 +230,7 @@ fn wrong_messages_are_refused() {
         unique: 70,
         node: 9,
         uid: 1000,
+        gid: 1001,
         pid: 1002,
         wants_reply: true,
     });

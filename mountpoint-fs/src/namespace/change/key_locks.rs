@@ -86,7 +86,7 @@ impl<'a> AtRest<'a> {
     /// Locks `keys` for `what`. `None` if the caller must wait for an operation in progress.
     ///
     /// # Errors
-    /// [`FsError::Busy`] if an operation in progress may take longer.
+    /// [`FsError::InMotion`] if an operation in progress may take longer.
     pub(in crate::namespace) fn begin(
         mut self,
         keys: Vec<Key>,
@@ -110,7 +110,7 @@ impl<'a> AtRest<'a> {
         Ok(Some(KeyLockGuard { locks, number }))
     }
 
-    /// Returns [`FsError::Busy`] if a removal or a rename holds `key` or a directory above it.
+    /// Returns [`FsError::InMotion`] if a removal or a rename holds `key` or a directory above it.
     pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
         let takes = |lock: &&KeyLock| {
             lock.what != Moving::Change && lock.keys.iter().any(|taken| is_within(key, taken))
@@ -164,7 +164,7 @@ impl KeyLock {
             Moving::Rename => "renamed",
         };
         let of = &self.keys[0];
-        FsError::Busy(format!(
+        FsError::InMotion(format!(
             "{key}: {of} is being {what} through this mount: try again when that is done"
         ))
     }
@@ -222,7 +222,7 @@ mod tests {
             let begun = match locks.hold().begin(keys(second), then) {
                 Ok(Some(_)) => Goes,
                 Ok(None) => Waits,
-                Err(FsError::Busy(_)) => Refused,
+                Err(FsError::InMotion(_)) => Refused,
                 Err(error) => panic!("{error}"),
             };
             assert_eq!(begun, outcome, "{first:?} {what:?} {second:?} {then:?}");

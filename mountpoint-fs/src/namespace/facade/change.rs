@@ -56,14 +56,14 @@ pub struct NameChange<'a> {
 
 impl Namespace {
     /// The name `name` in `directory`, to be changed in its place. A rename of it, or of a
-    /// directory above, waits until the change is over. [`FsError::Busy`] if it is being taken
+    /// directory above, waits until the change is over. [`FsError::InMotion`] if it is being taken
     /// away.
     pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
         self.begin_change((directory, name), Moving::Change, self.key_locks.hold())
     }
 
     /// The name `name` in `directory`, to be removed. A rename of it, or of a directory above,
-    /// waits until that is over. [`FsError::Busy`] if a rename is in the way.
+    /// waits until that is over. [`FsError::InMotion`] if a rename is in the way.
     pub fn removal(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
         self.begin_change((directory, name), Moving::Removal, self.key_locks.hold())
     }
@@ -96,8 +96,8 @@ impl Namespace {
     }
 
     /// Two names that a rename is about to take away. It waits for what is being changed or removed
-    /// below them, unless it is asked to `stop`; [`FsError::Busy`] if another rename is in the way,
-    /// or if there was something at every moment for so long.
+    /// below them, unless it is asked to `stop`; [`FsError::InMotion`] if another rename is in the
+    /// way, [`FsError::Busy`] if there was something at every moment for so long.
     pub async fn taken_by_rename(
         &self,
         from: (InodeNo, &OsStr),
@@ -130,6 +130,11 @@ impl Namespace {
         let at_rest = self.key_locks.hold();
         let keys = vec![self.place_of(from)?.key, self.place_of(to)?.key];
         at_rest.begin(keys, Moving::Rename)
+    }
+
+    /// Waits until a change, a removal or a rename ends, or the time is to be checked.
+    pub fn motion_ended(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.key_locks.ended()
     }
 
     fn place_of(&self, (directory, name): (InodeNo, &OsStr)) -> Result<Place, FsError> {
@@ -183,6 +188,14 @@ impl Namespace {
     #[must_use]
     pub fn stored_mode(&self, ino: InodeNo) -> Option<u16> {
         self.table.posix(ino)?.mode
+    }
+
+    /// The group of the directory `ino`, if it passes that on to what is made in it.
+    #[must_use]
+    pub fn passed_group(&self, ino: InodeNo) -> Option<u32> {
+        let posix = self.table.posix(ino).filter(|_| self.is_posix)?;
+        let passes = posix.mode.is_some_and(|mode| mode & SET_GROUP_ID != 0);
+        passes.then(|| posix.gid.unwrap_or_else(|| self.style.gid()))
     }
 
     /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it
@@ -326,6 +339,7 @@ impl<'a> NameChange<'a> {
             namespace.own.forget(&below);
         }
         namespace.table.keep(self.place.directory);
+        namespace.names_changed(self.place.directory);
         if let Some((ino, _)) = self.known {
             namespace.table.take_name(ino);
         }
@@ -339,7 +353,6 @@ impl<'a> NameChange<'a> {
         marker: DirectoryMarker,
         carried: Option<PosixAttributes>,
     ) -> Result<(Entry, Option<KeyLockGuard<'a>>), FsError> {
-        namespace.names_changed(self.place.directory);
         let (namespace, place) = (self.namespace, &self.place);
         namespace.nothing_below(&place.prefix, &place.name, &place.key);
         let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
@@ -358,6 +371,11 @@ impl<'a> NameChange<'a> {
             marker != DirectoryMarker::Stored,
         )?;
         namespace.table.set_posix(ino, carried);
+        namespace.names_changed(self.place.directory);
+        if carried.is_none() {
+            // A marker has the time.
+            namespace.names_changed(ino);
+        }
         let entry = namespace.entry(ino, &Found::Directory, namespace.config.ttl);
         Ok((entry, self.lock.take()))
     }
@@ -371,11 +389,6 @@ impl<'a> NameChange<'a> {
     ) -> Result<Entry, FsError> {
         self.settle();
         let namespace = self.namespace;
-        namespace.names_changed(self.place.directory);
-        if carried.is_none() {
-            // A marker has the time.
-            namespace.names_changed(ino);
-        }
         let now = namespace.clock.now();
         namespace.lookup_batching.made(&self.place.prefix, now);
         let (found, observed) = (Found::File(version), namespace.observed(now, now));
@@ -384,6 +397,7 @@ impl<'a> NameChange<'a> {
                 .table
                 .admit(self.place.directory, &self.place.name, &found, observed)?;
         namespace.table.set_posix(admitted.ino, Some(carried));
+        namespace.names_changed(self.place.directory);
         Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
     }
 
@@ -397,7 +411,6 @@ impl<'a> NameChange<'a> {
         let (ino, _) = self.known.clone().ok_or(FsError::NotFound)?;
         self.settle();
         to.settle();
-        namespace.names_changed(self.place.directory);
         let namespace = self.namespace;
         match version {
             Some(_) => namespace.taken_away(&self.place.prefix, &self.place.key),
@@ -408,6 +421,9 @@ impl<'a> NameChange<'a> {
         }
         let version = version.as_ref().map(|version| (version, self.unseen()));
         namespace.table.keep(self.place.directory);
+        for directory in [self.place.directory, to.place.directory] {
+            namespace.names_changed(directory);
+        }
         namespace
             .table
             .rename(ino, to.place.directory, &to.place.name, version)
@@ -420,10 +436,10 @@ impl<'a> NameChange<'a> {
         to.settle();
         let namespace = self.namespace;
         namespace.table.keep(self.place.directory);
-        for (ino, _) in self.known.iter().chain(&to.known) {
         for directory in [self.place.directory, to.place.directory] {
             namespace.names_changed(directory);
         }
+        for (ino, _) in self.known.iter().chain(&to.known) {
             namespace.table.take_name(*ino);
         }
     }
@@ -436,9 +452,6 @@ impl<'a> NameChange<'a> {
         version: Version,
     ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let (ino, _) = self.file()?;
-        for directory in [self.place.directory, to.place.directory] {
-            namespace.names_changed(directory);
-        }
         self.settle();
         self.namespace.table.replace(ino, &version, self.unseen())?;
         Ok(self.lock.take())
@@ -504,6 +517,9 @@ impl Drop for NameChange<'_> {
         }
     }
 }
+
+/// The permission bit of a directory that passes its group on.
+const SET_GROUP_ID: u16 = 0o2000;
 
 /// How long a rename waits for operations below its names before it fails with `EBUSY`.
 ///

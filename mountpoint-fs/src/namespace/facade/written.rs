@@ -55,7 +55,7 @@ impl Namespace {
     /// it had.
     ///
     /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name
-    /// means something else, [`FsError::Busy`] if that is being taken away.
+    /// means something else, [`FsError::InMotion`] if that is being taken away.
     pub fn begin_writing(
         &self,
         ino: InodeNo,
@@ -83,7 +83,7 @@ impl Namespace {
     ///
     /// [`FsError::Stale`] if the file is no longer `key`: this mount renamed, removed or
     /// replaced it, or it gave way to another host's. Its writer would store it under a name that
-    /// is not its own. [`FsError::Busy`] while that is being done.
+    /// is not its own. [`FsError::InMotion`] while that is being done.
     pub fn resume_writing(
         &self,
         (ino, key): (InodeNo, &Key),

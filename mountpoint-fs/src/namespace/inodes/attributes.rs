@@ -37,6 +37,11 @@ impl AttributeStyle {
         }
     }
 
+    /// The group of what carries none.
+    pub(in crate::namespace) fn gid(&self) -> u32 {
+        self.gid
+    }
+
     /// Attributes of `ino`, valid for `ttl`; `found` is its kind and version.
     pub(in crate::namespace) fn of(
         &self,

@@ -274,13 +274,22 @@ pub(in crate::namespace) async fn carried(
             };
             Ok((Some(found), Some(posix)))
         }
-        // The listing has shown the directory. Some servers return a marker without an ETag.
-        Err(error) if is_directory && error.kind == ErrorKind::InvalidResponse => Ok((found, None)),
-        Err(error) if error.kind == ErrorKind::NotFound => {
-            Ok((found.filter(|_| is_directory), None))
-        }
+        // The listing has shown the name. Some servers return a marker without an ETag.
+        Err(error) if is_refusal(&error.kind) => Ok((found, None)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a HEAD that failed so does not tell what an object carries, which is there: the key of
+/// SSE-C is missing, its access control list denies it, or only the listing knows it.
+fn is_refusal(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NotFound
+            | ErrorKind::Denied
+            | ErrorKind::InvalidRequest
+            | ErrorKind::InvalidResponse
+    )
 }
 
 /// Sends a LIST and a HEAD at once. A directory wins, so that only the LIST can decide for a file.

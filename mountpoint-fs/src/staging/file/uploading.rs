@@ -87,7 +87,7 @@ async fn upload(file: &Arc<FileParts>) -> Attempt {
 fn attempt_of(error: &FsError) -> Option<Attempt> {
     match error {
         FsError::Client(error) if error.kind.is_retryable() => Some(Attempt::Away),
-        FsError::Busy(_) | FsError::Interrupted => Some(Attempt::Failed),
+        FsError::Busy(_) | FsError::InMotion(_) | FsError::Interrupted => Some(Attempt::Failed),
         _ => None,
     }
 }

@@ -17,6 +17,7 @@ use mountpoint_client::types::{ETag, Key};
 use serde::{Deserialize, Serialize};
 
 use super::headers::HeadersRecord;
+use crate::operation::TimeChange;
 use crate::staging::contents::{Contents, DataFileNo, LocalRange, Snapshot};
 use crate::write::Stored;
 
@@ -170,15 +171,24 @@ impl VersionRecord {
     /// Time of the last change.
     pub(in crate::staging) fn mtime(&self) -> SystemTime {
         let (seconds, nanos) = self.mtime;
-        let time = Duration::from_secs(seconds) + Duration::from_nanos(u64::from(nanos));
-        SystemTime::UNIX_EPOCH + time.min(TIME_MAX)
+        let seconds = seconds.cast_signed();
+        let time = TimeChange::At { seconds, nanos }.time(SystemTime::UNIX_EPOCH);
+        let max = SystemTime::UNIX_EPOCH + TIME_MAX;
+        time.unwrap_or(max).min(max)
     }
 
     /// Sets the time of the last change.
     pub(in crate::staging) fn set_mtime(&mut self, time: SystemTime) {
-        let time = time.duration_since(SystemTime::UNIX_EPOCH);
-        let time = time.unwrap_or_default();
-        self.mtime = (time.as_secs(), time.subsec_nanos());
+        self.mtime = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => (since.as_secs(), since.subsec_nanos()),
+            // Seconds of two's complement, nanoseconds that count forward.
+            Err(before) => {
+                let before = before.duration();
+                let seconds = before.as_secs() + u64::from(before.subsec_nanos() > 0);
+                let nanos = Duration::from_secs(seconds) - before;
+                (0_u64.wrapping_sub(seconds), nanos.subsec_nanos())
+            }
+        };
     }
 
     /// Bytes that the data files have, and that the record has if it `is_inline`.

@@ -355,6 +355,7 @@ pub(in crate::write) fn may_continue(error: &FsError) -> bool {
         }
         FsError::Denied(_)
         | FsError::Busy(_)
+        | FsError::InMotion(_)
         | FsError::Interrupted
         | FsError::Local(_)
         | FsError::NoSpace(_) => true,

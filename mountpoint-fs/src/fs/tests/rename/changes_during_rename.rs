@@ -97,7 +97,7 @@ fn a_synchronised_writer_that_goes_on_during_a_rename_brings_no_old_name_back() 
                     assert!(storing.is_err(), "{case}");
                 } else {
                     assert!(
-                        matches!(resumed, Err(FsError::Busy(_))),
+                        matches!(resumed, Err(FsError::InMotion(_))),
                         "{case} {resumed:?}"
                     );
                     storing
@@ -128,7 +128,7 @@ fn a_writer_goes_on_after_a_rename_that_failed() {
         let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new("moved")));
         let mut renaming = Box::pin(mount.fs.rename(from, to, RenameMode::Replace, &never));
         waits(&mut renaming);
-        assert!(matches!(file.write(3, b"two"), Err(FsError::Busy(_))));
+        assert!(matches!(file.write(3, b"two"), Err(FsError::InMotion(_))));
         drive(mount, renaming).unwrap_err();
         file.write(3, b"two").unwrap();
         drive(mount, mount.fs.flush(file.handle, &OPENER)).unwrap();
@@ -156,7 +156,7 @@ fn the_first_write_of_an_open_file_is_made_after_a_rename() {
     waits(&mut renaming);
     let refused = fs.write(handle, 0, b"one").now_or_never();
     assert!(
-        matches!(refused, Some(Err(FsError::Busy(_)))),
+        matches!(refused, Some(Err(FsError::InMotion(_)))),
         "{refused:?}"
     );
     drive(mount, renaming).unwrap();
@@ -228,7 +228,7 @@ fn nothing_is_begun_below_a_directory_that_is_renamed() {
         ),
     ] {
         assert!(
-            matches!(&refused, Some(FsError::Busy(text)) if text.contains('d')),
+            matches!(&refused, Some(FsError::InMotion(text)) if text.contains('d')),
             "{what}: {refused:?}"
         );
     }

@@ -182,7 +182,7 @@ fn a_rename_waits_for_every_change_below_it() {
             renamed.unwrap_or_else(|error| panic!("{case}: {error}"));
             match changed {
                 Ok(()) => tree.check(change, true, &case),
-                Err(FsError::Busy(_)) => {
+                Err(FsError::InMotion(_)) => {
                     assert!(!has_waited, "{case}: what had begun is made");
                     tree.check(change, false, &case);
                 }

@@ -8,5 +8,6 @@ mod files;
 mod meanwhile;
 mod open_files;
 mod reads_during_rename;
+mod waiting;
 
 use super::*;

@@ -3,6 +3,7 @@
 mod creating;
 mod deferred_writer;
 mod header_changes;
+mod makers;
 mod metadata;
 mod posix;
 mod writing;

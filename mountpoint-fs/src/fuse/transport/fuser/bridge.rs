@@ -109,6 +109,7 @@ fn header(request: &fuser::Request, ino: INodeNo, wants_reply: bool) -> Header {
         unique: request.unique().0,
         node: ino.0,
         uid: request.uid(),
+        gid: request.gid(),
         pid: request.pid(),
         wants_reply,
     }
