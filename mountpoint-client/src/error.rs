@@ -1,7 +1,6 @@
 //! Why a request failed, sorted by what the caller does next.
 
 use std::fmt;
-use std::time::SystemTime;
 
 /// One variant for each thing a caller can do about a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +71,9 @@ pub struct ClientError {
     /// An earlier attempt was answered with 409 `ConditionalRequestConflict`: S3 may have dropped
     /// the upload that the request was to complete.
     pub met_conflict: bool,
-    /// When the request was first sent, by the server's clock, where a proxy or a gateway may have
-    /// sent it twice: the refusal may be of the second one, and the first one the reason.
-    pub maybe_twice_since: Option<SystemTime>,
+    /// A proxy or a gateway may have sent the request twice: the refusal may be that of the second
+    /// one, and the first one the reason.
+    pub maybe_twice: bool,
 }
 
 impl ClientError {
@@ -87,7 +86,7 @@ impl ClientError {
             status: None,
             answer_was_lost: false,
             met_conflict: false,
-            maybe_twice_since: None,
+            maybe_twice: false,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use mountpoint_crt_sys::bytes_of_text;
 
+use super::{USER_METADATA_LEN_MAX, WriteToken};
+
 /// Headers and metadata of an object.
 ///
 /// Values are as they were received. A byte that is not UTF-8 is a NUL and two digits
@@ -29,6 +31,9 @@ pub struct ObjectHeaders {
     /// Its own encryption by a key of KMS. Settings of the client that name another one go before
     /// it, and in a directory bucket the bucket's does.
     pub encryption: Option<KmsEncryption>,
+    /// The token of the write that makes the object. Not that of the object whose headers these
+    /// were: the next write is another one.
+    pub token: Option<WriteToken>,
 }
 
 impl ObjectHeaders {
@@ -50,10 +55,29 @@ impl ObjectHeaders {
             let value = value.as_ref()?;
             Some((name.to_owned(), value.clone()))
         });
-        let metadata = self.metadata.iter();
-        let metadata = metadata.map(|(name, value)| (format!("x-amz-meta-{name}"), value.clone()));
+        let metadata = self.stored_metadata();
+        let metadata = metadata.map(|(name, value)| (format!("x-amz-meta-{name}"), value));
         let uncopied = self.uncopied_fields(keeps_encryption);
         named.chain(metadata).chain(uncopied).collect()
+    }
+
+    /// The user metadata that the object gets: the token is the last.
+    pub fn stored_metadata(&self) -> impl Iterator<Item = (String, String)> {
+        let token = self.token.as_ref().map(|token| {
+            let name = WriteToken::METADATA_NAME.to_owned();
+            (name, token.as_str().to_owned())
+        });
+        self.metadata.iter().cloned().chain(token)
+    }
+
+    /// The headers with a token: the given one, or a new one. Without any if the metadata leave no
+    /// room for it.
+    #[must_use]
+    pub fn with_token(mut self) -> Self {
+        let has_room = self.metadata_len() + WriteToken::METADATA_LEN_MAX <= USER_METADATA_LEN_MAX;
+        let token = self.token.take().or_else(|| Some(WriteToken::random()));
+        self.token = token.filter(|_| has_room);
+        self
     }
 
     /// Headers that S3 does not take from the source of a copy, whatever its directive, besides the
@@ -95,7 +119,7 @@ impl ObjectHeaders {
         Ok(())
     }
 
-    /// Bytes of the metadata as S3 counts them.
+    /// Bytes of the metadata as S3 counts them, without the token.
     #[must_use]
     pub fn metadata_len(&self) -> usize {
         let len = |(name, value): &(String, String)| name.len() + bytes_of_text(value).len();

@@ -5,6 +5,7 @@
 mod etag;
 mod headers;
 mod key;
+mod token;
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -15,6 +16,7 @@ pub use etag::ETag;
 pub use headers::{KmsEncryption, ObjectHeaders};
 pub use key::Key;
 pub use mountpoint_crt_sys::bytes_of_text;
+pub use token::WriteToken;
 
 /// How urgent a GET is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,32 +88,14 @@ pub struct FirstBytes {
 pub struct ObjectDetails {
     /// Key, size, version and times, as in a listing.
     pub info: ObjectInfo,
-    /// Headers and metadata of the object.
+    /// Headers and metadata of the object, without its token.
     pub headers: ObjectHeaders,
+    /// The token of the write that made it, if that carried one.
+    pub token: Option<WriteToken>,
     /// Its version; `None` in a bucket without versions.
     pub version_id: Option<String>,
     /// Its checksum, which is asked for only where bytes can be appended.
     pub checksum: StoredChecksum,
-    /// The checksum, if it covers all bytes of the object in order.
-    pub whole: Option<Checksum>,
-}
-
-impl ObjectDetails {
-    /// Whether it is an object of `size` bytes that was told to carry `headers`. A copy of an
-    /// object that was made of parts has another ETag, so that the ETag does not tell.
-    #[must_use]
-    pub fn is_copy(&self, size: u64, headers: &ObjectHeaders) -> bool {
-        let sorted = |metadata: &[(String, String)]| {
-            let mut metadata = metadata.to_vec();
-            metadata.sort_unstable();
-            metadata
-        };
-        let has_type =
-            headers.content_type.is_none() || self.headers.content_type == headers.content_type;
-        self.info.size == size
-            && has_type
-            && sorted(&self.headers.metadata) == sorted(&headers.metadata)
-    }
 }
 
 /// Of which kind the checksum is that S3 keeps of an object.
@@ -183,6 +167,9 @@ pub enum ChecksumAlgorithm {
     /// CRC-64/NVME, a checksum of the whole object.
     Crc64Nvme,
 }
+
+/// Bytes of metadata that S3 stores with an object: names and values together.
+pub const USER_METADATA_LEN_MAX: usize = 2048;
 
 /// PutObject, in one request.
 #[derive(Clone, Debug)]

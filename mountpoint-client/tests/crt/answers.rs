@@ -97,7 +97,7 @@ fn check_with(
             error.kind,
             error.answer_was_lost,
             error.met_conflict,
-            error.maybe_twice_since.is_some(),
+            error.maybe_twice,
         )
     });
     assert_eq!(made, *expected, "{change:?} {fault:?}");

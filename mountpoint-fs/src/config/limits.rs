@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use mountpoint_client::types::{USER_METADATA_LEN_MAX, WriteToken};
+
 /// Largest READ that the kernel sends: `max_pages` 256.
 ///
 /// 1 MiB is the kernel's default ceiling (`fs.fuse.max_pages_limit`).
@@ -139,5 +141,6 @@ pub const COPIES_IN_FLIGHT_MAX: usize = 32;
 /// Keys of one DeleteObjects: S3's own bound.
 pub const DELETE_KEYS_MAX: usize = 1000;
 
-/// User metadata that S3 stores with an object, in bytes of names and values.
-pub const METADATA_LEN_MAX: usize = 2048;
+/// User metadata of an object, in bytes of names and values: what S3 stores, less the token that
+/// each write adds.
+pub const METADATA_LEN_MAX: usize = USER_METADATA_LEN_MAX - WriteToken::METADATA_LEN_MAX;

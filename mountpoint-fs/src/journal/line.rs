@@ -71,6 +71,9 @@ pub(super) struct Renaming {
     pub(super) newest: u64,
     /// Start of the rename by this machine's clock, in milliseconds.
     pub(super) begun: u64,
+    /// The token of its copies.
+    #[serde(default)]
+    pub(super) token: String,
 }
 
 impl Renaming {

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use futures::channel::oneshot;
-use mountpoint_client::types::Upload;
+use mountpoint_client::types::{Upload, WriteToken};
 use mountpoint_client::{ErrorKind, ObjectClient};
 use nix::unistd::AccessFlags;
 
@@ -125,22 +125,29 @@ impl Journal {
         });
     }
 
-    /// Records that the directory `from` is being moved to `to`, name by name.
+    /// Records that the directory `from` is being moved to `to`, object by object. All copies that
+    /// it makes carry `token`.
     ///
     /// The newest object of `from` was made at `newest`. The rename begins `now`, or keeps its
     /// earlier time if it is known. Returns when the line is in the file or cannot be written.
-    pub(crate) async fn renaming(&self, from: &str, to: &str, newest: SystemTime, now: SystemTime) {
+    pub(crate) async fn renaming(
+        &self,
+        (from, to): (&str, &str),
+        token: &WriteToken,
+        (newest, now): (SystemTime, SystemTime),
+    ) {
         let renaming = Renaming {
             from: from.to_owned(),
             to: to.to_owned(),
             newest: millis(newest),
             begun: millis(now),
+            token: token.as_str().to_owned(),
         };
         let change = self.0.record(|state| state.remember(renaming));
         self.0.settled(change).await;
     }
 
-    /// Records that the rename has ended, or is not done name by name.
+    /// Records that the rename has ended, or has not begun.
     pub(crate) async fn renamed(&self, from: &str, to: &str) {
         self.forget(|known| known.is(from, to)).await;
     }
@@ -156,7 +163,7 @@ impl Journal {
         self.forget(|known| key.starts_with(&known.from)).await;
     }
 
-    /// Whether a move of `from` to `to` has begun and may be resumed.
+    /// The token of a move of `from` to `to` that has begun and may be resumed.
     ///
     /// `newest` is the modification time of the newest object still below `from`. Every other
     /// rename of either directory is forgotten, and so is this one if `from` now holds other
@@ -169,7 +176,7 @@ impl Journal {
         to: &str,
         newest: Option<SystemTime>,
         now: SystemTime,
-    ) -> bool {
+    ) -> Option<WriteToken> {
         let goes_on = |known: &Renaming| {
             known.is(from, to)
                 && known.is_fresh(now)
@@ -181,7 +188,9 @@ impl Journal {
         })
         .await;
         let renames = &self.0.state.lock().renames;
-        renames.iter().any(|known| known.is(from, to))
+        let known = renames.iter().find(|known| known.is(from, to))?;
+        // An earlier program noted no token: nothing carries a new one.
+        Some(WriteToken::parse(&known.token).unwrap_or_else(WriteToken::random))
     }
 
     /// Forgets renames. Returns when the next mount does not know them either.

@@ -28,12 +28,18 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("the future is ready at once")
 }
 
+fn token() -> WriteToken {
+    WriteToken::parse("token").unwrap()
+}
+
 fn renaming(journal: &Journal, from: &str, to: &str) {
-    now(journal.renaming(from, to, NOW, NOW));
+    now(journal.renaming((from, to), &token(), (NOW, NOW)));
 }
 
 fn is_renaming(journal: &Journal, from: &str, to: &str) -> bool {
-    now(journal.is_renaming(from, to, Some(NOW), NOW))
+    let found = now(journal.is_renaming(from, to, Some(NOW), NOW));
+    assert!(found.is_none() || found == Some(token()));
+    found.is_some()
 }
 
 fn begun(journal: &Journal, upload: &Upload) {
@@ -283,7 +289,7 @@ fn a_rename_is_begun_only_for_what_was_there_when_it_began() {
             now(it.forget_renames_from_above("p/c/x"));
         }),
         ("nothing is left", false, |it| {
-            assert!(!now(it.is_renaming("p/c/", "p/d/", None, NOW)));
+            assert!(now(it.is_renaming("p/c/", "p/d/", None, NOW)).is_none());
         }),
     ];
     for (case, is_begun, between) in cases {
@@ -313,14 +319,14 @@ fn a_rename_is_begun_for_a_while_and_for_what_is_as_old() {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::new(Some(directory.path()), "b");
         let begun = NOW + 2 * second;
-        now(journal.renaming("c/", "d/", NOW, begun));
+        now(journal.renaming(("c/", "d/"), &token(), (NOW, begun)));
         killed(journal);
         let (next, at) = (Journal::new(Some(directory.path()), "b"), at + 2 * second);
         next.recover(&client, at).now_or_never().unwrap();
         for _ in 0..2 {
             let found = next.is_renaming("c/", "d/", Some(newest), at);
             let found = now(found);
-            assert_eq!(found, is_begun, "{case}");
+            assert_eq!(found.is_some(), is_begun, "{case}");
         }
     }
 }
@@ -641,7 +647,7 @@ fn a_slow_disk_stops_nothing_else() {
     wait_until(|| journal.0.state.lock().is_taken());
     // These calls return while the thread writes.
     journal.ended(&first);
-    assert!(!now(journal.is_renaming("c/", "d/", Some(NOW), NOW)));
+    assert!(now(journal.is_renaming("c/", "d/", Some(NOW), NOW)).is_none());
     let written = journal.0.state.lock().waiting().unwrap();
     // A line was written meanwhile: the callers go on waiting.
     journal.0.give_up(written + 1);

@@ -14,8 +14,8 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Mutator;
 use super::conditions::Conditional;
 use super::copy::version;
-use super::fault::{COPY, LOOKS_THE_SAME, PUT, failed, seen, tell_own, unknown};
-use crate::operation::{FsError, PosixAttributes, Stop};
+use super::fault::{COPY, PUT, failed};
+use crate::operation::{FsError, Stop};
 
 impl Mutator {
     /// The object with its headers and metadata.
@@ -40,38 +40,23 @@ impl Mutator {
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
         let source = version(key, etag);
+        // A token of its own, whatever the object carries.
+        let headers = ObjectHeaders {
+            token: None,
+            ..headers
+        };
         if size > self.limits.whole_max || !headers.are_utf8() {
             return self.keep((key, etag), size, headers).await;
         }
+        let headers = headers.with_token();
         let copy = |condition| {
             let new = CopyHeaders::New(headers.clone());
             self.client.copy(source.clone(), key, condition, new)
         };
         let old = unchanged(etag);
-        let copied = self.conditions.make(Conditional::Copy, &old, copy);
-        let error = match copied.await {
-            Ok(output) => return Ok(output.etag),
-            Err(error) => error,
-        };
-        let says_when = PosixAttributes::says_when(&headers.metadata);
-        let is_twice = error.maybe_twice_since.is_some() && says_when;
-        if !error.answer_was_lost && !is_twice {
-            return Err(not_changed(error, key));
-        }
-        // The copy itself may be the object that makes the condition fail after a lost answer. An
-        // equal ETag proves that, and so does the moment of the change in the metadata; another
-        // object may have an equal size and equal headers.
-        match seen(self.client.head_details(key).await, &error) {
-            Ok(Some(there)) if there.is_copy(size, &headers) => {
-                if !there.info.etag.matches(etag) && !says_when {
-                    return Err(FsError::Client(unknown(&error, LOOKS_THE_SAME)));
-                }
-                tell_own(key, &error);
-                Ok(there.info.etag)
-            }
-            Ok(_) => Err(not_changed(error, key)),
-            Err(unknown) => Err(not_changed(unknown, key)),
-        }
+        let copied = self.conditions.make(Conditional::Copy, &old, copy).await;
+        let copied = self.settled(key, headers.token.as_ref(), copied).await;
+        copied.map_err(|error| not_changed(error, key))
     }
 
     /// Cuts the object to its first `size` bytes. Returns the new version's ETag.
@@ -92,6 +77,7 @@ impl Mutator {
             let source = (version(key, etag), etag);
             return self.copy_onto_itself(source, 0..size, headers).await;
         }
+        let headers = headers.with_token();
         let put = |condition| {
             self.client.put(PutRequest {
                 key: key.clone(),
@@ -102,22 +88,12 @@ impl Mutator {
             })
         };
         let old = unchanged(etag);
-        match self.conditions.make(Conditional::Put, &old, put).await {
-            Ok(stored) => Ok(stored.etag),
-            Err(error) if error.kind == ErrorKind::Denied => Err(failed(error, PUT)),
-            Err(error) if error.answer_was_lost || error.maybe_twice_since.is_some() => {
-                match seen(self.client.head_details(key).await, &error) {
-                    // The object already is the intended result.
-                    Ok(Some(there)) if there.is_copy(0, &headers) => {
-                        tell_own(key, &error);
-                        Ok(there.info.etag)
-                    }
-                    Ok(_) => Err(not_changed(error, key)),
-                    Err(unknown) => Err(not_changed(unknown, key)),
-                }
-            }
-            Err(error) => Err(not_changed(error, key)),
-        }
+        let put = self.conditions.make(Conditional::Put, &old, put).await;
+        let put = self.settled(key, headers.token.as_ref(), put).await;
+        put.map_err(|error| match error.kind {
+            ErrorKind::Denied => failed(error, PUT),
+            _ => not_changed(error, key),
+        })
     }
 
     /// Copies a range of an object onto itself in parts, unless another version exists.

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mountpoint_client::types::{ETag, Key, ObjectInfo, Part};
+use mountpoint_client::types::{ETag, Key, WriteToken};
 use mountpoint_client::{ErrorKind, ObjectClient};
 
 /// Whether the ETags in answers to completions are those of HEAD.
@@ -25,9 +25,8 @@ pub(crate) struct Completed<'a> {
     pub(crate) key: &'a Key,
     /// As the answer tells it.
     pub(crate) etag: ETag,
-    pub(crate) parts: &'a [Part],
-    /// The version that it replaced, as far as that is known.
-    pub(crate) old: Option<&'a ETag>,
+    /// The token of the upload, by which its object is known.
+    pub(crate) token: Option<&'a WriteToken>,
 }
 
 impl CompletionTags {
@@ -40,19 +39,19 @@ impl CompletionTags {
         if self.are_believed.load(Ordering::Relaxed) {
             return completed.etag;
         }
-        match client.head(completed.key).await {
-            Ok(there) if there.etag.matches(&completed.etag) => {
+        match client.head_details(completed.key).await {
+            Ok(there) if there.info.etag.matches(&completed.etag) => {
                 let differ = self.differ.load(Ordering::Relaxed);
                 self.are_believed.store(!differ, Ordering::Relaxed);
                 completed.etag
             }
-            Ok(there) if completed.may_be(&there) => {
+            Ok(there) if there.token.is_some() && there.token.as_ref() == completed.token => {
                 if !self.differ.swap(true, Ordering::Relaxed) {
                     tracing::info!(
                         "the server tells other ETags at the end of uploads in parts than in HEAD, which is asked from now on"
                     );
                 }
-                there.etag
+                there.info.etag
             }
             // A mount that may not read will not be told the next time either.
             Err(error) if error.kind == ErrorKind::Denied => {
@@ -65,120 +64,54 @@ impl CompletionTags {
     }
 }
 
-impl Completed<'_> {
-    /// Whether the object that is there, which has another ETag than was told, may be the one that
-    /// was made. Another host may have replaced it since.
-    fn may_be(&self, there: &ObjectInfo) -> bool {
-        let size: u64 = self.parts.iter().map(|part| part.size).sum();
-        let is_old = self.old.is_some_and(|old| old.matches(&there.etag));
-        if there.size != size || is_old {
-            return false;
-        }
-        let is_of_parts = |etag: &ETag| etag.is_of_parts(self.parts.iter().map(|part| &part.etag));
-        if is_of_parts(&there.etag) {
-            return true;
-        }
-        match there.etag.parts() {
-            None => true,
-            // Of as many other parts, where the server makes the tags of uploads of their parts.
-            Some(count) => count == self.parts.len() && !is_of_parts(&self.etag),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use futures::executor::block_on;
     use mountpoint_client::SimClient;
     use mountpoint_client::testing::sim::{Operation, SimOptions};
-    use mountpoint_client::types::PartNumber;
+    use mountpoint_client::types::{ObjectHeaders, PutCondition, PutRequest};
 
     use super::*;
-
-    /// An answer to the completion of `key`, which holds 5 bytes.
-    fn answered<'a>(key: &'a Key, told: &str, parts: &'a [Part]) -> Completed<'a> {
-        Completed {
-            key,
-            etag: ETag::from_header(told),
-            parts,
-            old: None,
-        }
-    }
 
     #[test]
     fn a_server_is_asked_until_it_is_believed() {
         let client = SimClient::new(SimOptions::default());
-        let there = client.put_object("key", "12345").etag;
-        let there = there.as_str();
         let key = Key::parse("key").unwrap();
-        let part = [Part {
-            number: PartNumber(1),
-            etag: ETag::from_header(ONE),
-            size: 5,
+        let (ours, theirs) = (WriteToken::random(), WriteToken::random());
+        let put = client.put(PutRequest {
+            key: key.clone(),
+            body: "12345".into(),
+            condition: PutCondition::None,
             checksum: None,
-        }];
-        // The tags of completions, the ETags that count, and how many of the answers were compared.
-        for (told, known_by, asked) in [
-            ([there, there, OTHER], [there, there, OTHER], 1),
-            ([OTHER, OTHER, there], [there, there, there], 3),
+            headers: ObjectHeaders {
+                token: Some(ours.clone()),
+                ..ObjectHeaders::default()
+            },
+        });
+        let there = block_on(put).unwrap().etag;
+        let there = there.as_str();
+        // The tags of completions and their tokens, the ETags that count, and how many of the
+        // answers were compared.
+        for (told, token, known_by, asked) in [
+            ([there, there, OTHER], &ours, [there, there, OTHER], 1),
+            ([OTHER, OTHER, there], &ours, [there, there, there], 3),
+            // Another host has put its object there since.
+            ([OTHER, OTHER, OTHER], &theirs, [OTHER, OTHER, OTHER], 3),
         ] {
             let tags = CompletionTags::default();
             drop(client.take_log());
             for (told, known_by) in told.into_iter().zip(known_by) {
-                let known = block_on(tags.known_by(&client, answered(&key, told, &part)));
+                let completed = Completed {
+                    key: &key,
+                    etag: ETag::from_header(told),
+                    token: Some(token),
+                };
+                let known = block_on(tags.known_by(&client, completed));
                 assert_eq!(known.as_str(), known_by);
             }
             assert_eq!(client.log().count(Operation::HeadObject), asked);
         }
     }
 
-    const ONE: &str = "\"11111111111111111111111111111111\"";
-    const TWO: &str = "\"22222222222222222222222222222222\"";
     const OTHER: &str = "\"33333333333333333333333333333333-2\"";
-
-    #[test]
-    fn objects_that_another_host_has_put_there_are_no_proof() {
-        let tags = [ONE, TWO].map(ETag::from_header);
-        let made = ETag::of_parts(&tags).unwrap();
-        let made = made.as_str();
-        let parts = [1, 2].map(|number| Part {
-            number: PartNumber(number),
-            etag: tags[usize::from(number) - 1].clone(),
-            size: 5,
-            checksum: None,
-        });
-        let key = Key::parse("key").unwrap();
-        let more = "\"33333333333333333333333333333333-3\"";
-        // The tag of the completion, the object's tag, its size, and the tag before.
-        for (told, there, size, old, expected) in [
-            (made, ONE, 10, None, true),
-            (made, "\"any\"", 10, Some(TWO), true),
-            (made, ONE, 9, None, false),
-            (made, ONE, 10, Some(ONE), false),
-            (made, OTHER, 10, None, false),
-            ("\"any\"", OTHER, 10, None, true),
-            ("\"any\"", made, 10, None, true),
-            ("\"any\"", more, 10, None, false),
-        ] {
-            let old = old.map(ETag::from_header);
-            let completed = Completed {
-                key: &key,
-                etag: ETag::from_header(told),
-                parts: &parts,
-                old: old.as_ref(),
-            };
-            let there = ObjectInfo {
-                key: key.clone(),
-                size,
-                etag: ETag::from_header(there),
-                last_modified: SystemTime::UNIX_EPOCH,
-                storage_class: None,
-                restored: false,
-            };
-            let case = format!("{told} {there:?} {old:?}");
-            assert_eq!(completed.may_be(&there), expected, "{case}");
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, Part, PartNumber,
-    PutCondition, Upload,
+    PutCondition, PutOutput, Upload, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockPool;
@@ -13,9 +13,9 @@ use mountpoint_crt_sys::block::BlockPool;
 use super::Mutator;
 use super::completion_tags::Completed;
 use super::conditions::{Conditional, Conditions};
-use super::fault::{COPY, Doubt, failed, may_be_own, seen, tell_own};
+use super::fault::{COPY, Doubt, failed, seen, unknown};
 use super::fetch::fetch;
-use super::lost_upload::{Abandoned, IntendedObject, abandon, became};
+use super::own_write::{NO_TOKEN, abandon, made_by};
 use super::parallel::in_parallel;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
@@ -38,12 +38,18 @@ impl Mutator {
             true => Conditional::Complete,
             false => Conditional::Copy,
         };
+        let mut headers = source.headers.clone().with_token();
+        if !headers.are_utf8() && source.info.size <= self.limits.whole_max {
+            // The SDK sends UTF-8 only, so that the server copies them, and no token.
+            headers.token = None;
+        }
         let mut used = self.conditions.reduce(request, &condition);
         let outcome = loop {
             if used != condition {
                 self.require(destination, &condition).await?;
             }
-            match self.copy_on(source, destination, &used, stop).await {
+            let made = (destination, headers.clone());
+            match self.copy_on(source, made, &used, stop).await {
                 Err(error) if Conditions::is_refused(&used, &error) => used = PutCondition::None,
                 outcome => break outcome,
             }
@@ -57,55 +63,66 @@ impl Mutator {
                 if error.kind == ErrorKind::PreconditionFailed
                     && condition == PutCondition::Absent =>
             {
-                // S3 does not say which of the two conditions failed.
-                match seen(self.client.head(destination).await, &error) {
-                    // The copy was made, and its answer was lost.
-                    Ok(Some(copy))
-                        if may_be_own(&copy, &error)
-                            && copy.size == source.info.size
-                            && copy.etag.matches(&source.info.etag) =>
-                    {
-                        tell_own(destination, &error);
-                        Ok(copy.etag)
-                    }
-                    Ok(Some(_)) => Err(FsError::Exists),
-                    Err(unknown) if error.answer_was_lost => Err(failed(unknown, COPY)),
-                    // The copy was not made.
-                    Ok(None) | Err(_) => Err(FsError::from(error)),
-                }
+                self.copy_refused(destination, headers.token.as_ref(), error)
+                    .await
             }
             Err(error) => Err(failed(error, COPY)),
+        }
+    }
+
+    /// The copy with `token` on the condition that the destination is absent, after a refusal. S3
+    /// does not say whether that condition failed, or that of the source's version.
+    async fn copy_refused(
+        &self,
+        destination: &Key,
+        token: Option<&WriteToken>,
+        error: ClientError,
+    ) -> Result<ETag, FsError> {
+        let is_lost = Doubt::of(&error) == Some(Doubt::Lost);
+        match seen(self.client.head_details(destination).await, &error) {
+            Ok(Some(there)) if token.is_some() && there.token.as_ref() == token => {
+                Ok(there.info.etag)
+            }
+            Ok(Some(_)) if is_lost && token.is_none() => {
+                Err(FsError::Client(unknown(&error, NO_TOKEN)))
+            }
+            Ok(Some(_)) => Err(FsError::Exists),
+            Err(unknown) if is_lost => Err(failed(unknown, COPY)),
+            // The copy was not made.
+            Ok(None) | Err(_) => Err(FsError::from(error)),
         }
     }
 
     async fn copy_on(
         &self,
         source: &ObjectDetails,
-        destination: &Key,
+        (destination, headers): (&Key, ObjectHeaders),
         condition: &PutCondition,
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
         let condition = condition.clone();
         if source.info.size > self.limits.whole_max {
             let all = (source_of(source), 0..source.info.size);
-            let made = (destination, source.headers.clone());
-            self.copy_range(all, made, condition, stop).await
-        } else {
-            self.copy_whole(source, destination, condition).await
+            let made = (destination, headers);
+            return self.copy_range(all, made, condition, stop).await;
         }
-    }
-
-    async fn copy_whole(
-        &self,
-        source: &ObjectDetails,
-        destination: &Key,
-        condition: PutCondition,
-    ) -> Result<ETag, ClientError> {
-        let headers = CopyHeaders::Same(source.headers.clone());
+        let token = headers.token.clone();
+        // With the headers of the source, and a token of its own.
+        let headers = match headers.are_utf8() {
+            true => CopyHeaders::New(headers),
+            false => CopyHeaders::Same(headers),
+        };
         let copied = self
             .client
             .copy(source_of(source), destination, condition, headers);
-        Ok(copied.await?.etag)
+        let copied = copied.await;
+        match &copied {
+            // Which condition was refused is looked at by the caller.
+            Err(error) if error.kind == ErrorKind::PreconditionFailed => {
+                copied.map(|output| output.etag)
+            }
+            _ => self.settled(destination, token.as_ref(), copied).await,
+        }
     }
 
     /// Copies a range of the version `source`, which is not empty, to `destination`.
@@ -118,6 +135,7 @@ impl Mutator {
         condition: PutCondition,
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
+        let headers = headers.with_token();
         let mut begun = 0;
         loop {
             begun += 1;
@@ -147,10 +165,7 @@ impl Mutator {
         condition: PutCondition,
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
-        let size = range.end - range.start;
-        let old = self
-            .replaced_by_copy(&source, destination, &condition)
-            .await;
+        let token = headers.token.clone();
         let upload = self
             .client
             .create_upload(destination, headers, None)
@@ -160,78 +175,57 @@ impl Mutator {
             upload: Some(&upload),
         };
         self.journal.begun(&upload).await;
-        let (mut doubt, mut made_of) = (None, Vec::new());
+        let mut is_in_doubt = false;
         let copied = async {
             let parts = self.parts_of(&source, range, &upload, stop).await?;
-            made_of.clone_from(&parts);
             let completed = self.client.complete_upload(&upload, parts, condition).await;
-            completed.inspect_err(|error| doubt = Doubt::of(error))
+            completed.inspect_err(|error| is_in_doubt = Doubt::of(error).is_some())
         };
         let copied = copied.await;
         guard.finished();
         match copied {
-            Ok(output) => {
+            Ok(PutOutput { etag }) => {
                 self.journal.ended(&upload);
                 let completed = Completed {
                     key: destination,
-                    etag: output.etag,
-                    parts: &made_of,
-                    old: old.as_ref(),
+                    etag,
+                    token: token.as_ref(),
                 };
                 let known_by = self.completion_tags.known_by(&*self.client, completed);
                 Ok(known_by.await)
             }
             Err(error) => {
-                let wanted = doubt.map(|doubt| IntendedObject {
-                    size,
-                    parts: &made_of,
-                    old: old.as_ref(),
-                    doubt,
-                });
-                self.copy_failed(&upload, wanted, error).await
+                let token = is_in_doubt.then_some(token.as_ref());
+                self.copy_failed(&upload, token, error).await
             }
-        }
-    }
-
-    /// The version that a copy replaces, as far as it is known.
-    async fn replaced_by_copy(
-        &self,
-        source: &CopySource,
-        destination: &Key,
-        condition: &PutCondition,
-    ) -> Option<ETag> {
-        match condition {
-            PutCondition::Match(etag) => Some(etag.clone()),
-            PutCondition::None if source.key == *destination => source.if_match.clone(),
-            PutCondition::None => {
-                let there = self.client.head(destination).await;
-                there.ok().map(|there| there.etag)
-            }
-            PutCondition::Absent => None,
         }
     }
 
     /// Gives the upload of a failed copy up. Its object is there nevertheless if only an answer was
-    /// lost: `wanted` describes it where that may be.
+    /// lost: its `token` is given where that may be.
     async fn copy_failed(
         &self,
         upload: &Upload,
-        wanted: Option<IntendedObject<'_>>,
+        token: Option<Option<&WriteToken>>,
         error: ClientError,
     ) -> Result<ETag, ClientError> {
-        let abandoned = abandon(&*self.client, upload, wanted.is_some()).await;
+        let abandoned = abandon(&*self.client, upload).await;
         match &abandoned {
-            Abandoned::Aborted | Abandoned::WasGone => self.journal.ended(upload),
-            Abandoned::Stays(abort) => tracing::warn!(
+            Ok(()) => self.journal.ended(upload),
+            Err(abort) => tracing::warn!(
                 "an unfinished copy stays on the server until the next mount: {abort}"
             ),
         }
-        let Some(wanted) = wanted else {
+        let Some(token) = token else {
             return Err(error);
         };
-        let given_up = (upload, Some(&abandoned));
-        let made = became(&*self.client, given_up, wanted, &error).await?;
-        made.ok_or(error)
+        let made = made_by(&*self.client, &upload.key, token, &error).await?;
+        match (made, abandoned) {
+            (Some(there), _) => Ok(there.etag),
+            // The server may complete it yet.
+            (None, Err(why)) if Doubt::of(&error) == Some(Doubt::Lost) => Err(unknown(&error, why)),
+            (None, _) => Err(error),
+        }
     }
 
     /// The range as parts of the upload. The server copies them if it can; otherwise they are read

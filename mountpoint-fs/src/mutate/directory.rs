@@ -1,12 +1,12 @@
 //! Directories as S3 knows them: keys below a prefix, and an object that marks it.
 
 use bytes::Bytes;
+use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
-use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::fault::{LIST, LOOKS_THE_SAME, PUT, failed, repeats, seen, tell_own, unknown};
-use crate::operation::{FsError, PosixAttributes};
+use super::fault::{LIST, PUT, failed, repeats};
+use crate::operation::FsError;
 
 /// The outcome of removing a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Mutator {
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
         let body = Bytes::from(body);
-        let size = body.len() as u64;
+        let headers = headers.with_token();
         let request = |condition| PutRequest {
             key: key.clone(),
             body: body.clone(),
@@ -57,49 +57,16 @@ impl Mutator {
             checksum: None,
             headers: headers.clone(),
         };
-        match self.client.put(request(PutCondition::Absent)).await {
-            Ok(output) => Ok(output.etag),
-            Err(error) if error.kind == ErrorKind::PreconditionFailed => {
-                // A request whose answer was lost may have made the object that now makes the
-                // condition fail.
-                let says_when = PosixAttributes::says_when(&headers.metadata);
-                let is_twice = error.maybe_twice_since.is_some() && says_when;
-                let made = match error.answer_was_lost || is_twice {
-                    true => self.made(key, (size, &headers), &error).await?,
-                    false => None,
-                };
-                made.ok_or(FsError::Exists)
-            }
-            // The server takes no conditions.
-            Err(error) if error.kind == ErrorKind::Unsupported => {
-                let stored = self.client.put(request(PutCondition::None)).await;
-                stored
-                    .map(|output| output.etag)
-                    .map_err(|error| failed(error, PUT))
-            }
-            Err(error) => Err(failed(error, PUT)),
+        let mut answer = self.client.put(request(PutCondition::Absent)).await;
+        // The server takes no conditions.
+        if matches!(&answer, Err(error) if error.kind == ErrorKind::Unsupported) {
+            answer = self.client.put(request(PutCondition::None)).await;
         }
-    }
-
-    /// The ETag of the object if the request whose answer was `lost` has made it.
-    ///
-    /// Its headers may name the moment of the change, which no other object's headers do.
-    async fn made(
-        &self,
-        key: &Key,
-        (size, headers): (u64, &ObjectHeaders),
-        lost: &ClientError,
-    ) -> Result<Option<ETag>, FsError> {
-        let there = seen(self.client.head_details(key).await, lost);
-        let there = there.map_err(|error| failed(error, PUT))?;
-        let Some(there) = there.filter(|there| there.is_copy(size, headers)) else {
-            return Ok(None);
-        };
-        if PosixAttributes::says_when(&headers.metadata) {
-            tell_own(key, lost);
-            return Ok(Some(there.info.etag));
-        }
-        Err(FsError::Client(unknown(lost, LOOKS_THE_SAME)))
+        let made = self.settled(key, headers.token.as_ref(), answer).await;
+        made.map_err(|error| match error.kind {
+            ErrorKind::PreconditionFailed => FsError::Exists,
+            _ => failed(error, PUT),
+        })
     }
 
     /// Changes the headers of the object that marks the directory `prefix`. Makes a missing marker.

@@ -1,9 +1,7 @@
 //! Errors and log lines of failed changes.
 
 use std::fmt::Display;
-use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::operation::FsError;
@@ -42,59 +40,24 @@ pub(super) fn seen<T>(
 /// A reason why a change that was refused, or failed, may have been made nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// An answer was lost.
+    /// No answer tells the outcome: it was lost, cannot be read, or is that of a server in trouble.
     Lost,
-    /// An answer was lost after a conflict: S3 may have dropped the upload.
-    Conflict,
-    /// A proxy may have sent the request twice.
+    /// A proxy may have sent the request twice, and the refusal is that of the second one.
     Twice,
 }
 
 impl Doubt {
     /// The doubt about a change that failed with `error`.
     pub(crate) fn of(error: &ClientError) -> Option<Self> {
-        // An answer that leaves the outcome open. A server that sends no answer would not answer a
-        // second question either.
+        // A server that sends no answer would not answer a second question either.
         let is_open = error.kind.is_retryable() && error.status.is_some();
-        if error.met_conflict || error.kind == ErrorKind::Conflict {
-            return Some(Self::Conflict);
-        }
-        if error.answer_was_lost || is_open {
+        let is_unreadable = error.kind == ErrorKind::InvalidResponse;
+        if error.answer_was_lost || error.met_conflict || is_open || is_unreadable {
             return Some(Self::Lost);
         }
-        let is_twice = error.maybe_twice_since.is_some() || error.kind == ErrorKind::NoSuchUpload;
+        let is_twice = error.maybe_twice || error.kind == ErrorKind::NoSuchUpload;
         is_twice.then_some(Self::Twice)
     }
-}
-
-/// Whether the object may be the result of the change that failed with `error`.
-///
-/// The caller has found that the object looks like the intended one. Where no answer was lost the
-/// refusal is most likely true: an older object belongs to another client, and an empty one does
-/// not show its origin.
-pub(crate) fn may_be_own(there: &ObjectInfo, error: &ClientError) -> bool {
-    match Doubt::of(error) {
-        None => false,
-        Some(Doubt::Lost | Doubt::Conflict) => true,
-        Some(Doubt::Twice) => {
-            let since = error.maybe_twice_since;
-            there.size > 0 && since.is_some_and(|since| there.last_modified >= whole_second(since))
-        }
-    }
-}
-
-/// Rounds down to whole seconds, the resolution of servers.
-fn whole_second(time: SystemTime) -> SystemTime {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    SystemTime::UNIX_EPOCH + Duration::from_secs(since.map_or(0, |since| since.as_secs()))
-}
-
-/// Logs that a change was made although its last answer was `error`.
-pub(crate) fn tell_own(key: &Key, error: &ClientError) {
-    tracing::warn!(
-        %key,
-        "the bucket holds the sent bytes, so the change was made, although its last answer was: {error}"
-    );
 }
 
 /// The error for a change whose answer was `lost` and whose outcome is unknown.
@@ -113,5 +76,3 @@ pub(super) const PUT: &str = "s3:PutObject";
 pub(super) const DELETE: &str = "s3:DeleteObject";
 pub(super) const COPY: &str = "s3:GetObject and s3:PutObject";
 pub(super) const LIST: &str = "s3:ListBucket";
-/// A reason why the bucket may not tell the origin of an object.
-pub(super) const LOOKS_THE_SAME: &str = "another object may look the same";

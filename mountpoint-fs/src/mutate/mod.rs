@@ -14,8 +14,8 @@ pub(crate) mod deletion;
 mod directory;
 pub(crate) mod fault;
 pub(crate) mod fetch;
-pub(crate) mod lost_upload;
 mod mutator;
+pub(crate) mod own_write;
 mod parallel;
 mod rename;
 

@@ -141,7 +141,7 @@ mod tests {
             headers: ObjectHeaders::default(),
             version_id: None,
             checksum: StoredChecksum::None,
-            whole: None,
+            token: None,
         }
     }
 

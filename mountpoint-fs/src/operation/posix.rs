@@ -85,13 +85,6 @@ impl PosixAttributes {
         }
     }
 
-    /// Whether the metadata name the moment of their change, which no other version's metadata do.
-    #[must_use]
-    pub fn says_when(metadata: &[(String, String)]) -> bool {
-        let mut names = metadata.iter().map(|(name, _)| name);
-        names.any(|name| name.eq_ignore_ascii_case(CTIME))
-    }
-
     /// Whether `metadata` differ from `before` in more than that the object was changed now.
     #[must_use]
     pub fn says_more(metadata: &[(String, String)], before: &[(String, String)]) -> bool {

@@ -1,6 +1,6 @@
 //! The checksum of written bytes, updated with each write.
 
-use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+use crc_fast::{CrcAlgorithm, Digest};
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm};
 
 /// The checksum of the bytes so far; empty if the upload has none.
@@ -38,63 +38,9 @@ impl RunningChecksum {
     }
 }
 
-/// The checksum of `body` behind the bytes of the checksum `before`. `sum` is that of
-/// `body`, if it is known.
-pub(in crate::write) fn joined(before: Checksum, body: &[u8], sum: Option<Checksum>) -> Checksum {
-    let algorithm = algorithm_of(before);
-    let sum = sum.filter(|sum| algorithm_of(*sum) == algorithm);
-    let sum = sum.unwrap_or_else(|| {
-        let mut running = RunningChecksum::new(Some(algorithm));
-        running.update(body);
-        running.value().expect("it has an algorithm")
-    });
-    let len = body.len() as u64;
-    match (before, sum) {
-        (Checksum::Crc32c(before), Checksum::Crc32c(sum)) => {
-            let (before, sum) = (u64::from(before), u64::from(sum));
-            let joined = checksum_combine(CrcAlgorithm::Crc32Iscsi, before, sum, len);
-            Checksum::Crc32c(u32::try_from(joined).expect("it has 32 bits"))
-        }
-        (Checksum::Crc64Nvme(before), Checksum::Crc64Nvme(sum)) => {
-            Checksum::Crc64Nvme(checksum_combine(CrcAlgorithm::Crc64Nvme, before, sum, len))
-        }
-        (before, _) => unreachable!("both are of the algorithm of {before:?}"),
-    }
-}
-
-/// The algorithm of a checksum.
-pub(in crate::write) fn algorithm_of(checksum: Checksum) -> ChecksumAlgorithm {
-    match checksum {
-        Checksum::Crc32c(_) => ChecksumAlgorithm::Crc32c,
-        Checksum::Crc64Nvme(_) => ChecksumAlgorithm::Crc64Nvme,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_behind_is_joined() {
-        for algorithm in [ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::Crc64Nvme] {
-            let of = |bytes: &[u8]| {
-                let mut sum = RunningChecksum::new(Some(algorithm));
-                sum.update(bytes);
-                sum.value().unwrap()
-            };
-            let other = match algorithm {
-                ChecksumAlgorithm::Crc32c => Checksum::Crc64Nvme(1),
-                ChecksumAlgorithm::Crc64Nvme => Checksum::Crc32c(1),
-            };
-            for (before, body) in [("", ""), ("", "one"), ("one", ""), ("one ", "two")] {
-                let all = of(format!("{before}{body}").as_bytes());
-                let (before, body) = (of(before.as_bytes()), body.as_bytes());
-                for sum in [None, Some(of(body)), Some(other)] {
-                    assert_eq!(joined(before, body, sum), all, "{algorithm:?}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn pieces_give_the_checksum_of_the_whole() {

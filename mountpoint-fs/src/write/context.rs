@@ -51,7 +51,6 @@ impl WriteContext {
         let fixed = config.part_size.map(|size| fitting(size, &memory));
         let plan = PartPlan::new(fixed, memory.part_max());
         let part = plan.first() + WRITE_SIZE_MAX as u64;
-        let pool = memory.pool.clone();
         let memory = WriteMemory::new(memory, part, clock.clone());
         let pressure = MemoryPressure::new(Arc::clone(&memory), clock.clone());
         let send = SendContext {
@@ -62,7 +61,6 @@ impl WriteContext {
             client,
             config,
             clock: clock.clone(),
-            pool,
             pressure: Arc::clone(&pressure),
             features: ServerFeatures::default(),
             permission: Permission::default(),

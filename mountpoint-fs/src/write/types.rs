@@ -1,6 +1,6 @@
 //! The beginning of a written file, its outcome, and the observer of both.
 
-use mountpoint_client::types::{Checksum, ChecksumAlgorithm, ETag};
+use mountpoint_client::types::{ChecksumAlgorithm, ETag};
 
 use crate::operation::FsError;
 
@@ -28,15 +28,14 @@ pub enum Beginning {
     New,
     /// There is probably no object: S3 was not asked.
     NewUnasked,
-    /// The existing object, which was this version at the open, is replaced.
-    Replace(ETag),
+    /// The existing object is replaced, whatever its version.
+    Replace,
     /// The existing object is empty. It is replaced if it is still empty when the file is stored.
     Fill(Stored),
     /// The existing object stays, and bytes come behind it: S3 copies it.
     Append(Stored),
-    /// The server appends to the object, which has a checksum of this algorithm: the given
-    /// checksum, if it is that of all its bytes.
-    Grow(Stored, Option<ChecksumAlgorithm>, Option<Checksum>),
+    /// The server appends to the object, which has a checksum of this algorithm.
+    Grow(Stored, Option<ChecksumAlgorithm>),
     /// The object stays and is too small to be copied into an upload: `Writer::preload` brings its
     /// bytes.
     Extend(Stored),

@@ -5,14 +5,14 @@ use std::time::UNIX_EPOCH;
 
 use mountpoint_crt_sys::{Message, ResponseHead};
 
-use super::answer::{checksum_of_texts, content_length, etag, header, invalid};
+use super::answer::{content_length, etag, header, invalid};
 use super::exchange::{self, Exchange};
 use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::http_time;
 use crate::types::{
-    Checksum, ChecksumAlgorithm, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
-    StoredChecksum,
+    ChecksumAlgorithm, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
+    StoredChecksum, WriteToken,
 };
 use crate::{ClientError, Pending};
 
@@ -114,11 +114,12 @@ fn object_details(
     key: &Key,
     head: &ResponseHead,
 ) -> Result<ObjectDetails, Fault> {
+    let mut headers = object_headers(head);
     Ok(ObjectDetails {
         info: sized_info(operation, key, head)?,
         checksum: stored_checksum(head),
-        whole: whole_checksum(head),
-        headers: object_headers(head),
+        token: take_token(&mut headers.metadata),
+        headers,
         version_id: owned(head, "x-amz-version-id"),
     })
 }
@@ -143,7 +144,16 @@ fn object_headers(head: &ResponseHead) -> ObjectHeaders {
         expires: owned(head, "expires"),
         website_redirect: owned(head, "x-amz-website-redirect-location"),
         encryption: kms_encryption(head),
+        token: None,
     }
+}
+
+/// The token of the write that made the object, taken out of its metadata.
+fn take_token(metadata: &mut Vec<(String, String)>) -> Option<WriteToken> {
+    let place = metadata
+        .iter()
+        .position(|(name, _)| name == WriteToken::METADATA_NAME)?;
+    WriteToken::parse(&metadata.remove(place).1)
 }
 
 /// The encryption of an object that is encrypted by KMS. S3's own key is everybody's.
@@ -168,17 +178,6 @@ fn stored_checksum(head: &ResponseHead) -> StoredChecksum {
     } else {
         StoredChecksum::None
     }
-}
-
-/// The checksum of all bytes: not one of its parts' checksums.
-fn whole_checksum(head: &ResponseHead) -> Option<Checksum> {
-    if header(head, "x-amz-checksum-type") == Some("COMPOSITE") {
-        return None;
-    }
-    checksum_of_texts(
-        header(head, "x-amz-checksum-crc64nvme"),
-        header(head, "x-amz-checksum-crc32c"),
-    )
 }
 
 fn owned(head: &ResponseHead, name: &str) -> Option<String> {
@@ -224,6 +223,7 @@ mod tests {
             ),
             ("X-Amz-Meta-Owner", " me "),
             ("x-amz-meta-a.b", ""),
+            ("x-amz-meta-Mount-S3-Token", "one-write_"),
             ("x-amz-meta-", "nameless"),
             ("x-amz-version-id", "v1"),
             ("Content-Type", "text/plain"),
@@ -245,24 +245,12 @@ mod tests {
             .map(|(name, value)| (&**name, &**value))
             .collect();
         assert_eq!(metadata, [("a.b", ""), ("owner", "me")]);
+        assert_eq!(found.token, WriteToken::parse("one-write_"));
         assert_eq!(found.version_id.as_deref(), Some("v1"));
         assert_eq!(found.headers.content_type.as_deref(), Some("text/plain"));
         assert_eq!(found.headers.cache_control, None);
         let crc64 = StoredChecksum::Of(ChecksumAlgorithm::Crc64Nvme);
         assert_eq!(found.checksum, crc64);
-        assert_eq!(found.whole, Some(Checksum::Crc64Nvme(0)));
-        let of_parts = ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=-2");
-        let composite = ("x-amz-checksum-type", "COMPOSITE");
-        let zero = ("x-amz-checksum-crc32c", "AAAAAA==");
-        for (headers, whole) in [
-            (&[zero][..], Some(Checksum::Crc32c(0))),
-            (&[zero, composite], None),
-            (&[of_parts], None),
-        ] {
-            let basics = [("ETag", "\"e\""), ("Content-Length", "1")];
-            let found = details(&[&basics, headers].concat()).unwrap();
-            assert_eq!(found.whole, whole, "{headers:?}");
-        }
     }
 
     #[test]

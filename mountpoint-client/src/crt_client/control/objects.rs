@@ -285,7 +285,7 @@ fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObj
         CopyHeaders::New(headers) => call
             .metadata_directive(MetadataDirective::Replace)
             .set_storage_class(headers.storage_class.as_deref().map(StorageClass::from))
-            .set_metadata(Some(headers.metadata.iter().cloned().collect()))
+            .set_metadata(Some(headers.stored_metadata().collect()))
             .set_content_type(headers.content_type.clone())
             .set_cache_control(headers.cache_control.clone())
             .set_content_disposition(headers.content_disposition.clone())

@@ -4,7 +4,7 @@
 //! log of outages.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -248,12 +248,7 @@ impl Attempts {
             error.kind,
             ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
         );
-        if may_be_own && !core.endpoint.is_amazon_itself() {
-            let first = fault
-                .answered_at
-                .and_then(|at| at.checked_sub(self.first.elapsed()));
-            error.maybe_twice_since = Some(first.unwrap_or(UNIX_EPOCH));
-        }
+        error.maybe_twice = may_be_own && !core.endpoint.is_amazon_itself();
         if self.was_answer_lost && may_be_own {
             error.answer_was_lost = true;
             error

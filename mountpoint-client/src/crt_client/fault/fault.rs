@@ -1,6 +1,6 @@
 //! One failed attempt.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::{ClientError, ErrorKind};
 
@@ -22,15 +22,12 @@ pub(in crate::crt_client) struct Fault {
     pub(in crate::crt_client) is_silence: bool,
     /// The server may have done what was asked, although the request is sent again.
     pub(in crate::crt_client) may_be_done: bool,
-    /// When the server gave the answer, by its clock.
-    pub(in crate::crt_client) answered_at: Option<SystemTime>,
 }
 
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Self {
         Self {
             may_be_done: matches!(error.kind, ErrorKind::Transient | ErrorKind::Conflict),
-            answered_at: None,
             error,
             retry_after: None,
             expired: false,

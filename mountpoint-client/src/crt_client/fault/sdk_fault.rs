@@ -89,7 +89,6 @@ fn of_answer(
         region: headers.get("x-amz-bucket-region").or(region.as_deref()),
         retry_after: headers.get("retry-after"),
         server: headers.get("server"),
-        date: headers.get("date"),
     }
     .fault(operation)
 }

@@ -408,8 +408,7 @@ fn contested(operation: Operation, error: ClientError) -> ClientError {
 
 /// The failure of a request that a proxy sent for the second time.
 fn maybe_twice(operation: Operation, mut error: ClientError) -> ClientError {
-    error.maybe_twice_since =
-        may_be_own(operation, &error).then_some(std::time::SystemTime::UNIX_EPOCH);
+    error.maybe_twice = may_be_own(operation, &error);
     error
 }
 

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use mountpoint_client::types::{Checksum, ChecksumAlgorithm, Key, StoredChecksum};
+use mountpoint_client::types::{ChecksumAlgorithm, Key, StoredChecksum};
 
 use crate::config::WriteConfig;
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
@@ -144,7 +144,7 @@ impl FileSystem {
         let progress = self.new_progress(0);
         let (key, version) = self.namespace.begin_writing(ino, &progress, readers)?;
         let beginning = if truncate {
-            Beginning::Replace(version.etag)
+            Beginning::Replace
         } else if version.size > 0 {
             self.namespace.unchanged(ino, &progress);
             self.namespace.close_writer(ino);
@@ -187,8 +187,7 @@ impl FileSystem {
                 StoredChecksum::Other => None,
             };
             if let Some(algorithm) = algorithm {
-                let checksum = (algorithm, details.whole);
-                return self.begin_growing(ino, (key, version), checksum, readers);
+                return self.begin_growing(ino, (key, version), algorithm, readers);
             }
         }
         self.begin_extending(ino, (key, version), readers).await
@@ -236,12 +235,12 @@ impl FileSystem {
         &self,
         ino: InodeNo,
         (key, version): (Key, Version),
-        (algorithm, whole): (Option<ChecksumAlgorithm>, Option<Checksum>),
+        algorithm: Option<ChecksumAlgorithm>,
         readers: Readers,
     ) -> Result<Arc<Writer>, FsError> {
         let progress = self.new_progress(version.size);
         let Version { etag, size, .. } = version.clone();
-        let beginning = Beginning::Grow(Stored { etag, size }, algorithm, whole);
+        let beginning = Beginning::Grow(Stored { etag, size }, algorithm);
         self.begin_behind(ino, (&key, &version), &progress, readers)?;
         let observer = self.observer((ino, &key), &progress);
         Ok(Writer::new(

@@ -1,9 +1,12 @@
 //! Which objects a directory's rename moves, and which of them are copied already.
 //!
-//! Pure: two listings in, moves out.
+//! Pure: two listings in, moves out. What an earlier attempt has copied carries the token of the
+//! rename, which only the journal of this host knows: equal objects prove nothing.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
+use crc_fast::{CrcAlgorithm, checksum};
 use mountpoint_client::types::{Key, ObjectInfo};
 
 use crate::operation::FsError;
@@ -28,8 +31,8 @@ impl Moves {
     pub(super) fn plan(
         sources: Vec<ObjectInfo>,
         there: Vec<ObjectInfo>,
-        (from, to, was_begun): (&str, &str, bool),
-        whole_max: u64,
+        (from, to): (&str, &str),
+        earlier: &EarlierAttempt,
     ) -> Result<Self, FsError> {
         for object in sources.iter().chain(&there) {
             check_key(&object.key, from, to)?;
@@ -39,23 +42,18 @@ impl Moves {
             .map(|object| (object.key.clone(), object))
             .collect();
         let mut all = Vec::with_capacity(sources.len());
-        // The number of objects without the directory's own, and of those whose bytes are already
-        // copied.
-        let (mut objects, mut copies) = (0, 0);
         for source in sources {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
-            objects += usize::from(key.as_str() != to);
             let found = there.remove(&key);
-            let is_copied = match found.map(|copy| Earlier::of(&source, &copy, whole_max)) {
-                // Markers look alike whatever their headers: the directory's own is always copied.
+            let is_copied = match found {
+                // The directory's own marker is always replaced.
                 Some(_) if key.as_str() == to => false,
-                Some(Earlier::Copy { is_newer }) => {
-                    copies += 1;
-                    is_newer
-                }
-                Some(Earlier::CopyInParts) | None => false,
-                Some(Earlier::Other) => return Err(FsError::NotEmpty),
+                Some(_) => match earlier.copies.get(&key) {
+                    Some(number) => *number == version_number(&source),
+                    None => return Err(FsError::NotEmpty),
+                },
+                None => false,
             };
             all.push(Move {
                 source,
@@ -65,10 +63,9 @@ impl Moves {
         }
         // The marker of an empty directory is replaced with it.
         there.retain(|key, _| key.as_str() != to);
-        // An earlier attempt that stopped during its deletions has left only objects that are
-        // copied already.
-        let is_half_deleted = objects > 0 && copies == objects;
-        if there.is_empty() || is_half_deleted || was_begun {
+        // Objects that have only their new name: the earlier attempt stopped behind their deletion.
+        let is_ours = |key: &Key| earlier.has_moved || earlier.copies.contains_key(key);
+        if there.keys().all(is_ours) {
             let from = from.to_owned();
             Ok(Self { from, all })
         } else {
@@ -81,31 +78,22 @@ impl Moves {
     }
 }
 
-/// An object that already has the new name of another one.
-enum Earlier {
-    /// A copy with the same ETag. Equal bytes may have other headers if they were written after
-    /// the copy, so only a copy that `is_newer` is kept.
-    Copy { is_newer: bool },
-    /// Probably a copy in parts. Such a copy has an ETag of its own, so it is repeated.
-    CopyInParts,
-    /// Another object, which must not be lost.
-    Other,
+/// What an earlier attempt of the same rename has left below the new name.
+#[derive(Debug, Default)]
+pub(super) struct EarlierAttempt {
+    /// Its copies, each with the number of the version that it is a copy of.
+    pub(super) copies: HashMap<Key, u64>,
+    /// Whether it moved objects as they are, so that nothing tells them from others.
+    pub(super) has_moved: bool,
 }
 
-impl Earlier {
-    fn of(source: &ObjectInfo, copy: &ObjectInfo, whole_max: u64) -> Self {
-        if copy.size != source.size {
-            Self::Other
-        } else if copy.etag.matches(&source.etag) {
-            Self::Copy {
-                is_newer: copy.last_modified > source.last_modified,
-            }
-        } else if copy.size > whole_max && copy.last_modified >= source.last_modified {
-            Self::CopyInParts
-        } else {
-            Self::Other
-        }
-    }
+/// The number of a version, by which a copy tells what it is a copy of. Equal bytes that were
+/// written later may have other headers.
+pub(super) fn version_number(source: &ObjectInfo) -> u64 {
+    let since = source.last_modified.duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = since.unwrap_or_default().as_nanos();
+    let text = format!("{nanos} {}", source.etag.as_str());
+    checksum(CrcAlgorithm::Crc64Nvme, text.as_bytes())
 }
 
 /// Refuses a directory with a key that no request can name.

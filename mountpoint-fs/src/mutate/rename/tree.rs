@@ -3,19 +3,18 @@
 //! All objects are copied first. Then the copied ones are deleted, except those that a second
 //! listing shows in another version; an object that vanished before its copy is not deleted. After
 //! the first failure no request is sent, and those in flight are awaited: no effect of a rename
-//! follows its end. So every object has at least one of its names at any time. The next rename
-//! skips the copies of an interrupted one. The new directory may hold other objects only if it has
-//! all that remain in the old one: then only deletions are missing.
+//! follows its end. So every object has at least one of its names at any time.
 //!
-//! A bucket that can rename moves each object by itself. The journal records such a rename, because
-//! the new directory then holds objects that the old one lacks: only an equal rename may resume it,
-//! and only with objects that existed when it began.
+//! The journal records a rename with its token, which all its copies carry: only an equal rename may
+//! resume it, skips the copies of it, and takes no other object below the new name for one. A bucket
+//! that can rename moves each object by itself: then only those go on that existed when it began.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use mountpoint_client::types::{
-    Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest,
+    Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 
@@ -24,7 +23,7 @@ use super::super::copy::copies_nothing;
 use super::super::directory::Content;
 use super::super::fault::{LIST, PUT, failed, repeats};
 use super::super::parallel::in_parallel;
-use super::moves::{Move, Moves};
+use super::moves::{EarlierAttempt, Move, Moves, version_number};
 use super::object::{Target, renaming_failed};
 use super::progress::Progress;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS};
@@ -46,9 +45,20 @@ impl Mutator {
         let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
         let newest = sources.iter().map(|source| source.last_modified).max();
         let now = self.clock.wall();
-        let was_begun = self.journal.is_renaming(from, to, newest, now).await;
-        let places = (from, to, was_begun);
-        let mut moves = Moves::plan(sources, there, places, self.limits.whole_max)?;
+        // A copy tells by itself what it is a copy of.
+        let moved = match self.client.appends() {
+            true => newest,
+            false => newest.map(|_| SystemTime::UNIX_EPOCH),
+        };
+        let begun = self.journal.is_renaming(from, to, moved, now).await;
+        let earlier = match &begun {
+            Some(token) => self.earlier_attempt(&there, (to, token), stop).await?,
+            None => EarlierAttempt::default(),
+        };
+        let was_begun = begun.is_some();
+        let token = begun.unwrap_or_else(WriteToken::random);
+        let places = (from, to);
+        let mut moves = Moves::plan(sources, there, places, &earlier)?;
         tracing::info!(
             from,
             to,
@@ -58,11 +68,11 @@ impl Mutator {
         );
         let can_rename = match moves.all.first() {
             Some(first) if !first.is_copied => {
-                // Only the journal knows which objects the rename has moved: they have only their
-                // new names.
+                // Only the journal knows which objects the rename has moved or copied.
                 let newest = newest.unwrap_or(first.source.last_modified);
-                self.journal.renaming(from, to, newest, now).await;
-                self.rename_first(places, first).await?
+                let times = (newest, now);
+                self.journal.renaming(places, &token, times).await;
+                self.rename_first((from, to, was_begun), first).await?
             }
             _ => false,
         };
@@ -71,13 +81,51 @@ impl Mutator {
             moves.all.remove(0);
             self.rename_each(&moves, &mut progress).await?;
         } else {
-            self.copy_each(&mut moves, &mut progress).await?;
+            self.copy_each(&mut moves, &token, &mut progress).await?;
             self.delete_each(&moves, &mut progress).await?;
         }
-        if can_rename || was_begun {
-            self.journal.renamed(from, to).await;
-        }
+        self.journal.renamed(from, to).await;
         Ok(())
+    }
+
+    /// The objects among `there` that an earlier attempt, whose `token` they carry, has left.
+    async fn earlier_attempt(
+        &self,
+        there: &[ObjectInfo],
+        (to, token): (&str, &WriteToken),
+        stop: &Stop,
+    ) -> Result<EarlierAttempt, FsError> {
+        // Only directory buckets rename and append.
+        if self.client.appends() {
+            return Ok(EarlierAttempt {
+                has_moved: true,
+                ..EarlierAttempt::default()
+            });
+        }
+        let keys = there.iter().map(|object| &object.key);
+        let keys: Vec<&Key> = keys.filter(|key| key.as_str() != to).collect();
+        let mut copies = HashMap::new();
+        let look = |index: usize| {
+            let key = keys[index];
+            async move {
+                match self.client.head_details(key).await {
+                    Ok(there) => Ok((key, there.token.and_then(|it| it.number_in(token)))),
+                    Err(error) if error.kind == ErrorKind::NotFound => Ok((key, None)),
+                    Err(error) => Err(failed(error, "s3:GetObject")),
+                }
+            }
+        };
+        let found = |(key, number): (&Key, Option<u64>)| {
+            copies.extend(number.map(|number| (key.clone(), number)));
+        };
+        let all = 0..keys.len();
+        match in_parallel(COPIES_IN_FLIGHT_MAX, all, stop, look, found).await? {
+            true => Ok(EarlierAttempt {
+                copies,
+                has_moved: false,
+            }),
+            false => Err(FsError::Interrupted),
+        }
     }
 
     /// Renames the first object, if the bucket can rename; `false` otherwise. A journal entry
@@ -89,11 +137,8 @@ impl Mutator {
     ) -> Result<bool, FsError> {
         let is_renamed = self.try_native(first).await;
         // A failed rename may have been done, unless the server refused it.
-        let has_moved = match &is_renamed {
-            Ok(is_renamed) => *is_renamed,
-            Err(error) => !is_refusal(error),
-        };
-        if !was_begun && !has_moved {
+        let has_failed = matches!(&is_renamed, Err(error) if is_refusal(error));
+        if !was_begun && has_failed {
             self.journal.renamed(from, to).await;
         }
         match is_renamed {
@@ -157,6 +202,7 @@ impl Mutator {
     async fn copy_each(
         &self,
         moves: &mut Moves,
+        token: &WriteToken,
         progress: &mut Progress<'_>,
     ) -> Result<(), FsError> {
         let (all, stop) = (&moves.all, progress.stop);
@@ -165,7 +211,7 @@ impl Mutator {
             .collect();
         let mut copied = Vec::new();
         let copy = |index: usize| async move {
-            let is_copied = self.copy_one(&all[index], stop).await?;
+            let is_copied = self.copy_one(&all[index], token, stop).await?;
             Ok((index, is_copied))
         };
         let done = |outcome| {
@@ -180,7 +226,8 @@ impl Mutator {
     }
 
     /// Copies one object. `false` if another client has removed it.
-    async fn copy_one(&self, one: &Move, stop: &Stop) -> Result<bool, FsError> {
+    async fn copy_one(&self, one: &Move, token: &WriteToken, stop: &Stop) -> Result<bool, FsError> {
+        let token = Some(token.numbered(version_number(&one.source)));
         let replaced = || {
             let key = &one.source.key;
             Err(FsError::Busy(format!(
@@ -188,16 +235,21 @@ impl Mutator {
             )))
         };
         if is_bare_marker(&one.source) {
-            return self.put_marker(&one.to, ObjectHeaders::default()).await;
+            let headers = ObjectHeaders {
+                token,
+                ..ObjectHeaders::default()
+            };
+            return self.put_marker(&one.to, headers).await;
         }
         // A listing does not show the headers that the server does not copy by itself: encryption
         // and redirection.
-        let source = match self.client.head_details(&one.source.key).await {
+        let mut source = match self.client.head_details(&one.source.key).await {
             Ok(source) if source.info.etag.matches(&one.source.etag) => source,
             Ok(_) => return replaced(),
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(failed(error, "s3:GetObject")),
         };
+        source.headers.token = token;
         let copied = self.copy(&source, &one.to, PutCondition::None, stop).await;
         match copied {
             Ok(_) => Ok(true),
@@ -218,7 +270,7 @@ impl Mutator {
             body: Bytes::new(),
             condition: PutCondition::None,
             checksum: None,
-            headers,
+            headers: headers.with_token(),
         });
         made.await.map(|_| true).map_err(|error| failed(error, PUT))
     }

@@ -7,8 +7,7 @@ use super::keeping::keep_as;
 use super::parts::FileParts;
 use crate::operation::FsError;
 use crate::staging::context::{StagingContext, WriteBack};
-use crate::staging::local::disk_error;
-use crate::staging::record::{CommitFailure, commit, sent_version};
+use crate::staging::record::{CommitFailure, commit};
 use crate::staging::uploads::PendingFile;
 use crate::write::background::{self, SharedOutcome};
 
@@ -71,10 +70,6 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
     let Some(write_back) = file.context.committing() else {
         return Ok(false);
     };
-    if file.state.lock().needs_sum() {
-        let this = Arc::clone(file);
-        file.context.on_disk(move || sum_recovered(&this)).await?;
-    }
     let (request, edits) = {
         let state = file.state.lock();
         match state.to_commit(&file.files, file.progress.mtime())? {
@@ -83,8 +78,8 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
         }
     };
     match commit(&file.context, &write_back.journal, request).await {
-        Ok((record, sent)) => {
-            file.state.lock().committed(record, edits, sent);
+        Ok(record) => {
+            file.state.lock().committed(record, edits);
             Ok(true)
         }
         Err(CommitFailure::Again(error)) => Err(error),
@@ -108,17 +103,6 @@ fn poison(file: &Arc<FileParts>, error: &FsError) {
         keep_as(&this, &reason).await;
         drop(work);
     });
-}
-
-/// Notes the version that an earlier process has committed, before its bytes change. Blocks.
-pub(super) fn sum_recovered(file: &FileParts) -> Result<(), FsError> {
-    let Some(whole) = file.state.lock().to_sum() else {
-        return Ok(());
-    };
-    let directory = &file.context.directory;
-    let sent = sent_version(&whole, &file.files).map_err(|error| disk_error(directory, &error))?;
-    file.state.lock().summed(sent);
-    Ok(())
 }
 
 /// Has all files give back what they can. `false` if the disk's threads have ended.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::{RoomWait, ask_others, commit_file, committed, sum_recovered};
+use super::committing::{RoomWait, ask_others, commit_file, committed};
 use super::keeping::keep_as;
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
@@ -207,7 +207,7 @@ impl StagedFile {
     /// never noted: of a process that was killed, or behind an answer that was lost.
     fn may_be_replaced_by_itself(&self) -> bool {
         let state = self.parts.state.lock();
-        state.recovered.is_some() && state.needs_store().unwrap_or(false)
+        state.may_be_stored() && state.needs_store().unwrap_or(false)
     }
 
     /// Writes `data` at `offset`. A write that is given up while it waits may be done all the same,
@@ -248,7 +248,7 @@ impl StagedFile {
     /// again.
     fn write_in_memory(&self, offset: u64, data: &[u8]) -> Result<bool, FsError> {
         let files = &self.parts.files;
-        if !files.are_in_memory() || self.parts.state.lock().to_sum().is_some() {
+        if !files.are_in_memory() {
             return Ok(false);
         }
         let range = offset..offset + data.len() as u64;
@@ -289,7 +289,6 @@ impl StagedFile {
     /// Blocks.
     fn write_local(&self, offset: u64, data: &[u8]) -> Result<Option<io::Error>, FsError> {
         let range = offset..offset + data.len() as u64;
-        sum_recovered(&self.parts)?;
         let mut rest = data;
         for (range, file) in self.places_to_write(&range)? {
             let (piece, behind) = split(rest, &range);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mountpoint_client::types::{ETag, Key, ObjectHeaders};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders, WriteToken};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::ahead::SendAhead;
@@ -13,11 +13,10 @@ use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
 use crate::staging::local::DataFiles;
 use crate::staging::record::{
-    CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, SENT_VERSIONS_MAX,
-    SentVersion, VersionRecord, marker_sum,
+    CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
 };
 use crate::staging::sources::ByteSources;
-use crate::staging::upload::{RecoveredFrom, StoreRequest};
+use crate::staging::upload::{StoreIdentity, StoreRequest};
 use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint};
 
 /// The object that a staged file begins with.
@@ -84,6 +83,8 @@ pub(super) struct FileState {
     replaced: StagedBase,
     /// The bucket may have a version that was sent, whatever the answer was.
     may_be_stored: bool,
+    /// The token of all stores under this key. Their numbers are those of their changes.
+    series: WriteToken,
     /// The headers may hold a time, which the next write makes void.
     is_timed: bool,
     /// Counts changes of any kind; 0 if the bucket has the file as it is.
@@ -94,13 +95,6 @@ pub(super) struct FileState {
     sent_edits: u64,
     /// Changes that the bucket has.
     pub(super) stored_edits: u64,
-    /// Changes of the last store that failed.
-    noted_edits: u64,
-    /// The content that the store in progress sends, once it was noted in a record.
-    sent: Option<SentVersion>,
-    /// Versions that the bucket may have of the file: an earlier process may have sent them, or a
-    /// store that failed.
-    pub(super) recovered: Option<RecoveredFrom>,
     /// Uploads that were refused, one behind the other.
     pub(super) refusals: u32,
     /// Uploads that failed, one behind the other, for whatever reason.
@@ -142,14 +136,12 @@ impl FileState {
                 false => StagedBase::None,
             },
             may_be_stored: false,
+            series: WriteToken::random(),
             is_timed,
             edits: u64::from(size.is_none()),
             recorded: None,
             sent_edits: 0,
             stored_edits: 0,
-            noted_edits: 0,
-            sent: None,
-            recovered: None,
             refusals: 0,
             failures: 0,
             last_failure: None,
@@ -166,20 +158,17 @@ impl FileState {
             description: found.description,
             number: FIRST_RECORD,
         };
-        let contents = version.contents();
-        let recovered = RecoveredFrom {
-            sent: version.sent.clone(),
-            whole: Some(Arc::new(contents.now().clone())),
-            marker_sum: marker_sum(&key, &headers.metadata),
-            edits: 1,
-        };
+        let new = Self::new(key, headers, base, version.is_unasked);
+        // An older record has neither.
+        let (series, edits) = (WriteToken::parse(&version.series), version.number.max(1));
         Self {
-            contents,
-            edits: 1,
-            recorded: Some(Recorded { record, edits: 1 }),
-            recovered: Some(recovered),
+            contents: version.contents(),
+            edits,
+            stored_edits: version.known,
+            recorded: Some(Recorded { record, edits }),
             may_be_stored: true,
-            ..Self::new(key, headers, base, version.is_unasked)
+            series: series.unwrap_or_else(|| new.series.clone()),
+            ..new
         }
     }
 
@@ -208,58 +197,23 @@ impl FileState {
             headers: HeadersRecord::from(self.headers.clone()),
             ranges: Vec::new(),
             is_inline: false,
-            sent: self
-                .recovered
-                .as_ref()
-                .map_or_else(Vec::new, |it| it.sent.clone()),
+            series: self.series.as_str().to_owned(),
+            number: self.edits,
+            known: self.stored_edits,
         };
         version.set_mtime(mtime);
-        let sending = self.contents.sending();
         let request = CommitRequest {
             version,
             contents: self.contents.now().clone(),
             files: Arc::clone(files),
-            sending: sending.map(|snapshot| (Arc::clone(snapshot), self.sent.clone())),
             before: self.recorded.map(|it| it.record),
         };
         Ok(Some((request, self.edits)))
     }
 
-    /// The version with the changes up to `edits` is durable in `record`, which also says what an
-    /// upload was sending.
-    pub(super) fn committed(
-        &mut self,
-        record: CommittedRecord,
-        edits: u64,
-        sent: Option<SentVersion>,
-    ) {
+    /// The version with the changes up to `edits` is durable in `record`.
+    pub(super) fn committed(&mut self, record: CommittedRecord, edits: u64) {
         self.recorded = Some(Recorded { record, edits });
-        if self.contents.sending().is_some() {
-            self.sent = sent;
-        }
-    }
-
-    /// The version that an earlier process committed, if its sum is not known and its bytes may
-    /// change.
-    pub(super) fn to_sum(&self) -> Option<Arc<Snapshot>> {
-        self.recovered.as_ref()?.whole.clone()
-    }
-
-    /// Whether the file has changed since, and that version has no sum.
-    pub(super) fn needs_sum(&self) -> bool {
-        self.edits > 1 && self.to_sum().is_some()
-    }
-
-    /// The sum of that version.
-    pub(super) fn summed(&mut self, sent: SentVersion) {
-        if let Some(recovered) = &mut self.recovered
-            && recovered.whole.take().is_some()
-        {
-            recovered.sent.push(SentVersion {
-                marker_sum: recovered.marker_sum,
-                ..sent
-            });
-        }
     }
 
     /// The version that the next store replaces: the base, or another file's.
@@ -269,6 +223,11 @@ impl FileState {
             (None, StagedBase::Version(version)) => Some(version),
             (None, StagedBase::None | StagedBase::Unasked) => None,
         }
+    }
+
+    /// Whether the bucket may have a version that was sent, and is not known to have it.
+    pub(super) fn may_be_stored(&self) -> bool {
+        self.may_be_stored
     }
 
     /// Whether the bucket has an object of the key, or may have one that it was sent.
@@ -283,6 +242,7 @@ impl FileState {
         self.edits += 1;
         // It was made under another name.
         self.adopts = Adopts::Nothing;
+        self.series = WriteToken::random();
         let key = std::mem::replace(&mut self.key, key);
         (key, std::mem::replace(&mut self.replaced, replaced))
     }
@@ -296,23 +256,6 @@ impl FileState {
     /// Whether a commit has something to do.
     pub(super) fn needs_commit(&self) -> Result<bool, FsError> {
         Ok(self.needs_store()? && !self.is_committed())
-    }
-
-    /// Notes the version that a failed store may have brought to the bucket all the same.
-    pub(super) fn may_have_sent(&mut self, sent: SentVersion) {
-        let recovered = self.recovered.get_or_insert_default();
-        recovered.edits = self.sent_edits;
-        if !recovered.sent.contains(&sent) {
-            recovered.sent.push(sent);
-        }
-        let surplus = recovered.sent.len().saturating_sub(SENT_VERSIONS_MAX);
-        recovered.sent.drain(..surplus);
-        self.noted_edits = self.sent_edits;
-    }
-
-    /// Whether the journal, or [`Self::may_have_sent`], has noted what the store in progress sends.
-    pub(super) fn is_sent_noted(&self) -> bool {
-        self.noted_edits == self.sent_edits
     }
 
     /// Whether a record has all changes.
@@ -399,14 +342,11 @@ impl FileState {
         checkpoint: &Arc<UploadCheckpoint>,
     ) -> StoreRequest {
         self.sent_edits = self.edits;
-        self.sent = None;
-        self.may_be_stored = true;
         let snapshot = self.contents.begin_store();
         let early = self.ahead.end();
-        StoreRequest {
-            early,
-            ..self.request(files, checkpoint, snapshot)
-        }
+        let request = self.request(files, checkpoint, snapshot);
+        self.may_be_stored = true;
+        StoreRequest { early, ..request }
     }
 
     /// The request to store `snapshot`, contents of the file.
@@ -430,11 +370,12 @@ impl FileState {
             adopts: self.adopts,
             checkpoint: Arc::clone(checkpoint),
             early: None,
-            recovered: self.recovered.clone(),
-            is_newer: self
-                .recovered
-                .as_ref()
-                .is_some_and(|it| it.edits < self.edits),
+            identity: StoreIdentity {
+                series: self.series.clone(),
+                number: self.edits,
+                known: self.stored_edits,
+                may_be_sent: self.may_be_stored,
+            },
         }
     }
 
@@ -447,8 +388,6 @@ impl FileState {
         self.may_be_stored = false;
         self.adopts = Adopts::Nothing;
         self.stored_edits = self.sent_edits;
-        self.sent = None;
-        self.recovered = None;
         self.refusals = 0;
         self.failures = 0;
         self.last_failure = None;
@@ -458,6 +397,7 @@ impl FileState {
     pub(super) fn renamed(&mut self, key: Key, base: Base) {
         self.key = key;
         self.base = Some(base);
+        self.series = WriteToken::random();
         self.edits += 1;
     }
 
@@ -475,13 +415,13 @@ impl FileState {
         self.recorded.is_some_and(|it| it.edits > self.sent_edits)
     }
 
-    /// The bucket has the version that an earlier process was sending: `base`. The store is to be
-    /// tried again.
-    pub(super) fn rebased(&mut self, base: Base) {
+    /// The bucket has the version of this number, whose store was not known to be done: `base`. The
+    /// store is to be tried again.
+    pub(super) fn rebased(&mut self, base: Base, number: u64) {
         self.contents.end_store(false);
         self.base = Some(base);
         self.replaced = StagedBase::None;
-        self.recovered = None;
+        self.stored_edits = number;
         // The record has the base of before.
         self.edits += 1;
     }

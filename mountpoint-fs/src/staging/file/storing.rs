@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mountpoint_client::types::ObjectHeaders;
 
-use super::committing::{commit_now, sum_recovered};
+use super::committing::commit_now;
 use super::keeping::keep_as;
 use super::parts::FileParts;
 use super::releasing::{end_upload, release};
@@ -13,8 +13,6 @@ use crate::config::limits::METADATA_LEN_MAX;
 use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
 use crate::staging::contents::{Piece, Snapshot, Source};
-use crate::staging::local::disk_error;
-use crate::staging::record::{SentVersion, sent_version};
 use crate::staging::upload::{Resolved, StoreRequest, is_conflict, resolve};
 use crate::write::background::{self, SharedOutcome};
 
@@ -51,9 +49,9 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
                 release(file, false);
                 return Ok(());
             }
-            Ok(Resolved::Sent(there)) => {
+            Ok(Resolved::Sent(there, number)) => {
                 let base = Base::new(&file.context.reading, &request.key, there);
-                file.state.lock().rebased(base);
+                file.state.lock().rebased(base, number);
             }
             Ok(Resolved::Adopted) => {
                 let key = &request.key;
@@ -68,9 +66,6 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
             }
             Err(error) => {
                 let is_conflict = is_conflict(&error);
-                if !is_conflict {
-                    note_sent(file, &request).await;
-                }
                 file.state.lock().contents.end_store(false);
                 if is_conflict {
                     let reason = conflict_reason(&file.context.config, &request.snapshot, &error);
@@ -101,36 +96,10 @@ fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError)
     format!("another client changed the object: {error}{lacks}")
 }
 
-/// Notes the version that a failed store was sending. The bucket may have it all the same, where
-/// only the answer was lost: the next store is to know it.
-async fn note_sent(file: &Arc<FileParts>, request: &StoreRequest) {
-    if file.state.lock().is_sent_noted() {
-        return;
-    }
-    let (this, snapshot) = (Arc::clone(file), Arc::clone(&request.snapshot));
-    let summed = file.context.on_disk(move || {
-        let directory = &this.context.directory;
-        sent_version(&snapshot, &this.files).map_err(|error| disk_error(directory, &error))
-    });
-    match summed.await {
-        Ok(sent) => file.state.lock().may_have_sent(SentVersion {
-            marker_sum: request.marker_sum(),
-            ..sent
-        }),
-        Err(error) => tracing::warn!(key = %request.key, "what was sent is not noted: {error}"),
-    }
-}
-
 /// Begins a store of the file as it is. The version that it sends is in the journal before.
 async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
-    let (needs_sum, ranges) = {
-        let state = file.state.lock();
-        (state.needs_sum(), state.contents.range_count())
-    };
-    if needs_sum {
-        let this = Arc::clone(file);
-        file.context.on_disk(move || sum_recovered(&this)).await?;
-    } else if ranges > FEW_RANGES {
+    let ranges = file.state.lock().contents.range_count();
+    if ranges > FEW_RANGES {
         // The snapshot of many ranges takes time that no thread of the kernel has.
         file.context.on_disk(|| Ok(())).await?;
     }

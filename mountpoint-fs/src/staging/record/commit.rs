@@ -7,11 +7,10 @@ use std::io;
 use std::sync::Arc;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use mountpoint_client::types::Key;
 
-use super::format::{DescriptionFile, Payload, SentVersion, VersionRecord, in_files};
+use super::format::{DescriptionFile, Payload, VersionRecord, in_files};
 use crate::operation::FsError;
-use crate::staging::contents::{Snapshot, Source};
+use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
 use crate::staging::directory::{DataFileName, StagingDirectory};
 use crate::staging::journal::{AppendError, Journal, RECORD_LEN_MAX, RecordId, RecordKey};
@@ -24,14 +23,9 @@ pub(in crate::staging) struct CommitRequest {
     pub(in crate::staging) version: VersionRecord,
     pub(in crate::staging) contents: Snapshot,
     pub(in crate::staging) files: Arc<DataFiles>,
-    /// The version that an upload is sending.
-    pub(in crate::staging) sending: Option<Sending>,
     /// The record of the version before.
     pub(in crate::staging) before: Option<CommittedRecord>,
 }
-
-/// The version that an upload is sending, with its sum if it is known.
-pub(in crate::staging) type Sending = (Arc<Snapshot>, Option<SentVersion>);
 
 /// The record of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,15 +51,14 @@ struct Prepared {
     head: Vec<u8>,
     local: Vec<u8>,
     description: Option<u64>,
-    sent: Option<SentVersion>,
 }
 
-/// Returns when the version is durable, with its record and the version that the upload is sending.
+/// Returns when the version is durable, with its record.
 pub(in crate::staging) async fn commit(
     context: &Arc<StagingContext>,
     journal: &Journal,
     request: CommitRequest,
-) -> Result<(CommittedRecord, Option<SentVersion>), CommitFailure> {
+) -> Result<CommittedRecord, CommitFailure> {
     let files = Arc::clone(&request.files);
     let directory = Arc::clone(&context.directory);
     let prepared = match request.is_quick() {
@@ -85,25 +78,17 @@ pub(in crate::staging) async fn commit(
         }
         CommitFailure::Again(refused.error)
     })?;
-    let record = CommittedRecord {
+    Ok(CommittedRecord {
         id,
         description: prepared.description,
         number,
-    };
-    Ok((record, prepared.sent))
+    })
 }
 
 impl CommitRequest {
     /// Whether [`prepare`] takes little time and does not use the disk.
     fn is_quick(&self) -> bool {
-        let sending = self.sending.as_ref();
-        if sending.is_some_and(|(it, sum)| sum.is_none() && it.size() > INLINE_LEN_MAX) {
-            // Its zeros are summed, too.
-            return false;
-        }
-        let sending = sending.map_or(0, |(snapshot, _)| snapshot.range_count());
-        let sent = self.version.sent.iter().map(|sent| sent.ranges.len());
-        let ranges = self.contents.range_count() + sending + sent.sum::<usize>();
+        let ranges = self.contents.range_count();
         let local = self.contents.local();
         let bytes = local.map(|local| local.range.end - local.range.start);
         self.files.are_in_memory()
@@ -170,19 +155,10 @@ fn prepare(
         mut version,
         contents,
         files,
-        sending,
         before,
     } = request;
     let failed = |error: io::Error| CommitFailure::Again(disk_error(directory, &error));
     version.describe(&contents);
-    let sent = match sending {
-        None => None,
-        Some((_, Some(sent))) => Some(sent),
-        Some((snapshot, None)) => Some(sent_version(&snapshot, &files).map_err(failed)?),
-    };
-    version.sent.extend(sent.clone());
-    let surplus = version.sent.len().saturating_sub(SENT_VERSIONS_MAX);
-    version.sent.drain(..surplus);
     version.is_inline =
         version.local_bytes() <= INLINE_LEN_MAX && version.ranges.len() <= INLINE_RANGES_MAX;
     let mut local = Vec::new();
@@ -222,7 +198,6 @@ fn prepare(
         head,
         local,
         description,
-        sent,
     })
 }
 
@@ -249,54 +224,6 @@ fn put_beside(
     Ok(Payload::Beside(beside).head()?)
 }
 
-/// What an upload of `snapshot` sends, to recognise it in the bucket. Blocks.
-pub(in crate::staging) fn sent_version(
-    snapshot: &Snapshot,
-    files: &DataFiles,
-) -> io::Result<SentVersion> {
-    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
-    let (mut ranges, mut bytes) = (Vec::new(), Vec::new());
-    for piece in snapshot.pieces(0..snapshot.size()) {
-        if piece.is_in_base {
-            continue;
-        }
-        ranges.push((piece.range.start, piece.range.end));
-        let mut at = piece.range.start;
-        while at < piece.range.end {
-            let range = at..piece.range.end.min(at + PIECE_LEN);
-            at = range.end;
-            bytes.clear();
-            match piece.source {
-                Source::Local(file) => files.read_bytes(file, &range, &mut bytes)?,
-                Source::Zeros | Source::Base => {
-                    let len = usize::try_from(range.end - range.start);
-                    bytes.resize(len.map_err(io::Error::other)?, 0);
-                }
-            }
-            digest.update(&bytes);
-        }
-    }
-    Ok(SentVersion {
-        size: snapshot.size(),
-        ranges,
-        sum: digest.finalize(),
-        marker_sum: None,
-    })
-}
-
-/// Sum of the metadata of an object `key`, if that marks a directory.
-pub(in crate::staging) fn marker_sum(key: &Key, metadata: &[(String, String)]) -> Option<u64> {
-    let pair = |(name, value): &(String, String)| {
-        // Servers do not keep these.
-        format!("{}\0{}\0", name.to_ascii_lowercase(), value.trim())
-    };
-    key.is_marker().then(|| {
-        let mut pairs: Vec<_> = metadata.iter().map(pair).collect();
-        pairs.sort_unstable();
-        sum(pairs.concat().as_bytes())
-    })
-}
-
 /// CRC64NVME of `bytes`.
 pub(in crate::staging) fn sum(bytes: &[u8]) -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
@@ -319,9 +246,3 @@ const INLINE_RANGES_MAX: usize = 1024;
 
 /// Most ranges of a version that is brought into its record at once, by whichever thread.
 const QUICK_RANGES_MAX: usize = 64;
-
-/// Versions that the bucket may have got: each kill before an upload is noted leaves one.
-pub(in crate::staging) const SENT_VERSIONS_MAX: usize = 4;
-
-/// Bytes that are in memory at once.
-const PIECE_LEN: u64 = 1 << 20;

@@ -47,27 +47,21 @@ pub(in crate::staging) struct VersionRecord {
     pub(in crate::staging) ranges: Vec<RangeRecord>,
     /// Whether the bytes of the ranges are in the record, and not in the data files.
     pub(in crate::staging) is_inline: bool,
-    /// Versions before it that the bucket may have got meanwhile.
-    pub(in crate::staging) sent: Vec<SentVersion>,
+    /// The token of the file's stores, which are numbered: their objects carry it. Older records
+    /// have none.
+    #[serde(default)]
+    pub(in crate::staging) series: String,
+    /// The number of this version.
+    #[serde(default)]
+    pub(in crate::staging) number: u64,
+    /// The number of the last version that the bucket had for certain.
+    #[serde(default)]
+    pub(in crate::staging) known: u64,
 }
 
 /// A local range: start, end, place (0 zeros, 1 and 2 the data files), whether the base has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::staging) struct RangeRecord(u64, u64, u8, bool);
-
-/// A version that the bucket may have got: its size, and the changed bytes with their sum.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::staging) struct SentVersion {
-    /// Bytes of the file.
-    pub(in crate::staging) size: u64,
-    /// Changed ranges, in order.
-    pub(in crate::staging) ranges: Vec<(u64, u64)>,
-    /// CRC64NVME of the bytes of the ranges.
-    pub(in crate::staging) sum: u64,
-    /// Sum of the metadata of a directory's marker, which has no bytes that tell whose it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in crate::staging) marker_sum: Option<u64>,
-}
 
 /// A description in a file beside the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,12 +303,9 @@ mod tests {
             headers: HeadersRecord::default(),
             ranges: vec![RangeRecord(10, 13, 1, false), RangeRecord(20, 90, 0, true)],
             is_inline: true,
-            sent: vec![SentVersion {
-                size: 7,
-                ranges: vec![(1, 2)],
-                sum: u64::MAX,
-                marker_sum: Some(3),
-            }],
+            series: "series".to_owned(),
+            number: 7,
+            known: 3,
         }
     }
 

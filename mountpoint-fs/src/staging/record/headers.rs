@@ -1,6 +1,6 @@
 //! The headers of an object, as a record has them.
 
-use mountpoint_client::types::{KmsEncryption, ObjectHeaders};
+use mountpoint_client::types::{KmsEncryption, ObjectHeaders, WriteToken};
 use serde::{Deserialize, Serialize};
 
 /// The headers of an object.
@@ -27,6 +27,8 @@ pub(in crate::staging) struct HeadersRecord {
     website_redirect: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     encryption: Option<EncryptionRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,7 @@ impl From<ObjectHeaders> for HeadersRecord {
             expires,
             website_redirect,
             encryption,
+            token,
         } = headers;
         Self {
             content_type,
@@ -65,6 +68,7 @@ impl From<ObjectHeaders> for HeadersRecord {
                 key_id: it.key_id,
                 bucket_key: it.bucket_key,
             }),
+            token: token.map(|token| token.as_str().to_owned()),
         }
     }
 }
@@ -82,6 +86,7 @@ impl From<HeadersRecord> for ObjectHeaders {
             expires,
             website_redirect,
             encryption,
+            token,
         } = headers;
         Self {
             content_type,
@@ -98,6 +103,7 @@ impl From<HeadersRecord> for ObjectHeaders {
                 key_id: it.key_id,
                 bucket_key: it.bucket_key,
             }),
+            token: token.and_then(|token| WriteToken::parse(&token)),
         }
     }
 }

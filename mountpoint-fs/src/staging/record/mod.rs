@@ -8,10 +8,7 @@ mod format;
 mod headers;
 mod recovery;
 
-pub(super) use commit::{
-    CommitFailure, CommitRequest, CommittedRecord, SENT_VERSIONS_MAX, commit, marker_sum, remove,
-    sent_version, sum,
-};
-pub(super) use format::{SentVersion, VersionRecord, in_files};
+pub(super) use commit::{CommitFailure, CommitRequest, CommittedRecord, commit, remove, sum};
+pub(super) use format::{VersionRecord, in_files};
 pub(super) use headers::HeadersRecord;
 pub(super) use recovery::{FoundRecord, ReadRecord, RecoveredVersion, read_record, recover};

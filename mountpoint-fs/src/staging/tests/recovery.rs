@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
+use mountpoint_client::testing::sim::{Content, SimObject};
 
 use super::write_back::{LONG, bytes};
 use super::{Bench, MIB, name, read, wait, write};
@@ -121,6 +122,43 @@ fn a_conflict_after_a_kill_keeps_the_local_version() {
         assert_eq!(next.names("kept").len(), 2);
         assert!(next.restart(LONG).unwrap().staging.pending().count <= 1);
     }
+}
+
+/// Another host's object has the same size, and the same bytes where this file was changed.
+#[test]
+fn equal_changes_of_another_host_are_a_conflict() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.over(&bench.client.put_object("key", bytes(1000, 9)));
+    write(&file, 100, b"changed").unwrap();
+    wait(file.release()).unwrap();
+    let mut theirs = bytes(1000, 5);
+    theirs[100..107].copy_from_slice(b"changed");
+    bench.client.put_object("key", theirs.clone());
+    let next = bench.restart(LONG).unwrap();
+    next.drain();
+    assert_eq!(next.content("key").unwrap(), theirs);
+    assert_eq!(next.names("kept").len(), 2);
+}
+
+/// Programs that write an object anew may keep its metadata, and with them the token.
+#[test]
+fn a_version_of_another_client_that_kept_the_metadata_is_a_conflict() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"first").unwrap();
+    wait(file.commit()).unwrap();
+    wait(file.settle()).unwrap();
+    let there = bench.client.object("key").unwrap();
+    assert!(there.headers.token.is_some());
+    bench.client.insert(SimObject {
+        headers: there.headers,
+        ..SimObject::new(there.key, Content::bytes("theirs"))
+    });
+    write(&file, 0, b"mine").unwrap();
+    wait(file.commit()).unwrap();
+    bench.drain();
+    assert_eq!(bench.content("key").unwrap(), b"theirs");
+    assert_eq!(bench.names("kept").len(), 2);
 }
 
 /// Writes a record into the journal of a directory, as another program would.

@@ -28,8 +28,9 @@ pub(in crate::staging) enum Resolved {
         /// This store has sent it: it was not found there.
         is_sent: bool,
     },
-    /// The bucket has what a killed process was sending: the file is based on that.
-    Sent(Stored),
+    /// The bucket has an earlier version of this number, whose store was not known to be done: the
+    /// file is based on that.
+    Sent(Stored, u64),
     /// Another host's object stands for the file.
     Adopted,
     /// The object was left alone, and the bucket has the file under this key.
@@ -93,8 +94,7 @@ async fn find_completed(
     }
 }
 
-/// Whether the other client is the process that committed the file, which was killed before it
-/// could note its upload.
+/// Whether the object is this file's own.
 async fn recognise(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
@@ -105,7 +105,7 @@ async fn recognise(
             version,
             is_sent: false,
         })),
-        Some((there, Recognised::Earlier)) => Ok(Some(Resolved::Sent(there))),
+        Some((there, Recognised::Earlier(number))) => Ok(Some(Resolved::Sent(there, number))),
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::feed::Feed;
+use super::request::StoreRequest;
 use crate::operation::{FsError, Progress};
 use crate::staging::context::StagingContext;
-use crate::write::{Adopts, Beginning, Replaced, Stored, UploadCheckpoint, WriteObserver, Writer};
+use crate::write::{Beginning, Replaced, Stored, WriteObserver, Writer};
 
 /// The object to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +32,13 @@ pub(in crate::staging) struct EarlyStore {
 }
 
 impl EarlyStore {
-    /// Begins a store, and continues the upload of `checkpoint`. Sends nothing.
+    /// Begins a store, and continues the upload of its checkpoint. Sends nothing.
     pub(super) fn begin(
         context: &StagingContext,
-        target: StoreTarget,
-        adopts: Adopts,
-        checkpoint: &Arc<UploadCheckpoint>,
+        request: &StoreRequest,
         has_copies: bool,
     ) -> Arc<Self> {
+        let target = request.target();
         let notes = Arc::new(StoreNotes::default());
         let beginning = Beginning::Whole {
             replaced: target.replaced.clone(),
@@ -48,9 +48,12 @@ impl EarlyStore {
         let observer = Arc::clone(&notes) as Arc<dyn WriteObserver>;
         let key = target.key.clone();
         let writer = Writer::new(&context.writing, key, beginning, progress, observer);
-        writer.set_headers(target.headers.clone());
-        writer.may_adopt(adopts);
-        writer.continues(Arc::clone(checkpoint));
+        writer.set_headers(ObjectHeaders {
+            token: Some(request.identity.token()),
+            ..target.headers.clone()
+        });
+        writer.may_adopt(request.adopts);
+        writer.continues(Arc::clone(&request.checkpoint));
         Arc::new(Self {
             target,
             writer,

@@ -25,4 +25,4 @@ pub(super) use checkpoint_lines::FoundCheckpoint;
 pub(super) use conflict::{Resolved, is_conflict, resolve};
 pub(super) use early::EarlyStore;
 pub(super) use feed::Feed;
-pub(super) use request::{RecoveredFrom, StoreRequest};
+pub(super) use request::{StoreIdentity, StoreRequest};

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::types::{Key, ObjectHeaders, WriteToken};
 
 use super::early::{EarlyStore, StoreTarget};
 use super::feed::copied_min;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
-use crate::staging::record::{SentVersion, marker_sum};
 use crate::staging::sources::ByteSources;
 use crate::write::{Adopts, Replaced, UploadCheckpoint};
 
@@ -26,31 +25,32 @@ pub(in crate::staging) struct StoreRequest {
     pub(in crate::staging) checkpoint: Arc<UploadCheckpoint>,
     /// The store that was begun while the file was still written.
     pub(in crate::staging) early: Option<Arc<EarlyStore>>,
-    /// The file is of an earlier process, which may have sent it.
-    pub(in crate::staging) recovered: Option<RecoveredFrom>,
-    /// The file was changed since, or its headers were.
-    pub(in crate::staging) is_newer: bool,
+    pub(in crate::staging) identity: StoreIdentity,
 }
 
-/// Versions of a file that an earlier process may have sent.
-#[derive(Clone, Debug, Default)]
-pub(in crate::staging) struct RecoveredFrom {
-    /// Versions before the one that it committed last.
-    pub(in crate::staging) sent: Vec<SentVersion>,
-    /// That version; `None` once it is in `sent`.
-    pub(in crate::staging) whole: Option<Arc<Snapshot>>,
-    /// The sum of its metadata, if it marks a directory.
-    pub(in crate::staging) marker_sum: Option<u64>,
-    /// Changes in the newest version that may have been sent.
-    pub(in crate::staging) edits: u64,
+/// By what a file knows its own objects: they carry the token of its stores, and a number.
+#[derive(Clone, Debug)]
+pub(in crate::staging) struct StoreIdentity {
+    /// The token. The journal has it before anything is sent.
+    pub(in crate::staging) series: WriteToken,
+    /// The number of the version to store. An upload that a later version goes on with keeps the
+    /// number of the version that began it.
+    pub(in crate::staging) number: u64,
+    /// The number of the last version that the bucket had for certain: another object with it is
+    /// another client's, which has kept the metadata.
+    pub(in crate::staging) known: u64,
+    /// Whether a version behind that may have been sent before.
+    pub(in crate::staging) may_be_sent: bool,
+}
+
+impl StoreIdentity {
+    /// The token of the version to store.
+    pub(super) fn token(&self) -> WriteToken {
+        self.series.numbered(self.number)
+    }
 }
 
 impl StoreRequest {
-    /// The sum of the metadata, if the object marks a directory.
-    pub(in crate::staging) fn marker_sum(&self) -> Option<u64> {
-        marker_sum(&self.key, &self.headers.metadata)
-    }
-
     /// The object to make.
     pub(super) fn target(&self) -> StoreTarget {
         StoreTarget {
@@ -66,8 +66,7 @@ impl StoreRequest {
         context: &StagingContext,
         has_copies: bool,
     ) -> Arc<EarlyStore> {
-        let target = self.target();
-        EarlyStore::begin(context, target, self.adopts, &self.checkpoint, has_copies)
+        EarlyStore::begin(context, self, has_copies)
     }
 
     /// Whether a range of the base is long enough for a copy.

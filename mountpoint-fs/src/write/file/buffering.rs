@@ -53,10 +53,6 @@ impl Writer {
         if let Stage::Storing(outcome) = &state.stage {
             return Ok(Need::End(outcome.clone()));
         }
-        if let Some(Err(error)) = state.sink.append().map(|append| append.check(&self.key)) {
-            self.fail(state, &error);
-            return Err(error);
-        }
         // Behind the end, this is a gap: WRITEs in flight were waited for ([`Writer::in_order`]).
         if state.extent.is_gap(offset, len) {
             return Ok(Need::Gap);

@@ -12,7 +12,6 @@ use super::sink::Sink;
 use crate::config::limits::UPLOAD_PART_MIN;
 use crate::operation::FsError;
 use crate::write::background::SharedOutcome;
-use crate::write::checksum::RunningChecksum;
 use crate::write::send::append::AppendUpload;
 use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::put::Adopts;
@@ -53,8 +52,8 @@ pub(in crate::write) enum Stage {
 pub(in crate::write) enum Replaces {
     /// No object: there must be none.
     Nothing,
-    /// Any version: this one existed when the file was opened.
-    Any(ETag),
+    /// Any version.
+    Any,
     /// This version only.
     Version(ETag),
 }
@@ -69,7 +68,7 @@ impl Replaces {
                 replaced: Replaced::Nothing | Replaced::NothingUnasked,
                 ..
             } => Self::Nothing,
-            Beginning::Replace(old) => Self::Any(old.clone()),
+            Beginning::Replace => Self::Any,
             Beginning::Whole {
                 replaced: Replaced::Version(version),
                 ..
@@ -85,16 +84,8 @@ impl Replaces {
     pub(in crate::write) fn condition(&self) -> PutCondition {
         match self {
             Self::Nothing => PutCondition::Absent,
-            Self::Any(_) => PutCondition::None,
+            Self::Any => PutCondition::None,
             Self::Version(version) => PutCondition::Match(version.clone()),
-        }
-    }
-
-    /// The version to replace, if it is known.
-    pub(in crate::write) fn version(&self) -> Option<&ETag> {
-        match self {
-            Self::Nothing => None,
-            Self::Any(version) | Self::Version(version) => Some(version),
         }
     }
 }
@@ -111,14 +102,14 @@ impl FileState {
                 ..
             }
         );
-        let takes_gaps = is_new || matches!(beginning, Beginning::Replace(_) | Beginning::Fill(_));
+        let takes_gaps = is_new || matches!(beginning, Beginning::Replace | Beginning::Fill(_));
         let (sink, stored) = match beginning {
             Beginning::New
             | Beginning::NewUnasked
             | Beginning::Whole { .. }
-            | Beginning::Replace(_) => (Sink::Undecided, None),
-            Beginning::Grow(stored, algorithm, whole) => {
-                let upload = AppendUpload::at(stored.clone(), algorithm, whole);
+            | Beginning::Replace => (Sink::Undecided, None),
+            Beginning::Grow(stored, algorithm) => {
+                let upload = AppendUpload::at(stored.clone(), algorithm);
                 (Sink::Append { upload, parts: 0 }, Some(stored))
             }
             Beginning::Append(stored) => {
@@ -163,11 +154,8 @@ impl FileState {
         self.sink = match std::mem::take(&mut self.sink) {
             Sink::Multipart(_) => Sink::Copied(CopiedRange::whole(key, stored.clone())),
             Sink::Undecided if mode == UploadMode::Append => {
-                let whole = match self.buffer.take() {
-                    Some((_, checksum)) => checksum.value(),
-                    None => RunningChecksum::new(new).value(),
-                };
-                let upload = AppendUpload::at(stored.clone(), new, whole);
+                drop(self.buffer.take());
+                let upload = AppendUpload::at(stored.clone(), new);
                 Sink::Append { upload, parts: 0 }
             }
             Sink::Append { upload, .. } => Sink::Append { upload, parts: 0 },
@@ -184,7 +172,7 @@ impl FileState {
             (_, Stage::Stored(_), _) | (_, _, Replaces::Version(_)) => {
                 "the version stored before stays"
             }
-            (_, _, Replaces::Any(_)) => "the object that was to be replaced stays",
+            (_, _, Replaces::Any) => "the object that was to be replaced stays",
             (_, _, Replaces::Nothing) => "nothing of the file is stored",
         }
     }

@@ -237,11 +237,10 @@ impl Writer {
         let is_late = std::mem::take(&mut multipart.is_metadata_late);
         let late = is_late.then(|| self.headers());
         let condition = state.replaces.condition();
-        let old = state.replaces.version().cloned();
         let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
         let observer = Arc::clone(&self.observer);
         self.run(outcome, async move {
-            let stored = upload.complete(condition, old).await?;
+            let stored = upload.complete(condition).await?;
             let Some(headers) = late else {
                 return Ok(Outcome::Stored(stored));
             };

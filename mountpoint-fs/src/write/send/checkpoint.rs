@@ -305,8 +305,8 @@ impl UploadCheckpoint {
 
 impl BegunUpload {
     /// Whether an upload of `key` with these headers may be continued by it. Each attempt has a
-    /// change time of its own, and the object keeps the first one. An upload without checksums has
-    /// none because of its copies, or because of the server.
+    /// change time and a token of its own, and the object keeps the first ones. An upload without
+    /// checksums has none because of its copies, or because of the server.
     pub(in crate::write) fn is_for(
         &self,
         key: &Key,
@@ -316,6 +316,7 @@ impl BegunUpload {
         let has_checksum = self.checksum.is_none() || self.checksum == checksum;
         let with_metadata = |metadata| ObjectHeaders {
             metadata,
+            token: self.headers.token.clone(),
             ..headers.clone()
         };
         let known = &self.headers.metadata;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use mountpoint_client::ObjectClient;
-use mountpoint_crt_sys::block::BlockPool;
 use tokio::sync::Semaphore;
 
 use super::features::ServerFeatures;
@@ -23,7 +22,6 @@ pub(in crate::write) struct SendContext {
     pub(in crate::write) client: Arc<dyn ObjectClient>,
     pub(in crate::write) config: WriteConfig,
     pub(in crate::write) clock: Clock,
-    pub(in crate::write) pool: BlockPool,
     /// Counts bodies in flight.
     pub(in crate::write) pressure: Arc<MemoryPressure>,
     pub(in crate::write) parts: Arc<PartsInFlight>,

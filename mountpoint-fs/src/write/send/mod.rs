@@ -3,10 +3,8 @@
 //! `put` stores a small file with one request, `multipart` a larger one in parts, `append` makes an
 //! object longer. `context` is their shared state: `features` of the server, `permission` to store,
 //! `parts_in_flight` at once. `permission_probe` and `optimistic_create` ask S3 before a file is
-//! stored, `ambiguous_outcome` after a lost answer. `checkpoint` has an upload that a later attempt
-//! continues. Pure: `part_sizes`.
+//! stored. `checkpoint` has an upload that a later attempt continues. Pure: `part_sizes`.
 
-pub(super) mod ambiguous_outcome;
 pub(super) mod append;
 pub(super) mod checkpoint;
 pub(super) mod context;

@@ -13,11 +13,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use mountpoint_client::types::{
     Checksum, ChecksumAlgorithm, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition,
-    Upload as OpenUpload,
+    Upload as OpenUpload, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::ambiguous_outcome;
 use super::checkpoint::{
     AttemptTurn, BegunUpload, FinishedPart, PartContent, UploadCheckpoint, may_continue,
 };
@@ -26,8 +25,8 @@ use super::copied_range::{CopiedRange, copy_failed};
 use super::features::{Storing, Uses};
 use super::optimistic_create::ask_first;
 use crate::mutate::completion_tags::Completed;
-use crate::mutate::fault::Doubt;
-use crate::mutate::lost_upload::{self, IntendedObject};
+use crate::mutate::fault::{Doubt, unknown};
+use crate::mutate::own_write::{abandon, made_by};
 use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
@@ -73,6 +72,8 @@ enum FailureOwner {
 struct Begun {
     upload: OpenUpload,
     checksum: Option<ChecksumAlgorithm>,
+    /// The token of its object.
+    token: Option<WriteToken>,
     /// Whether the mount's journal names it, so that the next mount aborts it.
     is_journaled: bool,
 }
@@ -114,6 +115,7 @@ impl Upload {
 
     /// Continues the upload of the checkpoint, or creates one that the next process will find.
     async fn open(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
+        let headers = headers.with_token();
         let wanted = self.context.features.reduce(Uses {
             condition: PutCondition::None,
             checksum: None,
@@ -126,6 +128,7 @@ impl Upload {
         if let Some(begun) = continued {
             return Ok(begun);
         }
+        let token = headers.token.clone();
         let (upload, checksum) = self.create(wanted, headers.clone()).await?;
         let is_noted = match &self.checkpoint {
             Some(checkpoint) => {
@@ -145,6 +148,7 @@ impl Upload {
         Ok(Begun {
             upload,
             checksum,
+            token,
             is_journaled: !is_noted,
         })
     }
@@ -165,6 +169,7 @@ impl Upload {
             return Ok(Some(Begun {
                 upload: found.upload,
                 checksum: found.checksum,
+                token: found.headers.token,
                 is_journaled: !checkpoint.is_noted(),
             }));
         }
@@ -308,14 +313,12 @@ impl Upload {
         sent
     }
 
-    /// Makes the object of the parts, when S3 has all of them. A failure leaves nothing. `old` is
-    /// the replaced version, if it is known.
+    /// Makes the object of the parts, when S3 has all of them. A failure leaves nothing.
     pub(in crate::write) async fn complete(
         &self,
         condition: PutCondition,
-        old: Option<ETag>,
     ) -> Result<Stored, FsError> {
-        let outcome = self.try_complete(condition, old).await;
+        let outcome = self.try_complete(condition).await;
         match &outcome {
             Ok(_) => {
                 self.is_ended.store(true, Ordering::Release);
@@ -344,11 +347,7 @@ impl Upload {
         drop(self.turn.lock().take());
     }
 
-    async fn try_complete(
-        &self,
-        condition: PutCondition,
-        old: Option<ETag>,
-    ) -> Result<Stored, FsError> {
+    async fn try_complete(&self, condition: PutCondition) -> Result<Stored, FsError> {
         let begun = self.begun.wait().await?;
         let parts = self.sent_parts().await?;
         if condition == PutCondition::Absent {
@@ -366,15 +365,17 @@ impl Upload {
             match completed.await {
                 Ok(output) => {
                     features.learn(&wanted, &uses);
-                    return Ok(self.completed(output.etag, &parts, old.as_ref()).await);
+                    let etag = self.completed(&begun, output.etag).await;
+                    let size = size_of(&parts);
+                    return Ok(Stored { etag, size });
                 }
                 Err(error) => match features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
                     None => {
                         features.refused(Storing::InParts, &uses, &error);
-                        let made = self.ambiguous(&begun.upload, &parts, old.as_ref(), &error);
-                        if let Some(stored) = made.await? {
-                            return Ok(stored);
+                        if let Some(etag) = self.ambiguous(&begun, &error).await? {
+                            let size = size_of(&parts);
+                            return Ok(Stored { etag, size });
                         }
                         let error = match self.stays_behind(&error) {
                             true => error,
@@ -397,59 +398,42 @@ impl Upload {
         Ok(parts)
     }
 
-    /// The version that an answered completion made.
-    async fn completed(&self, etag: ETag, parts: &[Part], old: Option<&ETag>) -> Stored {
+    /// The ETag of the object that an answered completion made.
+    async fn completed(&self, begun: &Begun, etag: ETag) -> ETag {
         let completed = Completed {
             key: &self.key,
             etag,
-            parts,
-            old,
+            token: begun.token.as_ref(),
         };
         let tags = &self.context.mutator.completion_tags;
-        let etag = tags.known_by(&*self.context.client, completed).await;
-        let size = size_of(parts);
-        Stored { etag, size }
+        tags.known_by(&*self.context.client, completed).await
     }
 
-    /// The object, if the completion that failed with `error` has made it nevertheless. An upload
-    /// without an object stays for the next attempt, if one may continue it.
-    async fn ambiguous(
-        &self,
-        upload: &OpenUpload,
-        parts: &[Part],
-        old: Option<&ETag>,
-        error: &ClientError,
-    ) -> Result<Option<Stored>, FsError> {
-        let Some(doubt) = self.doubt(error) else {
+    /// The object's ETag, if the completion that failed with `error` has made it nevertheless. An
+    /// upload without an object stays for the next attempt, if one may continue it.
+    async fn ambiguous(&self, begun: &Begun, error: &ClientError) -> Result<Option<ETag>, FsError> {
+        let doubt = Doubt::of(error);
+        // This mount may have aborted it.
+        if doubt.is_none() || self.is_ended.load(Ordering::Acquire) {
             return Ok(None);
-        };
-        let wanted = IntendedObject {
-            size: size_of(parts),
-            parts,
-            old,
-            doubt,
-        };
+        }
         let client = &*self.context.client;
         let abandoned = match self.stays_behind(error) {
-            true => lost_upload::find(client, upload).await,
-            false => Some(lost_upload::abandon(client, upload, true).await),
+            true => Ok(()),
+            false => abandon(client, &begun.upload).await,
         };
-        let upload = (upload, abandoned.as_ref());
-        let stored = ambiguous_outcome::of_complete(client, upload, wanted, error).await;
-        Ok(stored?)
+        let made = made_by(client, &self.key, begun.token.as_ref(), error).await?;
+        match (made, abandoned) {
+            (Some(there), _) => Ok(Some(there.etag)),
+            // The server may complete it yet.
+            (None, Err(why)) if doubt == Some(Doubt::Lost) => Err(unknown(error, why).into()),
+            (None, _) => Ok(None),
+        }
     }
 
     /// Whether a later attempt may complete the upload, whose completion failed with `error`.
     fn stays_behind(&self, error: &ClientError) -> bool {
         self.checkpoint.is_some() && error.kind.is_retryable()
-    }
-
-    /// The reason why a completion with this failure may have been done nevertheless; `None` if the
-    /// upload is gone because this mount has aborted it.
-    fn doubt(&self, error: &ClientError) -> Option<Doubt> {
-        let is_unreadable = error.kind == ErrorKind::InvalidResponse;
-        let doubt = Doubt::of(error).or_else(|| is_unreadable.then_some(Doubt::Lost));
-        doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
     }
 
     /// Ends this attempt behind `error`, when all its parts were answered. The upload is aborted

@@ -7,10 +7,10 @@
 use bytes::Bytes;
 use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRequest};
 
-use super::ambiguous_outcome;
 use super::context::SendContext;
 use super::features::{Storing, Uses};
 
+use crate::mutate::own_write::made_by;
 use crate::operation::{FsError, PosixAttributes, WriteOptions};
 use crate::write::failure::not_made;
 use crate::write::types::{Outcome, Stored};
@@ -51,6 +51,7 @@ pub(in crate::write) async fn put(
     headers: ObjectHeaders,
 ) -> Result<Stored, FsError> {
     let size = body.len() as u64;
+    let headers = headers.with_token();
     let wanted = context.features.reduce(Uses {
         condition,
         checksum,
@@ -75,11 +76,15 @@ pub(in crate::write) async fn put(
                 Some(reduced) => uses = reduced,
                 None => {
                     context.features.refused(Storing::Whole, &uses, &error);
-                    let (client, pool) = (&*context.client, &context.pool);
-                    let stored =
-                        ambiguous_outcome::of_object(client, pool, key, &body, &error).await;
-                    let not_made = || not_made(error, &uses.condition, key);
-                    return stored.map_err(FsError::from)?.ok_or_else(not_made);
+                    let token = headers.token.as_ref();
+                    let made = made_by(&*context.client, key, token, &error).await;
+                    return match made.map_err(FsError::from)? {
+                        Some(there) => Ok(Stored {
+                            etag: there.etag,
+                            size,
+                        }),
+                        None => Err(not_made(error, &uses.condition, key)),
+                    };
                 }
             },
         }

@@ -138,7 +138,7 @@ impl Workload {
                     etag: object.etag,
                     size: first as u64,
                 };
-                let writer = bench.writer(Beginning::Grow(stored, None, None));
+                let writer = bench.writer(Beginning::Grow(stored, None));
                 let written = desk.write(bench, &writer, first, &contents.after[first..]);
                 ends(&writer, written.and_then(|()| store(&writer)))
             }
@@ -344,12 +344,11 @@ fn check(
         assert!(is_whole, "{case}: a part of the file");
     }
     if let Err(error) = &outcome {
-        // Nobody else was here; of an empty object nothing says so.
-        let is_empty = *workload == Workload::New(0) && *fault == Fault::Twice;
-        let is_said = is_empty || *fault == Fault::Fail(ErrorKind::PreconditionFailed);
+        // Nobody else was here.
+        let is_said = *fault == Fault::Fail(ErrorKind::PreconditionFailed);
         assert!(!matches!(error, FsError::Exists) || is_said, "{case}");
         let is_own = matches!(fault, Fault::Repeat | Fault::Conflict | Fault::Twice);
-        assert!(!is_own || is_empty || workload.grows(), "{case}: {error}");
+        assert!(!is_own || workload.grows(), "{case}: {error}");
     }
     let was_hit = log.records().len() >= hit as usize;
     assert!(was_hit || outcome.is_ok(), "{case}: {outcome:?}");

@@ -103,8 +103,8 @@ impl Bench {
 
     /// How a file begins that replaces what is there.
     pub(super) fn replacing(&self) -> Beginning {
-        let there = self.client.object("key");
-        Beginning::Replace(there.expect("there is an object").etag)
+        assert!(self.client.object("key").is_some());
+        Beginning::Replace
     }
 
     pub(super) fn immediate() -> Self {

@@ -27,8 +27,6 @@ pub(in crate::crt_client) struct ErrorAnswer<'a> {
     pub(in crate::crt_client) retry_after: Option<&'a str>,
     /// `Server`: what software answers.
     pub(in crate::crt_client) server: Option<&'a str>,
-    /// `Date`.
-    pub(in crate::crt_client) date: Option<&'a str>,
 }
 
 impl ErrorAnswer<'_> {
@@ -58,7 +56,6 @@ impl ErrorAnswer<'_> {
         let what = self.reason(operation, &kind);
         Fault {
             may_be_done: kind.is_retryable() && !self.proves_refusal(&kind),
-            answered_at: self.date.and_then(text::http_time),
             error: operation.error(kind, &what).with_status(self.status),
             retry_after: self
                 .retry_after
@@ -257,7 +254,6 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
         region: head.header("x-amz-bucket-region").or(region.as_deref()),
         retry_after: head.header("retry-after"),
         server: head.header("server"),
-        date: head.header("date"),
     }
     .fault(operation)
 }

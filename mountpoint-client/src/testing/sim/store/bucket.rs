@@ -17,8 +17,7 @@ use crate::types::{
 use crate::{ClientError, ErrorKind};
 
 use super::check::{
-    check_body, check_headers, check_readable, check_version, check_write, checksum_of,
-    no_such_key, refuse,
+    check_body, check_headers, check_readable, check_version, check_write, no_such_key, refuse,
 };
 use super::content::Content;
 use super::object::SimObject;
@@ -141,15 +140,13 @@ impl Store {
 
     pub(crate) fn head_details(&self, key: &Key) -> Result<ObjectDetails, ClientError> {
         let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
+        let mut headers = object.headers.clone();
         Ok(ObjectDetails {
             info: object.head(),
-            headers: object.headers.clone(),
+            token: headers.token.take(),
+            headers,
             version_id: None,
             checksum: object.checksum,
-            whole: match object.checksum {
-                StoredChecksum::Of(algorithm) => Some(checksum_of(algorithm, &object.content)),
-                StoredChecksum::None | StoredChecksum::Other => None,
-            },
         })
     }
 

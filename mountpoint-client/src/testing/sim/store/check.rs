@@ -3,14 +3,11 @@
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
 
-use crate::types::{Checksum, ChecksumAlgorithm, ETag, ObjectHeaders, PutCondition};
+use crate::types::{Checksum, ETag, ObjectHeaders, PutCondition, USER_METADATA_LEN_MAX};
 use crate::{ClientError, ErrorKind};
 
 use super::content::Content;
 use super::object::SimObject;
-
-/// User metadata S3 takes with an object, names and values together.
-const METADATA_LEN_MAX: usize = 2048;
 
 /// Storage classes of general purpose and directory buckets.
 const STORAGE_CLASSES: [&str; 9] = [
@@ -122,16 +119,6 @@ pub(crate) fn crc32c(content: &Content) -> Checksum {
     Checksum::Crc32c(u32::try_from(low).expect("the high bits are masked"))
 }
 
-/// The checksum of stored bytes.
-pub(crate) fn checksum_of(algorithm: ChecksumAlgorithm, content: &Content) -> Checksum {
-    if algorithm == ChecksumAlgorithm::Crc32c {
-        return crc32c(content);
-    }
-    let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme);
-    content.read(0..content.size(), |bytes| digest.update(bytes));
-    Checksum::Crc64Nvme(digest.finalize())
-}
-
 /// Whether S3 stores an object's headers.
 pub(crate) fn check_headers(headers: &ObjectHeaders) -> Result<(), ClientError> {
     if let Some(class) = &headers.storage_class
@@ -146,8 +133,9 @@ pub(crate) fn check_headers(headers: &ObjectHeaders) -> Result<(), ClientError> 
     headers
         .check()
         .map_err(|what| refuse(ErrorKind::InvalidRequest, "InvalidArgument", &what))?;
-    let len = headers.metadata_len();
-    if len > METADATA_LEN_MAX {
+    let stored = headers.stored_metadata();
+    let len: usize = stored.map(|(name, value)| name.len() + value.len()).sum();
+    if len > USER_METADATA_LEN_MAX {
         return Err(refuse(
             ErrorKind::InvalidRequest,
             "MetadataTooLarge",

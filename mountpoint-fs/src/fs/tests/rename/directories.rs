@@ -236,6 +236,23 @@ fn a_directory_that_holds_another_object_of_that_name_is_not_replaced() {
     }
 }
 
+/// Equal objects are no copies of an earlier attempt: two programs make the same lock.
+#[test]
+fn a_directory_that_holds_equal_objects_is_not_replaced() {
+    for theirs in [&["e/a"][..], &["e/a", "e/b"]] {
+        let mount = writable(&["d/a"]);
+        for key in theirs {
+            mount.bucket.put_object(key, "content of d/a");
+        }
+        mount.walk("d");
+        mount.walk("e");
+        let before = mount.bucket.keys();
+        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
+        assert!(matches!(outcome, Err(FsError::NotEmpty)), "{outcome:?}");
+        assert_eq!(mount.bucket.keys(), before);
+    }
+}
+
 #[test]
 fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
     let mount = writable(&["d/s/a"]);

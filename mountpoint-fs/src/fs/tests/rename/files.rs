@@ -34,7 +34,9 @@ fn a_file_moves_with_what_it_carries() {
     assert_eq!(mount.requests(), (1 + 1, 0, 2 + 1));
     assert_eq!(mount.bucket.keys(), ["d/b", "d/x"]);
     assert_eq!(content(&mount, "d/b").unwrap(), "content of a");
-    assert_eq!(mount.bucket.object("d/b").unwrap().headers, headers);
+    let mut moved = mount.bucket.object("d/b").unwrap().headers;
+    assert!(moved.token.take().is_some(), "the copy has one of its own");
+    assert_eq!(moved, headers);
     // The kernel continues with this inode.
     assert_eq!(mount.lookup(d, "b").unwrap().attributes.ino, a);
     assert!(now(mount.fs.attributes(a)).is_ok());

@@ -4,7 +4,8 @@
 //! For directory buckets. The first part of a new file is a PutObject; each further one is put
 //! behind the end of the object that the one before has made, on the condition that version and
 //! length are unchanged. So the object is always the beginning of the file, and no bytes of another
-//! client are ever replaced.
+//! client are ever replaced. Appended bytes carry no token, so that nothing tells whose they are: if
+//! the answer to a part was lost, the file fails.
 //!
 //! Invariants: one part of a file is in flight at a time; after a failed part none is sent. Each
 //! step runs in the background from its request on.
@@ -21,13 +22,12 @@ use mountpoint_client::types::{
     AppendRequest, Checksum, ChecksumAlgorithm, Key, ObjectHeaders, PutCondition,
 };
 
-use super::ambiguous_outcome;
 use super::context::SendContext;
 use super::features::Uses;
 use super::put::put;
+use crate::mutate::fault::{Doubt, unknown};
 use crate::operation::FsError;
 use crate::write::background::{self, SharedOutcome};
-use crate::write::checksum::{RunningChecksum, joined};
 use crate::write::failure::{Failure, failed, not_made};
 use crate::write::types::{Stored, WriteObserver};
 
@@ -38,20 +38,8 @@ pub(in crate::write) struct AppendUpload {
     stored: Option<Stored>,
     /// Parts that are in flight or wait, each with the object that it makes.
     parts: VecDeque<SharedOutcome<Result<Stored, FsError>>>,
-    /// The offset of the next part, behind all stored and added ones. The object is longer if other
-    /// clients have appended behind a part with a lost answer.
-    end: u64,
     /// The checksum algorithm of the object, which every part must use.
     algorithm: Option<ChecksumAlgorithm>,
-    /// The checksum of all bytes before `end`, if it is known: it tells whether an object has them.
-    whole: Option<Checksum>,
-}
-
-/// The object that a part is appended to.
-struct AppendBase {
-    stored: Stored,
-    /// As [`AppendUpload::whole`].
-    whole: Option<Checksum>,
 }
 
 /// A part's object, and the observers of its outcome.
@@ -72,22 +60,14 @@ impl AppendUpload {
         Self {
             stored: None,
             parts: VecDeque::new(),
-            end: 0,
             algorithm,
-            whole: RunningChecksum::new(algorithm).value(),
         }
     }
 
-    /// The upload behind an existing object. `whole` is the checksum of its bytes, if it is known.
-    pub(in crate::write) fn at(
-        stored: Stored,
-        algorithm: Option<ChecksumAlgorithm>,
-        whole: Option<Checksum>,
-    ) -> Self {
+    /// The upload behind an existing object.
+    pub(in crate::write) fn at(stored: Stored, algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self {
-            end: stored.size,
             stored: Some(stored),
-            whole,
             ..Self::new(algorithm)
         }
     }
@@ -117,9 +97,6 @@ impl AppendUpload {
         checksum: Option<Checksum>,
     ) {
         self.look();
-        let (offset, whole) = (self.end, self.whole);
-        self.end += body.len() as u64;
-        self.whole = whole.map(|whole| joined(whole, &body, checksum));
         let settled = SharedOutcome::new();
         let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
         self.parts.push_back(settled.clone());
@@ -131,10 +108,7 @@ impl AppendUpload {
                 None => Ok(stored),
             };
             let outcome = match before {
-                Ok(stored) => {
-                    let before = stored.map(|stored| AppendBase { stored, whole });
-                    part.send((before, offset), body, checksum).await
-                }
+                Ok(before) => part.send(before, body, checksum).await,
                 Err(error) => {
                     drop(body);
                     Err(error)
@@ -161,16 +135,6 @@ impl AppendUpload {
         }
     }
 
-    /// An error if other clients have appended behind the stored bytes of the file `key`: no
-    /// further part belongs there.
-    pub(in crate::write) fn check(&mut self, key: &Key) -> Result<(), FsError> {
-        self.look();
-        match &self.stored {
-            Some(stored) if self.parts.is_empty() => check_end(key, stored, self.end),
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// Notes that the bytes of the object have another version now.
     pub(in crate::write) fn metadata_replaced(&mut self, now: &Stored) {
         self.look();
@@ -188,21 +152,10 @@ impl AppendUpload {
     }
 }
 
-/// Whether the `stored` version ends where the next part belongs, at `offset`.
-fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
-    if stored.size == offset {
-        return Ok(());
-    }
-    Err(FsError::Stale(format!(
-        "{key} was appended to by another client while it was written: all before byte {offset} is stored, and the next open \
-         of it continues behind the newer end"
-    )))
-}
-
 impl AppendedPart {
     async fn send(
         &self,
-        (before, offset): (Option<AppendBase>, u64),
+        before: Option<Stored>,
         body: Bytes,
         checksum: Option<Checksum>,
     ) -> Result<Stored, FsError> {
@@ -213,10 +166,7 @@ impl AppendedPart {
         let context = &self.context;
         let _in_flight = context.parts.enter();
         match before {
-            Some(before) => {
-                check_end(&self.key, &before.stored, offset)?;
-                append(context, &self.key, before, body, checksum).await
-            }
+            Some(before) => append(context, &self.key, before, body, checksum).await,
             None => {
                 let (condition, headers) = (self.condition.clone(), self.headers.clone());
                 let put = put(context, &self.key, body, checksum, condition, headers);
@@ -230,11 +180,10 @@ impl AppendedPart {
 async fn append(
     context: &SendContext,
     key: &Key,
-    AppendBase { stored, whole }: AppendBase,
+    mut before: Stored,
     body: Bytes,
     checksum: Option<Checksum>,
 ) -> Result<Stored, FsError> {
-    let mut before = stored;
     let size = before.size + body.len() as u64;
     let checksum = context.features.reduce(Uses::checksum(checksum)).checksum;
     let mut was_renewed = false;
@@ -253,11 +202,8 @@ async fn append(
             }
             Err(error) => error,
         };
-        let (client, pool) = (&*context.client, &context.pool);
-        let behind = (before.size, whole);
-        let stored = ambiguous_outcome::of_append(client, pool, key, (behind, &body), &error).await;
-        if let Some(stored) = stored.map_err(FsError::from)? {
-            return Ok(stored);
+        if Doubt::of(&error) == Some(Doubt::Lost) {
+            return Err(unknown(&error, NO_TOKEN).into());
         }
         if error.kind == ErrorKind::TooManyParts && !was_renewed {
             tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");
@@ -269,7 +215,7 @@ async fn append(
     }
 }
 
-/// Makes the object one of a single part, by a copy of it onto itcontext.
+/// Makes the object one of a single part, by a copy of it onto itself.
 async fn renew(context: &SendContext, key: &Key, stored: &Stored) -> Result<Stored, FsError> {
     let largest = context.config.copy_limits.whole_max;
     if stored.size > largest {
@@ -292,6 +238,9 @@ async fn renew(context: &SendContext, key: &Key, stored: &Stored) -> Result<Stor
         size: stored.size,
     })
 }
+
+/// Why nothing tells whether bytes were appended.
+const NO_TOKEN: &str = "another client may have appended the same bytes";
 
 /// Parts of one file that are being appended to its object or wait for that. One in flight, one
 /// behind it.

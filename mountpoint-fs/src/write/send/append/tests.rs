@@ -2,11 +2,10 @@
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimObject, Time, When};
-use mountpoint_client::types::{Checksum, ChecksumAlgorithm, StoredChecksum};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, Time, When};
+use mountpoint_client::types::{ChecksumAlgorithm, StoredChecksum};
 
 use crate::operation::FsError;
-use crate::write::checksum::RunningChecksum;
 use crate::write::tests::{Bench, MIB, now, pattern, write};
 use crate::write::{Beginning, Stored, Writer};
 
@@ -23,14 +22,7 @@ fn behind(bench: &Bench, object: &[u8]) -> std::sync::Arc<Writer> {
         etag: object.etag.clone(),
         size: object.content.size(),
     };
-    bench.writer(Beginning::Grow(stored, None, whole(&object)))
-}
-
-/// The checksum of the object's bytes.
-fn whole(object: &SimObject) -> Option<Checksum> {
-    let mut sum = RunningChecksum::new(Some(ChecksumAlgorithm::Crc64Nvme));
-    sum.update(&object.content.to_vec());
-    sum.value()
+    bench.writer(Beginning::Grow(stored, None))
 }
 
 /// Offsets and lengths of what was put, `None` where it made the object.
@@ -141,7 +133,7 @@ fn two_writers_never_mix() {
         etag: bench.client.object("key").unwrap().etag,
         size: 4,
     };
-    let second = bench.writer(Beginning::Grow(stored, None, None));
+    let second = bench.writer(Beginning::Grow(stored, None));
     write(&first, 4, b"first").unwrap();
     write(&second, 4, b"other").unwrap();
     now(first.store()).unwrap();
@@ -158,122 +150,51 @@ fn two_writers_never_mix() {
     assert_eq!(bench.content().unwrap(), b"old first, more");
 }
 
+/// Appended bytes carry no token: equal bytes at their place may be another host's.
 #[test]
-fn somebody_elses_object_of_the_same_size_is_not_taken_for_ours() {
-    let (_state, bench) = bench(Time::Immediate);
-    let writer = behind(&bench, b"old ");
-    write(&writer, 4, b"mine").unwrap();
-    bench.client.put_object("key", "old yours");
-    bench.client.put_object("key", "old your");
-    bench.client.add_fault(FaultRule {
-        operation: Some(Operation::PutObject),
-        when: When::Next(1),
-        fault: Fault::Repeat,
-    });
-    assert!(matches!(now(writer.store()), Err(FsError::Stale(_))));
-    assert_eq!(bench.content().unwrap(), b"old your");
-}
-
-/// Another host has replaced the object by one that has the same bytes at the same place: it is not
-/// the file.
-#[test]
-fn the_same_bytes_behind_another_beginning_are_not_taken_for_ours() {
-    let (_state, bench) = bench(Time::Immediate);
-    let unknown = |bench: &Bench| {
-        let object = bench.client.put_object("key", "old ");
-        let stored = Stored {
-            etag: object.etag,
-            size: 4,
-        };
-        bench.writer(Beginning::Grow(stored, None, None))
-    };
-    for (is_known, there, expected) in [
-        (true, "old mine", "stored"),
-        (true, "new mine", "stale"),
-        (true, "new mine, theirs", "stale"),
-        (false, "old mine", "unknown"),
-        (false, "new mine", "unknown"),
+fn a_part_whose_answer_was_lost_is_nobodys() {
+    for there in [
+        None,
+        Some("old mine"),
+        Some("new mine"),
+        Some("old mine, theirs"),
     ] {
-        let writer = match is_known {
-            true => behind(&bench, b"old "),
-            false => unknown(&bench),
-        };
-        // The failure before makes the mount doubt that it may write.
-        bench.context.believe();
-        write(&writer, 4, b"mine").unwrap();
-        bench.client.put_object("key", there);
-        bench.client.add_fault(FaultRule {
-            operation: Some(Operation::PutObject),
-            when: When::Next(1),
-            fault: Fault::Repeat,
-        });
-        let outcome = match now(writer.store()) {
-            Ok(_) => "stored",
-            Err(FsError::Stale(_)) => "stale",
-            Err(FsError::Client(error)) if error.kind == ErrorKind::Transient => "unknown",
-            Err(error) => panic!("{there}: {error}"),
-        };
-        assert_eq!(outcome, expected, "{is_known} {there}");
-        assert_eq!(bench.content().unwrap(), there.as_bytes());
+        for fault in [
+            Fault::Repeat,
+            Fault::FailAfterwards(ErrorKind::TooManyParts),
+        ] {
+            let (_state, bench) = bench(Time::Immediate);
+            let writer = behind(&bench, b"old ");
+            write(&writer, 4, b"mine").unwrap();
+            if let Some(there) = there {
+                bench.client.put_object("key", there);
+            }
+            let case = format!("{there:?} {fault:?}");
+            // A request that is refused at once loses no answer.
+            let is_lost = there.is_none() || fault == Fault::Repeat;
+            bench.client.add_fault(FaultRule {
+                operation: Some(Operation::PutObject),
+                when: When::Next(1),
+                fault,
+            });
+            match now(writer.store()).unwrap_err() {
+                FsError::Client(error) if is_lost => {
+                    assert_eq!(error.kind, ErrorKind::Transient, "{case}");
+                }
+                FsError::Stale(_) if !is_lost => {}
+                error => panic!("{case}: {error}"),
+            }
+            let content = bench.content().unwrap();
+            assert_eq!(content, there.unwrap_or("old mine").as_bytes(), "{case}");
+            // Nothing is sent behind it.
+            assert!(write(&writer, 8, b"more").is_err());
+            assert_eq!(bench.client.take_log().count(Operation::PutObject), 1);
+        }
     }
 }
 
 #[test]
-fn an_answer_that_was_lost_appends_nothing_twice() {
-    let (_state, bench) = bench(Time::Immediate);
-    let writer = behind(&bench, b"old ");
-    for (at, piece) in [(4, "one "), (8, "two "), (12, "three")] {
-        bench.client.add_fault(FaultRule {
-            operation: Some(Operation::PutObject),
-            when: When::Next(1),
-            fault: Fault::Repeat,
-        });
-        write(&writer, at, piece.as_bytes()).unwrap();
-        let stored = now(writer.store()).unwrap();
-        assert_eq!(stored.etag, bench.client.object("key").unwrap().etag);
-    }
-    assert_eq!(bench.content().unwrap(), b"old one two three");
-}
-
-/// The part is there, its answer is not, and another host has appended behind it.
-#[test]
-fn what_others_appended_behind_a_lost_answer_does_not_make_the_part_missing() {
-    let (_state, bench) = bench(Time::Immediate);
-    let overtaken = || {
-        let writer = behind(&bench, b"old ");
-        write(&writer, 4, b"mine").unwrap();
-        let theirs = bench.client.put_object("key", "old mine, theirs");
-        bench.client.add_fault(FaultRule {
-            operation: Some(Operation::PutObject),
-            when: When::Next(1),
-            fault: Fault::Repeat,
-        });
-        let stored = now(writer.store()).unwrap();
-        assert_eq!((stored.etag, stored.size), (theirs.etag, 16));
-        writer
-    };
-    // Nothing more to store.
-    let writer = overtaken();
-    drop(bench.client.take_log());
-    now(writer.store()).unwrap();
-    assert_eq!(puts(&bench), []);
-    // The next bytes have no place, neither at the file's end nor at the object's.
-    for offset in [8, 16] {
-        let writer = overtaken();
-        drop(bench.client.take_log());
-        let refused = now(writer.write(offset, b"more")).unwrap_err();
-        assert!(
-            matches!(&refused, FsError::Stale(text) if text.contains("appended to by another client")),
-            "{refused}"
-        );
-        assert!(matches!(now(writer.store()), Err(FsError::Stale(_))));
-        assert_eq!(puts(&bench), []);
-        assert_eq!(bench.content().unwrap(), b"old mine, theirs");
-    }
-}
-
-#[test]
-fn a_part_that_waits_behind_one_that_was_overtaken_is_not_sent() {
+fn a_part_that_waits_behind_one_whose_answer_was_lost_is_not_sent() {
     let (_state, bench) = bench(Time::Manual);
     let writer = behind(&bench, b"old");
     let content = pattern(6 * MIB);
@@ -288,36 +209,12 @@ fn a_part_that_waits_behind_one_that_was_overtaken_is_not_sent() {
     }
     let mut storing = Box::pin(writer.store());
     assert!((&mut storing).now_or_never().is_none());
-    let overtaken = [b"old", &content[..5 * MIB], b"theirs"].concat();
-    bench.client.put_object("key", overtaken.clone());
-    let refused = loop {
-        bench.client.deliver_all();
-        if let Some(outcome) = (&mut storing).now_or_never() {
-            break outcome.unwrap_err();
-        }
-    };
-    assert!(matches!(refused, FsError::Stale(_)), "{refused}");
-    assert!(bench.content() == Some(overtaken));
+    bench.client.deliver_all();
+    assert!(storing.now_or_never().expect("it has failed").is_err());
+    let beginning = [b"old", &content[..5 * MIB]].concat();
+    assert!(bench.content() == Some(beginning));
     let log = bench.client.take_log();
     assert_eq!(log.count(Operation::PutObject), 1);
-}
-
-#[test]
-fn the_last_part_that_an_object_takes_is_not_appended_twice() {
-    let (_state, bench) = bench(Time::Immediate);
-    let writer = behind(&bench, b"old ");
-    write(&writer, 4, b"mine").unwrap();
-    bench.client.add_fault(FaultRule {
-        operation: Some(Operation::PutObject),
-        when: When::Next(1),
-        fault: Fault::FailAfterwards(ErrorKind::TooManyParts),
-    });
-    let stored = now(writer.store()).unwrap();
-    let there = bench.client.object("key").unwrap();
-    assert_eq!((stored.etag, stored.size), (there.etag, 8));
-    assert_eq!(bench.content().unwrap(), b"old mine");
-    let log = bench.client.take_log();
-    assert_eq!(log.count(Operation::CopyObject), 0);
 }
 
 #[test]
