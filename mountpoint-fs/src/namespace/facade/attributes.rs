@@ -2,6 +2,7 @@
 
 use super::Namespace;
 use super::lookup::OFFLINE_TTL;
+use crate::namespace::inodes::table::View;
 use crate::namespace::refusals::replaced;
 use crate::namespace::resolve::Answer;
 use crate::namespace::version::Found;
@@ -30,7 +31,7 @@ impl Namespace {
             return Ok(Some(shown));
         }
         if !view.is_attached {
-            return Err(replaced(&view.name));
+            return self.find_again(ino, &view).await.map(Some);
         }
         if !left.is_zero() {
             return Ok(Some(self.shown(ino, &view.found, left)));
@@ -82,5 +83,27 @@ impl Namespace {
                 Err(replaced(&view.name))
             }
         }
+    }
+
+    /// The attributes of an inode that has lost its name to another client: those of the object
+    /// that has it now.
+    ///
+    /// [`FsError::Stale`] if that is something else, or this mount took the name.
+    pub(super) async fn find_again(
+        &self,
+        ino: InodeNo,
+        view: &View,
+    ) -> Result<Attributes, FsError> {
+        if !self.table.is_lost(ino) {
+            return Err(replaced(&view.name));
+        }
+        let (_, answer) = self.find_unchanged(view.parent, &view.name).await?;
+        let found = answer.found.ok_or(FsError::NotFound)?;
+        let observed = self.observed(answer.asked, answer.received_at);
+        let again = self.table.find_again(ino, &found, observed);
+        let again = again.ok_or_else(|| replaced(&view.name))?;
+        self.table.set_posix(ino, answer.posix);
+        let left = again.observed.valid_until.left(self.now());
+        Ok(self.shown(ino, &again.found, left))
     }
 }

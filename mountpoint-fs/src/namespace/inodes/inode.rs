@@ -64,6 +64,8 @@ pub(in crate::namespace) struct Inode {
     pub(in crate::namespace) is_kept: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
     pub(in crate::namespace) was_opened: bool,
+    /// Whether this mount removed the name, or gave it to another file.
+    pub(in crate::namespace) is_taken: bool,
     pub(in crate::namespace) observed: Observed,
     pub(in crate::namespace) body: Body,
 }
@@ -101,6 +103,7 @@ impl Inode {
             openers: 0,
             is_kept: false,
             was_opened: false,
+            is_taken: false,
             observed,
             body,
         }

@@ -439,10 +439,14 @@ impl Model {
                 self.check(path, Is::Nothing, operation);
             }
             (About::Inode(ino), Outcome::Attributes(Ok(attributes))) => {
-                assert_eq!(
-                    (attributes.ino, is(&attributes)),
-                    (*ino, self.inodes[ino].1)
-                );
+                let (path, known) = self.inodes[ino].clone();
+                let shown = is(&attributes);
+                assert_eq!(attributes.ino, *ino);
+                if shown != known {
+                    // It had lost its name, and is what has that now.
+                    self.check(&path, shown, operation);
+                    self.inodes.insert(*ino, (path, shown));
+                }
             }
             (About::Inode(ino), Outcome::Opened(Ok(opened))) => {
                 let (path, is) = self.inodes[ino].clone();

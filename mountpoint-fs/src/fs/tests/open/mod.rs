@@ -2,6 +2,7 @@
 
 mod copying;
 mod following;
+mod lost;
 mod opening;
 mod sibling_prefetch;
 

@@ -36,6 +36,9 @@ pub(in crate::namespace) struct Table {
     pub(super) written_in: HashMap<InodeNo, BTreeSet<InodeNo>>,
     /// Times of directories that have no inode.
     pub(super) forgotten: ForgottenTimes,
+    /// Directories whose names another client took away and that the kernel knows, by parent and
+    /// name.
+    pub(super) lost: HashMap<(InodeNo, Box<str>), InodeNo>,
     /// State of the search for files to forget.
     pub(in crate::namespace) eviction: Eviction,
     /// Number of dropped inodes.
@@ -86,6 +89,7 @@ impl Table {
             writing: HashMap::new(),
             written_in: HashMap::new(),
             forgotten: ForgottenTimes::default(),
+            lost: HashMap::new(),
             eviction: Eviction::default(),
             dropped: 0,
             trimmed: 0,
@@ -217,11 +221,20 @@ impl Table {
         found: &Found,
         observed: Observed,
     ) -> InodeNo {
-        let ino = self.number_of_new(directory, name);
         let replaced = self.child(directory, name);
         if let Some(replaced) = replaced {
             self.unname(directory, name, replaced);
+            self.lose_directory(replaced);
         }
+        let lost = self.lost_directory(directory, name);
+        if let Some(lost) = lost.filter(|_| *found == Found::Directory) {
+            self.find_again(lost, found, observed);
+            if let Some(replaced) = replaced {
+                self.drop_unused(replaced);
+            }
+            return lost;
+        }
+        let ino = self.number_of_new(directory, name);
         let mut inode = Inode::new(ino, directory, name, found, observed);
         if let Some(time) = inode.time_mut() {
             *time = self.remembered_time(directory, name);
@@ -239,6 +252,7 @@ impl Table {
         let (parent, name) = (inode.parent, inode.name.clone());
         self.unkeep_all(ino);
         self.unname(parent, &name, ino);
+        self.lose_directory(ino);
         self.drop_unused(ino);
         self.drop_unused(parent);
     }
@@ -290,6 +304,7 @@ impl Table {
                 self.dropped += 1;
             }
             self.set_posix(ino, None);
+            self.forget_lost(ino, parent, &name);
             self.shrink(hash, self.hash_of_name(parent, &name));
             ino = parent;
         }
@@ -371,6 +386,9 @@ impl Table {
     pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
         if let Some(writing) = self.writing.get_mut(&ino) {
             writing.is_gone = true;
+        }
+        if let Ok(inode) = self.inode_mut(ino) {
+            inode.is_taken = true;
         }
         self.detach(ino);
     }
