@@ -81,6 +81,7 @@ fn get(client: &Client, pool: &BlockPool, start: usize, len: usize, sender: &Sen
         path: "/b/k".into(),
         headers: Vec::new(),
         range,
+        is_whole: false,
     };
     let _cancel = client.get(
         request,
@@ -241,6 +242,7 @@ fn cancelled_and_failing_requests_leak_nothing() {
             path: "/b/k".into(),
             headers: Vec::new(),
             range: 0..OBJECT as u64,
+            is_whole: false,
         };
         let cancel = good.get(
             request,
@@ -279,6 +281,7 @@ fn the_last_runtime_may_go_in_a_callback() {
         path: "/b/k".into(),
         headers: Vec::new(),
         range: 0..100,
+        is_whole: false,
     };
     let handler = Dropper(holder, sender);
     let _cancel = client.get(request, BlockPool::new(0).allocate(100), Box::new(handler));

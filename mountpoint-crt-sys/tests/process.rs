@@ -90,6 +90,7 @@ fn is_in_the_middle_of_a_get(client: &Client) -> bool {
         path: "/b/k".into(),
         headers: Vec::new(),
         range: 0..1 << 20,
+        is_whole: false,
     };
     let has_ended = Arc::new(AtomicBool::new(false));
     let _cancel = client.get(request, fill, Box::new(End(Arc::clone(&has_ended))));

@@ -101,6 +101,43 @@ fn a_client_that_checks_no_reads_takes_what_comes() {
     assert_eq!(server.log().count(Operation::GetObject), 2, "neither asked");
 }
 
+/// As MinIO does, which tells its name.
+#[test]
+fn a_whole_object_is_asked_for_without_a_range_where_ranges_bring_no_checksum() {
+    let (server, fixture) = server_and_client();
+    let info = block_on(fixture.client.head(&key("k"))).unwrap();
+    let version = Some(info.etag.as_str());
+    let silent = Rule::on(Operation::GetObject, Fault::NoChecksumOfRanges);
+    server.faults().add(silent);
+    let get = || fixture.get_of_size(0..LEN as u64, version, LEN as u64);
+    corrupt_gets(&server, 1);
+    server.log().clear();
+    let (block, outcome) = get();
+    outcome.unwrap();
+    assert!(block.bytes(0..LEN) == pattern());
+    let asked = server.log().take();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked.iter().all(|get| get.range.is_none()), "{asked:?}");
+    corrupt_gets(&server, u64::MAX);
+    let (block, outcome) = get();
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::InvalidResponse);
+    assert_eq!(block.valid(), 0);
+    // It is known by now that bytes of a range can be compared so.
+    block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap_err();
+}
+
+#[test]
+fn a_range_is_asked_for_where_that_brings_the_checksum_too() {
+    let (server, fixture) = server_and_client();
+    let info = block_on(fixture.client.head(&key("k"))).unwrap();
+    let version = Some(info.etag.as_str());
+    block_on(fixture.client.first_bytes(&key("k"), 1 << 20)).unwrap();
+    server.log().clear();
+    let get = fixture.get_of_size(0..LEN as u64, version, LEN as u64);
+    get.1.unwrap();
+    assert_eq!(server.log().take()[0].range, Some(0..LEN as u64));
+}
+
 /// The kernel asks for pieces of a range that it could not have as a whole.
 #[test]
 fn no_piece_of_a_version_that_came_wrong_is_shown_until_it_comes_right() {

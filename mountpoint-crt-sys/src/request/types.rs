@@ -38,6 +38,8 @@ pub struct Message {
 }
 
 /// A GET of one range of an object. Host and Range are added.
+///
+/// Some servers send an object's checksum only with an answer to a GET without a Range.
 #[derive(Clone)]
 pub struct RangedGet {
     /// Percent-encoded, with the query.
@@ -45,6 +47,8 @@ pub struct RangedGet {
     pub headers: Vec<(String, String)>,
     /// Bytes of the object that belong in the unfilled rest of the block.
     pub range: Range<u64>,
+    /// Whether the range is the whole object, and is asked for without a Range.
+    pub is_whole: bool,
 }
 
 /// Without the headers' values: one may be a key.
@@ -171,6 +175,7 @@ mod tests {
             path: "/b/k".to_owned(),
             headers,
             range: 1..2,
+            is_whole: false,
         };
         let shown = format!("{message:?} {get:?}");
         assert_eq!(

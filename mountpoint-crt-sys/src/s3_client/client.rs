@@ -138,7 +138,11 @@ impl Client {
         let head = self.shared.get_head(&request);
         let exchange = Box::new(Get::new(fill, handler));
         let options = sys::aws_s3_meta_request_options {
-            type_: request_type::AWS_S3_META_REQUEST_TYPE_GET_OBJECT,
+            // The C library asks for a range of its own where a GET_OBJECT names none.
+            type_: match request.is_whole {
+                true => request_type::AWS_S3_META_REQUEST_TYPE_DEFAULT,
+                false => request_type::AWS_S3_META_REQUEST_TYPE_GET_OBJECT,
+            },
             operation_name: cursor(b"GetObject"),
             part_size: range.end - range.start,
             ..Default::default()
@@ -199,10 +203,10 @@ impl Shared {
     fn get_head(&self, request: &RangedGet) -> Result<RequestHead, CrtError> {
         let head = RequestHead::new(self.runtime.allocator(), "GET", &request.path)?;
         head.add("Host", self.endpoint.authority())?;
-        head.add(
-            "Range",
-            &format!("bytes={}-{}", request.range.start, request.range.end - 1),
-        )?;
+        if !request.is_whole {
+            let range = &request.range;
+            head.add("Range", &format!("bytes={}-{}", range.start, range.end - 1))?;
+        }
         head.add_all(&request.headers)?;
         Ok(head)
     }

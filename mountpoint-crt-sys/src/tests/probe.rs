@@ -84,6 +84,7 @@ pub(crate) fn get_into(
         path: "/bucket/key".into(),
         headers: vec![("If-Match".into(), "\"abc\"".into())],
         range: range.start as u64..range.end as u64,
+        is_whole: false,
     };
     let cancel = client.get(request, fill, Box::new(handler));
     Getting {

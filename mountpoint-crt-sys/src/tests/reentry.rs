@@ -28,6 +28,7 @@ impl Again {
             path: "/b/k".into(),
             headers: Vec::new(),
             range,
+            is_whole: false,
         };
         let _cancel = client.get(request, fill, Box::new(self));
     }
@@ -114,6 +115,7 @@ fn a_handler_may_cancel_its_request() {
         path: "/b/k".into(),
         headers: Vec::new(),
         range: 0..SIZE as u64,
+        is_whole: false,
     };
     cancel
         .set(client.get(request, BlockPool::new(0).allocate(SIZE), Box::new(handler)))

@@ -64,10 +64,47 @@ async fn get_with(
     len_max: u32,
     checksum_mode: Option<(String, String)>,
 ) -> Result<FirstBytes, ClientError> {
+    let range = ("Range".to_owned(), format!("bytes=0-{}", len_max - 1));
+    let of_range = [Some(range), checksum_mode.clone()];
+    let (first, head) = get_once(core, key, len_max, of_range.into_iter().flatten()).await?;
+    let is_whole = first.bytes.len() as u64 == first.info.size && !first.bytes.is_empty();
+    if checksum_mode.is_none() || !is_whole {
+        return Ok(first);
+    }
+    let has_checksum = read_checksum::has_any(&head);
+    core.checksum_mode.came(has_checksum, true);
+    if has_checksum || !core.checksum_mode.asks_again(&head) {
+        return Ok(first);
+    }
+    let etag = first.info.etag.as_str().to_owned();
+    let of_whole = [Some(("If-Match".to_owned(), etag)), checksum_mode];
+    match get_once(core, key, len_max, of_whole.into_iter().flatten()).await {
+        Ok((whole, head)) => {
+            core.checksum_mode
+                .came(read_checksum::has_any(&head), false);
+            Ok(whole)
+        }
+        // Wrong bytes came twice.
+        Err(error) if error.kind == ErrorKind::InvalidResponse => Err(error),
+        // The open asks again, for the version that there is then.
+        Err(_) => Ok(FirstBytes {
+            bytes: Bytes::new(),
+            ..first
+        }),
+    }
+}
+
+/// The first bytes by one GET with the headers `more`, and the head of its answer. Bytes of a whole
+/// object are compared with the checksum in it.
+async fn get_once(
+    core: &Core,
+    key: &Key,
+    len_max: u32,
+    more: impl Iterator<Item = (String, String)>,
+) -> Result<(FirstBytes, ResponseHead), ClientError> {
     let operation = core.on_key("GetObject", key);
     let mut headers = core.headers_of("GetObject");
-    headers.push(("Range".to_owned(), format!("bytes=0-{}", len_max - 1)));
-    headers.extend(checksum_mode);
+    headers.extend(more);
     let message = Message {
         operation: "GetObject",
         method: "GET",
@@ -96,7 +133,7 @@ async fn get_with(
             return Err(super::operation::corrupt(&operation, &what, nth));
         }
         let bytes = Bytes::from(answer.body);
-        Ok(FirstBytes { info, bytes })
+        Ok((FirstBytes { info, bytes }, answer.head))
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }

@@ -208,13 +208,19 @@ impl GetOperation {
         if let Some(version) = &state.version {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
-        if self.core.checksum_mode.checks_reads && self.is_checked(asked) {
-            headers.extend(state.checksum_mode.header(&self.core.checksum_mode));
-        }
+        let mode = &self.core.checksum_mode;
+        let asking = (mode.checks_reads && self.is_checked(asked))
+            .then(|| state.checksum_mode.header(mode))
+            .flatten();
+        // Of no other version: it might be large.
+        let is_known = self.request.object_size.is_some() && state.version.is_some();
+        state.is_whole = asking.is_some() && is_known && mode.asks_without_range();
+        headers.extend(asking);
         RangedGet {
             path: self.core.endpoint.path(&self.request.key),
             headers,
             range: asked.clone(),
+            is_whole: state.is_whole,
         }
     }
 
@@ -274,6 +280,8 @@ impl GetOperation {
                 self.core.breaker.answered();
                 if *asked == (0..output.object_size) && self.is_checked(asked) {
                     state.expected = read_checksum::expected(head);
+                    let mode = &self.core.checksum_mode;
+                    mode.came(read_checksum::has_any(head), !state.is_whole);
                 }
                 state.version.get_or_insert_with(|| output.etag.clone());
                 state.output = Some(output);
@@ -334,7 +342,12 @@ impl GetOperation {
     fn wait(&self, state: &mut GetState, fault: &Fault) -> Option<Duration> {
         let wait = state.attempts.failed(&self.core, fault);
         let is_refused = state.checksum_mode.may_be_refused(&fault.error);
-        wait.or_else(|| is_refused.then_some(Duration::ZERO))
+        let is_unusable =
+            state.is_whole && state.corrupt == 0 && fault.error.kind == ErrorKind::InvalidResponse;
+        if is_unusable {
+            self.core.checksum_mode.needs_ranges();
+        }
+        wait.or_else(|| (is_refused || is_unusable).then_some(Duration::ZERO))
     }
 
     /// Shows the bytes if they match the checksum. Otherwise discards them, to be asked for once

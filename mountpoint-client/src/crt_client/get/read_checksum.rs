@@ -1,6 +1,7 @@
 //! The checksum of read bytes, if S3 sends one of exactly these bytes.
 //!
-//! S3 sends an object's stored checksum with an answer that has the whole object. The checksum of
+//! S3 sends an object's stored checksum with an answer that has the whole object; other servers only
+//! if no Range was asked for (`ChecksumMode`). The checksum of
 //! an object in parts may be made of its parts' checksums (COMPOSITE) and cannot be compared; an
 //! answer to a range does not mark that. So a checksum counts if the answer calls it FULL_OBJECT,
 //! or names no type and the ETag is that of an object in one piece.
@@ -67,6 +68,15 @@ pub(in crate::crt_client) fn expected(head: &ResponseHead) -> Option<Expected> {
     })
 }
 
+/// Whether an answer has a checksum of any kind.
+pub(in crate::crt_client) fn has_any(head: &ResponseHead) -> bool {
+    let mut names = head.headers.iter().map(|(name, _)| name);
+    names.any(|name| {
+        let start = name.get(..CHECKSUM.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(CHECKSUM))
+    })
+}
+
 impl Expected {
     /// Why `bytes` are not those that were stored.
     pub(in crate::crt_client) fn check(&self, bytes: &[u8]) -> Result<(), String> {
@@ -85,6 +95,8 @@ fn is_md5(etag: &str) -> bool {
     let digits = etag.trim_matches('"');
     digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
+
+const CHECKSUM: &str = "x-amz-checksum-";
 
 const KNOWN: [(&str, Crc); 3] = [
     ("x-amz-checksum-crc64nvme", Crc::Crc64Nvme),

@@ -25,6 +25,8 @@ pub(super) struct GetState {
     /// Answers whose bytes did not match the checksum.
     pub(super) corrupt: u32,
     pub(super) checksum_mode: Asking,
+    /// Whether the current attempt asks for the whole object without a Range.
+    pub(super) is_whole: bool,
     /// The right of a read-ahead to be in flight.
     pub(super) ticket: Option<Ticket>,
     pub(super) is_cancelled: bool,
@@ -69,6 +71,7 @@ impl GetState {
             expected: None,
             corrupt: 0,
             checksum_mode: Asking::default(),
+            is_whole: false,
             ticket: None,
             is_cancelled: false,
             is_patient: false,

@@ -306,7 +306,13 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
     if let Some(text) = fault.element_text {
         edit(response, |document| replace_text(document, text));
     }
+    let is_range = response.status() == StatusCode::PARTIAL_CONTENT;
     let headers = response.headers_mut();
+    if fault.no_checksum_of_ranges && is_range {
+        for name in ["crc32", "crc32c", "crc64nvme", "sha1", "sha256", "type"] {
+            headers.remove(format!("x-amz-checksum-{name}"));
+        }
+    }
     if fault.no_content_range {
         headers.remove(header::CONTENT_RANGE);
     }

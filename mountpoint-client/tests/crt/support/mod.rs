@@ -238,6 +238,16 @@ impl Fixture {
         if_match: Option<&str>,
         priority: Priority,
     ) -> Get {
+        self.start_of(range, if_match, None, priority)
+    }
+
+    fn start_of(
+        &self,
+        range: Range<u64>,
+        if_match: Option<&str>,
+        object_size: Option<u64>,
+        priority: Priority,
+    ) -> Get {
         let len = usize::try_from(range.end - range.start).expect("it fits into memory");
         let fill = self.pool.allocate(len);
         let block = fill.block();
@@ -245,7 +255,7 @@ impl Fixture {
             key: key("k"),
             range,
             if_match: if_match.map(ETag::from_header),
-            object_size: None,
+            object_size,
             priority,
         };
         let observer = Arc::new(Observer::default());
@@ -266,6 +276,18 @@ impl Fixture {
         if_match: Option<&str>,
     ) -> (Block, Result<GetOutput, ClientError>) {
         let get = self.start(range, if_match, Priority::Foreground);
+        let outcome = get.observer.wait();
+        (get.block, outcome)
+    }
+
+    /// A GET of key `k`, which is known to have `size` bytes, to its end.
+    pub(crate) fn get_of_size(
+        &self,
+        range: Range<u64>,
+        if_match: Option<&str>,
+        size: u64,
+    ) -> (Block, Result<GetOutput, ClientError>) {
+        let get = self.start_of(range, if_match, Some(size), Priority::Foreground);
         let outcome = get.observer.wait();
         (get.block, outcome)
     }

@@ -71,6 +71,8 @@ pub enum Fault {
     NoETag,
     /// There is no `Content-Range` header.
     NoContentRange,
+    /// Answers to ranges have no checksum, as MinIO's.
+    NoChecksumOfRanges,
     /// The checksums in the answer's head are of other bytes.
     WrongChecksum,
     /// The request is not done; it is answered with 200 and this S3 error code in the body.
@@ -371,6 +373,7 @@ pub(crate) struct HeadFault {
     pub(crate) element: Option<(&'static str, &'static str)>,
     pub(crate) element_text: Option<(&'static str, &'static str)>,
     pub(crate) no_content_range: bool,
+    pub(crate) no_checksum_of_ranges: bool,
     pub(crate) wrong_checksum: bool,
 }
 
@@ -399,6 +402,7 @@ impl RequestFaults {
             Fault::WrongETag => self.head.wrong_etag = true,
             Fault::NoETag => self.head.no_etag = true,
             Fault::NoContentRange => self.head.no_content_range = true,
+            Fault::NoChecksumOfRanges => self.head.no_checksum_of_ranges = true,
             Fault::IgnoreRange => self.quirks.ignore_range = true,
             Fault::UnknownHeader(name) => self.unknown_headers.push(name),
             Fault::IgnoreConditions => self.quirks.ignore_conditions = true,
