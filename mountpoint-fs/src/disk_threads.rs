@@ -109,7 +109,7 @@ fn run(queue: &Mutex<Receiver<Job>>, began_ms: &AtomicU64, clock: &Clock) {
         };
         let now = u64::try_from(clock.now().as_millis()).unwrap_or(u64::MAX);
         began_ms.store(now.max(1), Ordering::Relaxed);
-        job(began_ms);
+        executor::shielded("a job for the local disk", || job(began_ms));
         began_ms.store(0, Ordering::Relaxed);
     }
 }

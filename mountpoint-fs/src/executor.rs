@@ -9,13 +9,32 @@
 //! what is woken meanwhile waits in the thread's queue, so the stack does not grow with the length
 //! of a chain.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
 use tokio::runtime::Handle;
+
+/// Runs `job` of a background thread. A panic is logged, and the thread goes on; `None` then.
+pub(crate) fn shielded<T>(what: &str, job: impl FnOnce() -> T) -> Option<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(job));
+    let report = |panic: &Box<dyn Any + Send>| {
+        let message = panic_message(panic.as_ref());
+        tracing::error!(message, "{what} panicked; the next ones go on");
+    };
+    outcome.inspect_err(report).ok()
+}
+
+/// The message of a panic, if it has one.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}
 
 /// A parked operation.
 pub trait Resume: Send + Sync + 'static {
@@ -241,7 +260,7 @@ mod tests {
         let runtime = runtime();
         let counter = Counter::new(runtime.handle(), 1);
         let task = Arc::clone(&counter);
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
             delivering(|| {
                 resume_soon(task);
                 panic!("expected by this test");

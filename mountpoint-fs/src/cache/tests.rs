@@ -16,7 +16,7 @@ use super::eviction::{Room, RoomLimits};
 use super::identity::{CachedVersion, StoreId};
 use super::index::RECORD_LEN;
 use super::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
-use super::storage::{EntryName, FileKind};
+use super::storage::{EntryName, FileKind, Storage as _};
 use crate::clock::Clock;
 use crate::operation::Slices;
 
@@ -109,6 +109,64 @@ fn stored(storage: &SimulatedStorage) -> Entry {
     let entry = Process::new(storage).entry();
     entry.store(&WHOLE, &slices(WHOLE));
     entry
+}
+
+/// Small reads at odd places, again and again.
+#[test]
+fn many_small_extents_are_kept_joined_and_the_index_stays_short() {
+    let storage = storage();
+    let entry = Process::new(&storage).entry();
+    let chunk = 0..64 * KIB;
+    let steps = (0..600).map(|step| step * 7919 % (64 * KIB - 3000));
+    for at in steps.clone() {
+        let range = at..at + 3000;
+        entry.store(&range, &slices(range.clone()));
+    }
+    let len = storage.len(name(), FileKind::Index).unwrap();
+    assert!(len < 100 * RECORD_LEN as u64, "{len}");
+    for at in steps {
+        let range = at..at + 3000;
+        entry.store(&range, &slices(range.clone()));
+        read(&entry, range).unwrap();
+    }
+    assert_eq!(storage.len(name(), FileKind::Index), Some(len));
+    read(&Process::new(&storage).entry(), 0..60 * KIB).unwrap();
+    // Extents that stay apart.
+    let far = 64 * KIB..128 * KIB;
+    for at in (far.start..far.end - 100).step_by(200).cycle().take(2000) {
+        let range = at..at + 100;
+        entry.store(&range, &slices(range.clone()));
+    }
+    let longer = storage.len(name(), FileKind::Index).unwrap();
+    assert_eq!(longer, len + 16 * RECORD_LEN as u64);
+    entry.store(&chunk, &slices(chunk.clone()));
+    read(&entry, chunk).unwrap();
+}
+
+#[test]
+fn a_longer_file_without_an_index_is_no_file_of_the_object() {
+    let storage = storage();
+    storage.create(name(), FileKind::Data).unwrap();
+    storage.set_len(name(), FileKind::Data, SIZE + 8000);
+    let process = Process::new(&storage);
+    assert!(read(&process.entry(), WHOLE).is_none());
+    let entry = process.entry();
+    entry.store(&WHOLE, &slices(WHOLE));
+    read(&entry, WHOLE).unwrap();
+    assert_eq!(storage.len(name(), FileKind::Data), Some(SIZE));
+    assert!(entry.whole_file().is_none() || !entry.needs_comparing());
+}
+
+#[test]
+fn an_etag_longer_than_any_is_no_entry() {
+    let storage = storage();
+    let process = Process::new(&storage);
+    let mut long = version();
+    long.etag = ETag::from_header(&"e".repeat(17_000));
+    let entry = Entry::new(long.clone(), long.name(), Arc::clone(&process.disk));
+    entry.store(&WHOLE, &slices(WHOLE));
+    assert!(read(&entry, WHOLE).is_none());
+    stored(&storage);
 }
 
 #[test]

@@ -8,7 +8,6 @@
 //! it has been answered. Threads: any. A task's lock is held for a few instructions, never while an
 //! operation is polled or dropped.
 
-use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -22,7 +21,7 @@ use nix::errno::Errno;
 use tokio::runtime::Handle;
 
 use super::reply::{Reply, ReplyTo};
-use crate::executor::{self, Resume};
+use crate::executor::{self, Resume, panic_message};
 use crate::fuse::proc::Effect;
 use crate::metrics::trace::{self, OperationTrace};
 use crate::operation::Stop;
@@ -420,13 +419,6 @@ impl fmt::Debug for Task {
             .field("requester", &self.requester)
             .finish_non_exhaustive()
     }
-}
-
-/// The message of a panic, if it has one.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message")
 }
 
 /// Time between two checks for a heeded signal, after an unheeded one.

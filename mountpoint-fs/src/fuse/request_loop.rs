@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use super::allowed_users::AllowedUsers;
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
-use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter, panic_message};
+use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter};
 use super::passthrough::Passthrough;
 use super::reply::{Channel, Measure, Reply, ReplyTo};
 use super::wire::{Header, InitReply, Malformed, Operation, Request, init_flags};
 use super::written_pages::WrittenPages;
 use crate::clock::Clock;
-use crate::executor;
+use crate::executor::{self, panic_message};
 use crate::fs::FileSystem;
 
 /// The served file system, with the rules of its connection.

@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use nix::errno::Errno;
 
 use super::errno::Access;
-use super::parked::{Parked, panic_message};
+use super::parked::Parked;
 use super::request_loop::Service;
 use super::session_options::{SessionError, SessionOptions};
 use super::transport;
+use crate::executor::panic_message;
 use crate::fs::FileSystem;
 use crate::fuse::mounting::Mount;
 use crate::fuse::mounting::readahead;

@@ -22,7 +22,7 @@ use super::state::{Contents, EntryState, Place};
 use super::writing::write_missing;
 use crate::cache::disk::Disk;
 use crate::cache::identity::CachedVersion;
-use crate::cache::index::Record;
+use crate::cache::index::{Record, by_chunk, records_max};
 use crate::cache::statistics::add;
 use crate::cache::storage::EntryName;
 use crate::operation::Slices;
@@ -299,9 +299,15 @@ impl Entry {
             let EntryState::Read(contents) = &*state else {
                 return Ok(StoreOutcome::Stored);
             };
-            contents.extents.to_store(range)
+            let parts = contents.extents.to_store(range).into_iter();
+            let pieces = parts.flat_map(|part| by_chunk(&part));
+            let placed = pieces.filter_map(|piece| contents.extents.place(piece));
+            placed.collect::<Vec<_>>()
         };
-        let bytes = missing.iter().map(|part| part.end - part.start).sum();
+        let bytes = missing
+            .iter()
+            .map(|placed| placed.piece.end - placed.piece.start)
+            .sum();
         if bytes == 0 {
             return Ok(StoreOutcome::Stored);
         }
@@ -311,7 +317,19 @@ impl Entry {
         let Some(files) = self.files_to_store_in()? else {
             return Ok(StoreOutcome::BeingMade);
         };
-        let added = write_missing(&*files.data, &missing, range, slices)?;
+        if self.has_long_index(missing.len()) {
+            self.discard("its index has grown too long");
+            return Ok(StoreOutcome::Stored);
+        }
+        let added = match write_missing(&*files.data, &missing, range, slices) {
+            Ok(added) => added,
+            Err(Miss::Failed(error)) => return Err(error),
+            Err(Miss::Damaged(what)) => {
+                self.discard(what);
+                return Ok(StoreOutcome::Stored);
+            }
+            Err(Miss::Absent) => return Ok(StoreOutcome::Stored),
+        };
         self.append(&files, added.iter().copied().map(Record::Stored))?;
         add(&self.disk.counters.stored_bytes, bytes);
         let is_verified = {
@@ -319,17 +337,29 @@ impl Entry {
             let EntryState::Read(contents) = state else {
                 return Ok(StoreOutcome::Stored);
             };
+            contents.records += added.len() as u64;
             let before = contents.extents.bytes();
             for extent in added {
                 contents.extents.add(extent);
             }
-            contents.stored_here += contents.extents.bytes() - before;
+            let gained = contents.extents.bytes().saturating_sub(before);
+            contents.stored_here += gained;
             contents.extents.is_whole() && contents.stored_here == self.version.size
         };
         if is_verified {
             self.note_verified(&files)?;
         }
         Ok(StoreOutcome::Stored)
+    }
+
+    /// Whether the index would have too many records with so many `more`.
+    fn has_long_index(&self, more: usize) -> bool {
+        match &*self.state.lock() {
+            EntryState::Read(contents) => {
+                contents.records + more as u64 > records_max(self.version.size)
+            }
+            EntryState::Unread => false,
+        }
     }
 
     /// Appends records. After an error the index may be torn, so the entry goes.
@@ -394,10 +424,9 @@ impl Entry {
     /// more.
     pub(in crate::cache) fn whole_file(&self) -> Option<Arc<File>> {
         let (files, verified) = self.whole()?;
-        let mark = self.mark(&files).ok()?;
-        (verified == Some(mark))
-            .then(|| files.data.file())
-            .flatten()
+        let status = files.data.status().ok()?;
+        let is_right = status.len == self.version.size && verified == Some(self.disk.mark(&status));
+        is_right.then(|| files.data.file()).flatten()
     }
 
     /// Whether all bytes are there, and were not compared since boot.

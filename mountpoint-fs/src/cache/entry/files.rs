@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::identity::CachedVersion;
-use crate::cache::index::{Extents, Header, RECORD_LEN, Record};
+use crate::cache::index::{Extents, HEADER_LEN_MAX, Header, RECORD_LEN, Record, records_max};
 use crate::cache::storage::{EntryName, FileKind, Storage, StoredFile};
 use crate::clock::Clock;
 
@@ -26,6 +26,8 @@ pub(super) struct LoadedEntry {
     pub(super) extents: Extents,
     /// The last note that all bytes were compared.
     pub(super) verified: Option<u64>,
+    /// Records of the index file.
+    pub(super) records: u64,
 }
 
 /// The result of opening an entry.
@@ -66,11 +68,12 @@ fn load_if(
     let Some(index) = storage.open(name, FileKind::Index)? else {
         return Ok(Loading::Absent);
     };
-    let bytes = read_whole(&*index)?;
-    if bytes.is_empty() && is_young(&*index, clock)? {
+    let len = index.status()?.len;
+    let front = read_at_most(&*index, 0, HEADER_LEN_MAX)?;
+    if front.is_empty() && is_young(&*index, clock)? {
         return Ok(Loading::Absent);
     }
-    let Some(header) = Header::decode(&bytes) else {
+    let Some(header) = Header::decode(&front) else {
         return Ok(Loading::Damaged("its index is not readable"));
     };
     if !is_meant(&header.version) {
@@ -79,20 +82,31 @@ fn load_if(
     let Some(data) = storage.open(name, FileKind::Data)? else {
         return Ok(Loading::Damaged("its data file is missing"));
     };
-    let (records, torn) = bytes[header.len..].as_chunks::<RECORD_LEN>();
-    // Another process may be appending just now.
-    if !torn.is_empty() && !is_young(&*index, clock)? {
-        return Ok(Loading::Damaged("its index is cut"));
+    if len / RECORD_LEN as u64 > records_max(header.version.size) + HEADER_LEN_MAX as u64 {
+        return Ok(Loading::Damaged("its index is too long"));
     }
     let mut extents = Extents::new(header.version.size);
-    let mut verified = None;
-    for record in records {
-        match Record::decode(record, header.salt) {
-            Some(Record::Stored(extent)) if extents.add(extent) => (),
-            Some(Record::Verified(mark)) => verified = Some(mark),
-            Some(Record::Stored(_)) | None => {
-                return Ok(Loading::Damaged("a record of its index is wrong"));
+    let (mut verified, mut records) = (None, 0);
+    loop {
+        let at = (header.len + records * RECORD_LEN) as u64;
+        let bytes = read_at_most(&*index, at, RECORDS_AT_ONCE * RECORD_LEN)?;
+        let (whole, torn) = bytes.as_chunks::<RECORD_LEN>();
+        for record in whole {
+            match Record::decode(record, header.salt) {
+                Some(Record::Stored(extent)) if extents.add(extent) => (),
+                Some(Record::Verified(mark)) => verified = Some(mark),
+                Some(Record::Stored(_)) | None => {
+                    return Ok(Loading::Damaged("a record of its index is wrong"));
+                }
             }
+        }
+        records += whole.len();
+        if whole.len() < RECORDS_AT_ONCE {
+            // Another process may be appending just now.
+            if !torn.is_empty() && !is_young(&*index, clock)? {
+                return Ok(Loading::Damaged("its index is cut"));
+            }
+            break;
         }
     }
     Ok(Loading::Loaded(LoadedEntry {
@@ -104,16 +118,31 @@ fn load_if(
         },
         extents,
         verified,
+        records: records as u64,
     }))
 }
 
-/// Makes the files of an entry; `None` if another process has made or is making them.
+/// Makes the files of an entry; `None` if another process has made or is making them. A data file
+/// that is longer than the object was left by another entry, and goes.
 pub(super) fn create(
     storage: &dyn Storage,
     name: EntryName,
     version: &CachedVersion,
 ) -> io::Result<Option<EntryFiles>> {
-    let data = match storage.open(name, FileKind::Data)? {
+    let header = Header::encode(version);
+    let Some(Header { salt, .. }) = Header::decode(&header) else {
+        let what = "the object's names are too long for an entry";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    };
+    let mut found = storage.open(name, FileKind::Data)?;
+    if let Some(data) = &found
+        && data.status()?.len > version.size
+        && storage.open(name, FileKind::Index)?.is_none()
+    {
+        storage.remove(name)?;
+        found = None;
+    }
+    let data = match found {
         Some(data) => data,
         None => match storage.create(name, FileKind::Data)? {
             Some(data) => data,
@@ -123,8 +152,6 @@ pub(super) fn create(
     let Some(index) = storage.create(name, FileKind::Index)? else {
         return Ok(None);
     };
-    let header = Header::encode(version);
-    let salt = Header::decode(&header).expect("just encoded").salt;
     index.append(&header)?;
     Ok(Some(EntryFiles { data, index, salt }))
 }
@@ -135,16 +162,11 @@ fn is_young(file: &dyn StoredFile, clock: &Clock) -> io::Result<bool> {
     Ok(age.is_ok_and(|age| age < MAKING_MAX))
 }
 
-fn read_whole(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(file.status()?.len).unwrap_or(usize::MAX);
-    if len > INDEX_LEN_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "an index file is larger than any index",
-        ));
-    }
-    let mut bytes = vec![0; len];
-    let read = file.read_at(&mut bytes, 0)?;
+/// The bytes of the file from `at` on, `len_max` at most.
+fn read_at_most(file: &dyn StoredFile, at: u64, len_max: usize) -> io::Result<Vec<u8>> {
+    let left = usize::try_from(file.status()?.len.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; left.min(len_max)];
+    let read = file.read_at(&mut bytes, at)?;
     bytes.truncate(read);
     Ok(bytes)
 }
@@ -152,6 +174,5 @@ fn read_whole(file: &dyn StoredFile) -> io::Result<Vec<u8>> {
 /// Time that a process may take between making an index file and writing its header.
 const MAKING_MAX: Duration = Duration::from_secs(10);
 
-/// Largest index file that is read: an object of 50 TB, S3's largest, needs 20 GiB at worst, which
-/// no mount could hold; 1 GiB is the index of 2.7 TiB.
-const INDEX_LEN_MAX: usize = 1 << 30;
+/// Records that are read together: the file may have many more than their extents take memory.
+const RECORDS_AT_ONCE: usize = 4096;

@@ -53,6 +53,22 @@ pub(super) fn read_extents(
     Ok(())
 }
 
+/// The bytes of `range`, after those of `extents`, which lie in it, were compared.
+pub(super) fn read_joined(
+    data: &dyn StoredFile,
+    range: &Range<u64>,
+    extents: &[Extent],
+) -> Result<Vec<u8>, Miss> {
+    let len = usize::try_from(range.end - range.start).expect("a chunk is small");
+    let mut bytes = vec![0; len];
+    read_exactly(data, &mut bytes, range.start)?;
+    for extent in extents {
+        let at = usize::try_from(extent.start - range.start).expect("inside a chunk");
+        compare(&bytes[at..at + extent.len as usize], extent)?;
+    }
+    Ok(bytes)
+}
+
 /// Fills `fill`, which is for `range`, from `extents`, which have its bytes, if the page cache has
 /// them. Returns whether it is full. Does not block.
 pub(super) fn read_cached(

@@ -24,6 +24,8 @@ pub(super) struct Contents {
     pub(super) verified: Option<u64>,
     /// Bytes that this process has stored: it knows them to be right.
     pub(super) stored_here: u64,
+    /// Records of the index file, as far as this process knows.
+    pub(super) records: u64,
 }
 
 /// Where the bytes of a range are.
@@ -80,6 +82,7 @@ impl Contents {
             files: None,
             verified: None,
             stored_here: 0,
+            records: 0,
         }
     }
 
@@ -90,6 +93,7 @@ impl Contents {
             files: Some(entry.files),
             verified: entry.verified,
             stored_here: 0,
+            records: entry.records,
         }
     }
 }

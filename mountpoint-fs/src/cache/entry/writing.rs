@@ -1,10 +1,10 @@
 //! Bytes of a block for the data file of an entry, with their checksums.
 
 use std::borrow::Cow;
-use std::io;
 use std::ops::Range;
 
-use crate::cache::index::{Extent, by_chunk, checksum};
+use super::reading::{Miss, read_joined};
+use crate::cache::index::{Extent, Placement, checksum};
 use crate::cache::storage::StoredFile;
 use crate::operation::Slices;
 
@@ -12,20 +12,25 @@ use crate::operation::Slices;
 /// extents that the index has to note. Blocks.
 pub(super) fn write_missing(
     data: &dyn StoredFile,
-    missing: &[Range<u64>],
+    missing: &[Placement],
     range: &Range<u64>,
     slices: &Slices,
-) -> io::Result<Vec<Extent>> {
+) -> Result<Vec<Extent>, Miss> {
     let mut added = Vec::new();
-    for part in missing {
-        for (at, bytes) in pieces(range, slices, part) {
-            data.write_at(bytes, at)?;
+    for placement in missing {
+        for (at, bytes) in pieces(range, slices, &placement.piece) {
+            data.write_at(bytes, at).map_err(Miss::Failed)?;
         }
-        added.extend(by_chunk(part).map(|chunk| Extent {
-            start: chunk.start,
-            len: u32::try_from(chunk.end - chunk.start).expect("a chunk is small"),
-            crc: checksum(&joined(range, slices, &chunk)),
-        }));
+        let Range { start, end } = placement.extent;
+        let crc = match &placement.neighbours[..] {
+            [] => checksum(&joined(range, slices, &placement.piece)),
+            neighbours => checksum(&read_joined(data, &placement.extent, neighbours)?),
+        };
+        added.push(Extent {
+            start,
+            len: u32::try_from(end - start).expect("a chunk is small"),
+            crc,
+        });
     }
     Ok(added)
 }

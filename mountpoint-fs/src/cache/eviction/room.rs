@@ -17,6 +17,7 @@ use super::evict::{Evictor, Removed, list_whole};
 use super::room_limits::{Demand, Reclaimed, RoomLimits};
 use crate::cache::storage::{Storage, Usage};
 use crate::clock::Clock;
+use crate::executor::shielded;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The room of a cache. Its thread ends with the last handle.
@@ -253,7 +254,8 @@ impl Keeper {
 
     fn serve(mut self, shared: &Shared) {
         while !shared.is_to_end() {
-            let rest = self.step(shared);
+            let step = || self.step(shared);
+            let rest = shielded("watching the room of the cache", step).unwrap_or(IDLE);
             let mut account = shared.account.lock();
             let is_idle = |account: &mut Account| !account.is_to_end && !account.is_called;
             if !rest.is_zero() {

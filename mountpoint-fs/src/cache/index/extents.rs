@@ -11,7 +11,8 @@ use std::ops::Range;
 /// 4 KiB out of it stays cheap, large enough that the index of 10 GiB is 4 MiB.
 pub(in crate::cache) const CHUNK: u64 = 64 << 10;
 
-/// Most extents of one chunk: sixteen reads of a page each. More are not remembered.
+/// Most extents of one chunk: sixteen reads of a page each. Further bytes make one extent with their
+/// neighbours, or take the place of a shorter one.
 const EXTENTS_PER_CHUNK_MAX: usize = 16;
 
 /// Bytes that are there, inside one chunk.
@@ -29,6 +30,17 @@ impl Extent {
     pub(in crate::cache) fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(u64::from(self.len))
     }
+}
+
+/// The extent that missing bytes of one chunk become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cache) struct Placement {
+    /// The missing bytes.
+    pub(in crate::cache) piece: Range<u64>,
+    /// They and their neighbours, if these become one extent with them.
+    pub(in crate::cache) extent: Range<u64>,
+    /// The extents that have the other bytes of `extent`.
+    pub(in crate::cache) neighbours: Vec<Extent>,
 }
 
 /// The extents of one version.
@@ -69,7 +81,8 @@ impl Extents {
     }
 
     /// Adds an extent. `false` if it lies outside the object or crosses chunks; nothing is added
-    /// then. An extent that tells nothing new is not added either.
+    /// then. An extent that tells nothing new is not added either. Those that it contains go; in a
+    /// chunk with too many the shortest goes, if it is shorter.
     pub(in crate::cache) fn add(&mut self, extent: Extent) -> bool {
         let range = extent.range();
         let number = extent.start / CHUNK;
@@ -85,15 +98,38 @@ impl Extents {
             self.chunks.insert(number, Chunk::Whole(extent.crc));
         } else {
             let chunk = self.chunks.entry(number);
-            if let Chunk::Some(extents) = chunk.or_insert_with(|| Chunk::Some(Vec::new()))
-                && extents.len() < EXTENTS_PER_CHUNK_MAX
-            {
-                let place = extents.partition_point(|other| other.start <= extent.start);
-                extents.insert(place, extent);
+            if let Chunk::Some(extents) = chunk.or_insert_with(|| Chunk::Some(Vec::new())) {
+                insert(extents, extent);
             }
         }
-        self.bytes += self.covered_of(number) - before;
+        self.bytes = self.bytes - before + self.covered_of(number);
         true
+    }
+
+    /// The extent that the missing bytes `piece`, which lie in one chunk, become; `None` if they
+    /// would not be remembered.
+    pub(in crate::cache) fn place(&self, piece: Range<u64>) -> Option<Placement> {
+        let extents = match self.chunks.get(&(piece.start / CHUNK)) {
+            Some(Chunk::Some(extents)) if extents.len() >= EXTENTS_PER_CHUNK_MAX => &extents[..],
+            _ => &[],
+        };
+        let mut extent = piece.clone();
+        let mut neighbours: Vec<Extent> = Vec::new();
+        while let Some(next) = extents.iter().find(|other| {
+            let range = other.range();
+            let touches = range.start <= extent.end && range.end >= extent.start;
+            touches && (range.start < extent.start || range.end > extent.end)
+        }) {
+            extent = extent.start.min(next.start)..extent.end.max(next.range().end);
+            neighbours.push(*next);
+        }
+        let is_long = |other: &Extent| u64::from(other.len) >= piece.end - piece.start;
+        let has_room = extents.is_empty() || !extents.iter().all(is_long);
+        (has_room || !neighbours.is_empty()).then_some(Placement {
+            piece,
+            extent,
+            neighbours,
+        })
     }
 
     /// Whether all bytes of `range` are there.
@@ -247,6 +283,21 @@ impl Extents {
     }
 }
 
+/// Adds an extent to those of a chunk, by start.
+fn insert(extents: &mut Vec<Extent>, extent: Extent) {
+    let range = extent.range();
+    extents.retain(|other| other.start < range.start || other.range().end > range.end);
+    if extents.len() >= EXTENTS_PER_CHUNK_MAX {
+        let lens = extents.iter().map(|other| other.len).enumerate();
+        match lens.min_by_key(|(_, len)| *len) {
+            Some((shortest, len)) if len < extent.len => drop(extents.remove(shortest)),
+            _ => return,
+        }
+    }
+    let place = extents.partition_point(|other| other.start <= extent.start);
+    extents.insert(place, extent);
+}
+
 /// `range`, divided where chunks meet.
 pub(in crate::cache) fn by_chunk(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
     let Range { mut start, end } = *range;
@@ -326,6 +377,38 @@ mod tests {
         assert_eq!(extents.to_store(&whole), [whole]);
         let part = CHUNK..2 * CHUNK - 1;
         assert_eq!(extents.to_store(&part)[0], first);
+    }
+
+    #[test]
+    fn a_crowded_chunk_joins_neighbours_and_drops_the_shortest() {
+        let mut extents = Extents::new(SIZE);
+        for number in 0..16 {
+            assert_eq!(
+                extents
+                    .place(number * 4000..number * 4000 + 100)
+                    .unwrap()
+                    .neighbours,
+                []
+            );
+            extents.add(extent(number * 4000, 100));
+        }
+        // Alone, and no longer than the others.
+        assert_eq!(extents.place(200..300), None);
+        assert!(extents.add(extent(200, 100)));
+        assert!(!extents.covers(&(200..300)));
+        // Between two others.
+        let joined = extents.place(100..4000).unwrap();
+        assert_eq!(joined.extent, 0..4100);
+        assert_eq!(joined.neighbours, [extent(0, 100), extent(4000, 100)]);
+        assert!(extents.add(extent(0, 4100)));
+        assert_eq!(extents.of(&(0..4100)).unwrap(), [extent(0, 4100)]);
+        // There is one place now; behind that a longer one takes that of the shortest.
+        assert!(extents.add(extent(CHUNK - 1000, 300)));
+        assert_eq!(extents.bytes(), 4100 + 14 * 100 + 300);
+        assert_eq!(extents.place(5000..5200).unwrap().extent, 5000..5200);
+        assert!(extents.add(extent(5000, 200)));
+        assert_eq!(extents.bytes(), 4100 + 13 * 100 + 300 + 200);
+        assert!(!extents.covers(&(8000..8100)));
     }
 
     #[test]

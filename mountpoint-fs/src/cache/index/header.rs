@@ -29,7 +29,7 @@ const FRONT_LEN: usize = 16;
 const SUM_LEN: usize = 4;
 
 /// Longest header: a key has at most 1,024 bytes, the other texts are short.
-const HEADER_LEN_MAX: usize = 16 << 10;
+pub(in crate::cache) const HEADER_LEN_MAX: usize = 16 << 10;
 
 impl Header {
     /// The header of an entry for `version`.

@@ -7,9 +7,9 @@ mod extents;
 mod header;
 mod record;
 
-pub(super) use extents::{Extent, Extents, by_chunk};
-pub(super) use header::Header;
-pub(super) use record::{RECORD_LEN, Record};
+pub(super) use extents::{Extent, Extents, Placement, by_chunk};
+pub(super) use header::{HEADER_LEN_MAX, Header};
+pub(super) use record::{RECORD_LEN, Record, records_max};
 
 /// CRC32C, also of data.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {

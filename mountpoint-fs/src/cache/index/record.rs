@@ -9,10 +9,24 @@
 //! ```
 
 use super::checksum;
-use super::extents::Extent;
+use super::extents::{CHUNK, Extent};
 
 /// Bytes of a record.
 pub(in crate::cache) const RECORD_LEN: usize = 24;
+
+/// Most records of the index of an object of `size` bytes. With more the entry begins anew: the
+/// records of one chunk that count are few, and the others are only read over.
+pub(in crate::cache) fn records_max(size: u64) -> u64 {
+    let of_chunks = size.div_ceil(CHUNK).saturating_mul(RECORDS_PER_CHUNK);
+    of_chunks.saturating_add(RECORDS_MIN).min(RECORDS_MAX)
+}
+
+/// Records of a chunk that is filled by reads of a KiB.
+const RECORDS_PER_CHUNK: u64 = 64;
+/// Records that any index may have: 24 KiB.
+const RECORDS_MIN: u64 = 1024;
+/// Records of the largest index: 1 GiB, of an object of 2.7 TiB in whole chunks.
+const RECORDS_MAX: u64 = (1 << 30) / RECORD_LEN as u64;
 
 /// A record of an index file, behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -100,7 +100,8 @@ pub(super) enum NoListing {
 }
 
 impl ListingFile {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// The bytes of the file; `None` if a text is longer than a key or a header's value can be.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(FRONT_LEN + self.names.len() * NAME_LEN_USUAL);
         bytes.extend(MAGIC);
         bytes.extend(FORMAT.to_le_bytes());
@@ -116,15 +117,15 @@ impl ListingFile {
                 Some(object) if object.is_archived => ARCHIVED,
                 Some(_) => FILE,
             });
-            put_text(&mut bytes, name);
+            put_text(&mut bytes, name)?;
             if let Some(object) = object {
                 bytes.extend(object.size.to_le_bytes());
                 bytes.extend(seconds(object.mtime).to_le_bytes());
-                put_text(&mut bytes, object.etag.as_str());
+                put_text(&mut bytes, object.etag.as_str())?;
             }
         }
         bytes.extend(checksum(&bytes).to_le_bytes());
-        bytes
+        Some(bytes)
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, NoListing> {
@@ -191,10 +192,11 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(taken).ok()
 }
 
-fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    let len = u16::try_from(text.len()).expect("a key or a header's value");
+fn put_text(bytes: &mut Vec<u8>, text: &str) -> Option<()> {
+    let len = u16::try_from(text.len()).ok()?;
     bytes.extend(len.to_le_bytes());
     bytes.extend(text.as_bytes());
+    Some(())
 }
 
 fn nanos(time: Duration) -> u64 {

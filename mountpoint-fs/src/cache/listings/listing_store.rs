@@ -226,10 +226,11 @@ impl ListingStore {
             names,
         };
         let bytes = listing.encode();
-        if !self.disk.room.admits(bytes.len() as u64) {
+        let room = &self.disk.room;
+        let Some(bytes) = bytes.filter(|bytes| room.admits(bytes.len() as u64)) else {
             add(&self.disk.counters.dropped, 1);
             return Ok(());
-        }
+        };
         let slot = self.listing_slot(prefix);
         let is_too_much = self.folder.write(slot, &bytes)?;
         self.note_present(slot, true);

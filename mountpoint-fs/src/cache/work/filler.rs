@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::cache::entry::Entry;
+use crate::executor::shielded;
 use crate::operation::Slices;
 use crate::sync::{Condvar, Mutex};
 
@@ -93,8 +94,10 @@ fn run(jobs: &Receiver<FillJob>, queue: &FillQueue) {
         slices,
     }) = jobs.recv()
     {
-        entry.store(&range, &slices);
-        drop((entry, slices));
+        shielded("storing in the cache", || {
+            entry.store(&range, &slices);
+            drop((entry, slices));
+        });
         let mut bytes = queue.bytes.lock();
         *bytes -= range.end - range.start;
         if *bytes == 0 {
