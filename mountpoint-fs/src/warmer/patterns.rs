@@ -4,7 +4,7 @@
 //! prefix. A pattern that matches a directory matches all keys below it. `*` stays within a name,
 //! as in a shell.
 
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use super::glob::Glob;
 
 /// The pattern of one flag.
 #[derive(Clone, Debug)]
@@ -14,40 +14,33 @@ pub(super) struct Pattern(Vec<Glob>);
 #[derive(Clone, Debug)]
 pub(super) struct Patterns {
     /// `None` if all keys are included.
-    include: Option<GlobSet>,
-    exclude: GlobSet,
+    include: Option<Vec<Glob>>,
+    exclude: Vec<Glob>,
 }
 
 impl Patterns {
     /// Combines the patterns of the flags.
-    ///
-    /// # Errors
-    /// A text for the user: the patterns together are too large.
-    pub(super) fn new(include: &[Pattern], exclude: &[Pattern]) -> Result<Self, String> {
-        let include = (!include.is_empty()).then(|| set_of(include));
-        Ok(Self {
-            include: include.transpose()?,
-            exclude: set_of(exclude)?,
-        })
+    pub(super) fn new(include: &[Pattern], exclude: &[Pattern]) -> Self {
+        Self {
+            include: (!include.is_empty()).then(|| all_of(include)),
+            exclude: all_of(exclude),
+        }
     }
 
     /// Whether the patterns select `key`, which is relative to the prefix.
     pub(super) fn want(&self, key: &str) -> bool {
-        let is_included = match &self.include {
-            Some(include) => include.is_match(key),
-            None => true,
-        };
-        is_included && !self.exclude.is_match(key)
+        if self.include.is_none() && self.exclude.is_empty() {
+            return true;
+        }
+        let key: Vec<char> = key.chars().collect();
+        let has = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(&key));
+        self.include.as_deref().is_none_or(has) && !has(&self.exclude)
     }
 }
 
-fn set_of(patterns: &[Pattern]) -> Result<GlobSet, String> {
-    let mut set = GlobSetBuilder::new();
-    for glob in patterns.iter().flat_map(|pattern| &pattern.0) {
-        set.add(glob.clone());
-    }
-    set.build()
-        .map_err(|error| format!("cannot use the patterns: {error}"))
+fn all_of(patterns: &[Pattern]) -> Vec<Glob> {
+    let globs = patterns.iter().flat_map(|pattern| &pattern.0);
+    globs.cloned().collect()
 }
 
 /// Parses the pattern of a flag.
@@ -65,11 +58,7 @@ pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
     let below = format!("{base}/**");
     let is_directory = text.ends_with('/');
     let globs = [(!is_directory).then_some(base), Some(below)];
-    let parsed = globs.into_iter().flatten().map(|glob| {
-        let mut builder = GlobBuilder::new(&glob);
-        builder.literal_separator(true).backslash_escape(true);
-        builder.build().map_err(|error| error.kind().to_string())
-    });
+    let parsed = globs.iter().flatten().map(|glob| Glob::parse(glob));
     Ok(Pattern(parsed.collect::<Result<_, _>>()?))
 }
 
@@ -83,7 +72,7 @@ mod tests {
         let parse = |texts: &[&str]| -> Vec<Pattern> {
             texts.iter().map(|it| parse_pattern(it).unwrap()).collect()
         };
-        let patterns = Patterns::new(&parse(include), &parse(exclude)).unwrap();
+        let patterns = Patterns::new(&parse(include), &parse(exclude));
         let kept: Vec<&str> = keys.split(' ').filter(|key| patterns.want(key)).collect();
         assert_eq!(kept.join(" "), wanted, "{include:?} {exclude:?}");
     }
@@ -105,6 +94,25 @@ mod tests {
         check(&["{a,c}.jpg"], &[], all, "a.jpg d/a.jpg d/e/c.jpg");
         check(&["?.jpg"], &["a.*"], all, "d/e/c.jpg");
         check(&["[b-c].*"], &[], all, "b.png d/e/c.jpg");
+        check(&["[!b-c].*"], &[], all, "a.jpg d/a.jpg");
+        check(&["/{**/c,b}.*"], &[], all, "b.png d/e/c.jpg");
+        check(&["/d**g"], &[], all, "");
+        check(&["/**/e/*"], &[], all, "d/e/c.jpg");
+        check(&["\\a.jpg"], &[], all, "a.jpg d/a.jpg");
+    }
+
+    #[test]
+    fn characters_count_and_not_their_bytes() {
+        let all = "\u{e9}.jpg \u{1f600}.jpg ab.jpg \u{e9}\u{e8}.jpg";
+        check(&["?.jpg"], &[], all, "\u{e9}.jpg \u{1f600}.jpg");
+        check(&["??.jpg"], &[], all, "ab.jpg \u{e9}\u{e8}.jpg");
+        check(&["[\u{e0}-\u{ff}].jpg"], &[], all, "\u{e9}.jpg");
+        check(
+            &["[!a-z]*"],
+            &["\u{e9}?.*"],
+            all,
+            "\u{e9}.jpg \u{1f600}.jpg",
+        );
     }
 
     #[test]
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn patterns_that_are_none() {
-        for text in ["", "/", "//", "[", "{a", "a\\"] {
+        for text in ["", "/", "//", "[", "[]", "[z-a]", "{a", "a}", "a\\"] {
             assert!(parse_pattern(text).is_err(), "{text}");
         }
     }

@@ -78,7 +78,7 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
         &arguments.client,
         &environment,
     )?;
-    let patterns = Patterns::new(&arguments.include, &arguments.exclude)?;
+    let patterns = Patterns::new(&arguments.include, &arguments.exclude);
     let limits = FillLimits {
         memory_max: memory_target(&arguments.client)?,
         part_size: read_part_size(&arguments.client),

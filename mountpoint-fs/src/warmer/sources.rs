@@ -251,7 +251,7 @@ mod tests {
         let finder = Finder {
             client: Arc::new(client),
             clock: Clock::monotonic(),
-            patterns: Patterns::new(&include, &[]).unwrap(),
+            patterns: Patterns::new(&include, &[]),
             progress: Arc::clone(&progress),
             targets,
         };
