@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
@@ -238,8 +239,8 @@ fn a_blocked_read_can_be_killed() {
     );
 }
 
-/// No operation begins below a directory during its rename. Its object would stay under the old
-/// name, or come back.
+/// No operation begins below a directory during its rename: its object would stay under the old
+/// name, or come back. It waits, and is done under the new name.
 #[test]
 fn nothing_begins_below_a_directory_while_it_is_renamed() {
     let server = server();
@@ -260,24 +261,27 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
         let copies = server.log();
         let has_begun = copies.wait_until(Operation::CopyObject, PATIENCE, |it| it.requests > 0);
         let at = |name: &str| mounted.join(name);
-        let outcomes = [
-            ("create", File::create(at("d/s/new")).map(drop)),
-            ("replace", File::create(at("d/s/file-1")).map(drop)),
-            ("remove", std::fs::remove_file(at("d/s/file-2"))),
-            ("mkdir", std::fs::create_dir(at("d/s/dir"))),
-            ("go on", log.write_all(b"two")),
+        let (new_file, replaced, removed) = (at("d/s/new"), at("d/s/file-1"), at("d/s/file-2"));
+        let directory = at("d/s/dir");
+        let waiting = [
+            scope.spawn(|| File::create(new_file).map(drop)),
+            scope.spawn(|| File::create(replaced).map(drop)),
+            scope.spawn(|| std::fs::remove_file(removed)),
+            scope.spawn(|| std::fs::create_dir(directory)),
         ];
+        let refused = log.write_all(b"two");
         let content = std::fs::read(at("d/s/file-3"));
-        let has_ended = renaming.is_finished();
+        let has_ended = renaming.is_finished() || waiting.iter().any(ScopedJoinHandle::is_finished);
         // Before any assertion: a failure would wait for the rename for ever.
         server.faults().remove(held);
         renaming.join().unwrap().unwrap();
         assert!(has_begun, "nothing is copied");
         assert!(!has_ended, "nothing is copied yet");
-        for (what, outcome) in outcomes {
-            let error = outcome.expect_err(what);
-            assert_eq!(error.raw_os_error(), Some(libc::EBUSY), "{what}: {error}");
+        for outcome in waiting {
+            outcome.join().unwrap().unwrap();
         }
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EBUSY), "{refused}");
         assert_eq!(content.unwrap(), b"file");
     });
     let gone = log.write_all(b"two").unwrap_err();
@@ -287,5 +291,7 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
     assert_eq!(keys.len(), 101);
     assert!(keys.iter().all(|key| key.starts_with("e/s/")), "{keys:?}");
     assert_eq!(read(&mounted.join("e/s/log")), b"one");
-    std::fs::remove_file(mounted.join("e/s/file-2")).unwrap();
+    assert!(read(&mounted.join("e/s/file-1")).is_empty());
+    assert!(read(&mounted.join("e/s/new")).is_empty());
+    assert!(!mounted.join("e/s/file-2").exists() && mounted.join("e/s/dir").exists());
 }
