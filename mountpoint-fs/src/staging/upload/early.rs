@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::types::{Key, ObjectHeaders, WriteToken};
 
 use super::feed::Feed;
-use super::request::StoreRequest;
 use crate::operation::{FsError, Progress};
 use crate::staging::context::StagingContext;
-use crate::write::{Beginning, Replaced, Stored, WriteObserver, Writer};
+use crate::write::{Adopts, Beginning, Replaced, Stored, UploadCheckpoint, WriteObserver, Writer};
 
 /// The object to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +31,15 @@ pub(in crate::staging) struct EarlyStore {
 }
 
 impl EarlyStore {
-    /// Begins a store, and continues the upload of its checkpoint. Sends nothing.
+    /// Begins a store whose object carries `token`, and continues the upload of `checkpoint`. Sends
+    /// nothing.
     pub(super) fn begin(
         context: &StagingContext,
-        request: &StoreRequest,
+        (target, token): (StoreTarget, WriteToken),
+        adopts: Adopts,
+        checkpoint: &Arc<UploadCheckpoint>,
         has_copies: bool,
     ) -> Arc<Self> {
-        let target = request.target();
         let notes = Arc::new(StoreNotes::default());
         let beginning = Beginning::Whole {
             replaced: target.replaced.clone(),
@@ -49,11 +50,11 @@ impl EarlyStore {
         let key = target.key.clone();
         let writer = Writer::new(&context.writing, key, beginning, progress, observer);
         writer.set_headers(ObjectHeaders {
-            token: Some(request.identity.token()),
+            token: Some(token),
             ..target.headers.clone()
         });
-        writer.may_adopt(request.adopts);
-        writer.continues(Arc::clone(&request.checkpoint));
+        writer.may_adopt(adopts);
+        writer.continues(Arc::clone(checkpoint));
         Arc::new(Self {
             target,
             writer,

@@ -66,7 +66,8 @@ impl StoreRequest {
         context: &StagingContext,
         has_copies: bool,
     ) -> Arc<EarlyStore> {
-        EarlyStore::begin(context, self, has_copies)
+        let object = (self.target(), self.identity.token());
+        EarlyStore::begin(context, object, self.adopts, &self.checkpoint, has_copies)
     }
 
     /// Whether a range of the base is long enough for a copy.
