@@ -30,9 +30,10 @@ impl Mutator {
     /// A copy of the object onto itself does that, in parts if the object is large or a header is
     /// not UTF-8. [`FsError::Stale`] if the object was replaced or
     /// deleted: nothing has changed then. If the answer was lost and the bucket does not tell
-    /// whether the copy was made, the error of the lost answer. A server that takes no conditions
-    /// on copies gets none; then only the source is pinned to the version, and a version that
-    /// another client writes during the copy is lost.
+    /// whether the copy was made, the error of the lost answer. A server that keeps no
+    /// conditions on copies gets an upload of copied parts, or a PUT without bytes; if it keeps
+    /// none of those either, only the source is pinned to the version, and a version that another
+    /// client writes during the copy is lost.
     pub async fn replace_headers(
         &self,
         key: &Key,
@@ -53,9 +54,22 @@ impl Mutator {
             let new = CopyHeaders::New(headers.clone());
             self.client.copy(source.clone(), key, condition, new)
         };
+        let token = headers.token.as_ref();
+        if let Some(tried) = self
+            .conditions
+            .prove(Conditional::Copy, copy)
+            .await
+            .transpose()
+        {
+            let copied = self.settled(key, token, tried).await;
+            return copied.map_err(|error| not_changed(error, key));
+        }
+        if self.goes_around_copies(size) {
+            return self.keep((key, etag), size, headers).await;
+        }
         let old = unchanged(etag);
         let copied = self.conditions.make(Conditional::Copy, &old, copy).await;
-        let copied = self.settled(key, headers.token.as_ref(), copied).await;
+        let copied = self.settled(key, token, copied).await;
         copied.map_err(|error| not_changed(error, key))
     }
 
@@ -88,7 +102,14 @@ impl Mutator {
             })
         };
         let old = unchanged(etag);
-        let put = self.conditions.make(Conditional::Put, &old, put).await;
+        let tried = match self.conditions.lacks(Conditional::Copy) {
+            true => self.conditions.prove(Conditional::Put, put).await,
+            false => Ok(None),
+        };
+        let put = match tried.transpose() {
+            Some(tried) => tried,
+            None => self.conditions.make(Conditional::Put, &old, put).await,
+        };
         let put = self.settled(key, headers.token.as_ref(), put).await;
         put.map_err(|error| match error.kind {
             ErrorKind::Denied => failed(error, PUT),

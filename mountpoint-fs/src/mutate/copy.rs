@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, Part, PartNumber,
-    PutCondition, PutOutput, Upload, WriteToken,
+    PutCondition, PutOutput, PutRequest, Upload, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockPool;
@@ -34,9 +35,16 @@ impl Mutator {
         condition: PutCondition,
         stop: &Stop,
     ) -> Result<ETag, FsError> {
-        let request = match source.info.size > self.limits.whole_max {
-            true => Conditional::Complete,
-            false => Conditional::Copy,
+        let source = &match condition {
+            PutCondition::None => source.clone(),
+            PutCondition::Match(_) | PutCondition::Absent => self.prove_copies(source).await?,
+        };
+        let request = match (&condition, source.info.size) {
+            (_, size) if size > self.limits.whole_max => Conditional::Complete,
+            (PutCondition::None, _) => Conditional::Copy,
+            (_, size) if !self.goes_around_copies(size) => Conditional::Copy,
+            (_, 0) => Conditional::Put,
+            _ => Conditional::Complete,
         };
         let mut headers = source.headers.clone().with_token();
         if !headers.are_utf8() && source.info.size <= self.limits.whole_max {
@@ -49,7 +57,8 @@ impl Mutator {
                 self.require(destination, &condition).await?;
             }
             let made = (destination, headers.clone());
-            match self.copy_on(source, made, &used, stop).await {
+            let on = (request, &used);
+            match self.copy_on(source, made, on, stop).await {
                 Err(error) if Conditions::is_refused(&used, &error) => used = PutCondition::None,
                 outcome => break outcome,
             }
@@ -93,28 +102,69 @@ impl Mutator {
         }
     }
 
+    /// Whether an object of `size` bytes, which one request can copy, is copied on conditions by an
+    /// upload, or stored by a PUT if it is empty: the server keeps their conditions, and not those of
+    /// copies.
+    pub(super) fn goes_around_copies(&self, size: u64) -> bool {
+        let other = match size {
+            0 => Conditional::Put,
+            _ => Conditional::Complete,
+        };
+        self.conditions.lacks(Conditional::Copy) && !self.conditions.lacks(other)
+    }
+
+    /// Sees whether the server keeps conditions of copies, by a copy of the version `source` onto
+    /// itself that it has to refuse. Returns the version that is there then.
+    async fn prove_copies(&self, source: &ObjectDetails) -> Result<ObjectDetails, FsError> {
+        let mut source = source.clone();
+        if source.info.size > self.limits.whole_max || !source.headers.are_utf8() {
+            return Ok(source);
+        }
+        let (key, headers) = (&source.info.key, source.headers.clone().with_token());
+        let copy = |condition| {
+            let headers = CopyHeaders::New(headers.clone());
+            self.client
+                .copy(source_of(&source), key, condition, headers)
+        };
+        let made = self.conditions.prove(Conditional::Copy, copy).await;
+        if let Some(PutOutput { etag }) = made.map_err(|error| failed(error, COPY))? {
+            source.info.etag = etag;
+        }
+        Ok(source)
+    }
+
     async fn copy_on(
         &self,
         source: &ObjectDetails,
         (destination, headers): (&Key, ObjectHeaders),
-        condition: &PutCondition,
+        (request, condition): (Conditional, &PutCondition),
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
         let condition = condition.clone();
-        if source.info.size > self.limits.whole_max {
+        if request == Conditional::Complete {
             let all = (source_of(source), 0..source.info.size);
             let made = (destination, headers);
             return self.copy_range(all, made, condition, stop).await;
         }
         let token = headers.token.clone();
-        // With the headers of the source, and a token of its own.
-        let headers = match headers.are_utf8() {
-            true => CopyHeaders::New(headers),
-            false => CopyHeaders::Same(headers),
+        let copied = match request {
+            Conditional::Put => self.client.put(PutRequest {
+                key: destination.clone(),
+                body: Bytes::new(),
+                condition,
+                checksum: None,
+                headers,
+            }),
+            Conditional::Copy | Conditional::Complete => {
+                // With the headers of the source, and a token of its own.
+                let headers = match headers.are_utf8() {
+                    true => CopyHeaders::New(headers),
+                    false => CopyHeaders::Same(headers),
+                };
+                let from = source_of(source);
+                self.client.copy(from, destination, condition, headers)
+            }
         };
-        let copied = self
-            .client
-            .copy(source_of(source), destination, condition, headers);
         let copied = copied.await;
         match &copied {
             // Which condition was refused is looked at by the caller.
@@ -178,7 +228,7 @@ impl Mutator {
         let mut is_in_doubt = false;
         let copied = async {
             let parts = self.parts_of(&source, range, &upload, stop).await?;
-            let completed = self.client.complete_upload(&upload, parts, condition).await;
+            let completed = self.complete(&upload, parts, condition).await;
             completed.inspect_err(|error| is_in_doubt = Doubt::of(error).is_some())
         };
         let copied = copied.await;
@@ -199,6 +249,26 @@ impl Mutator {
                 self.copy_failed(&upload, token, error).await
             }
         }
+    }
+
+    /// Completes an upload. Where copies are not on conditions, it is seen first whether this is.
+    async fn complete(
+        &self,
+        upload: &Upload,
+        parts: Vec<Part>,
+        condition: PutCondition,
+    ) -> Result<PutOutput, ClientError> {
+        let complete = |condition| {
+            let parts = parts.clone();
+            self.client.complete_upload(upload, parts, condition)
+        };
+        if condition != PutCondition::None && self.conditions.lacks(Conditional::Copy) {
+            let tried = self.conditions.prove(Conditional::Complete, complete).await;
+            if let Some(made) = tried? {
+                return Ok(made);
+            }
+        }
+        complete(condition).await
     }
 
     /// Gives the upload of a failed copy up. Its object is there nevertheless if only an answer was

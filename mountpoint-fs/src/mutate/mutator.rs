@@ -52,6 +52,12 @@ impl Mutator {
         })
     }
 
+    /// Skips the trial of copies if the server's conditions `are_kept`, for tests of later changes.
+    #[cfg(test)]
+    pub(crate) fn believe(&self, are_kept: bool) {
+        self.conditions.believe(are_kept);
+    }
+
     /// Entries for the next mount.
     pub(crate) fn journal(&self) -> &Arc<Journal> {
         &self.journal

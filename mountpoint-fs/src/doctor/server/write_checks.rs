@@ -45,6 +45,27 @@ pub(in crate::doctor) fn condition<T>(
     )
 }
 
+pub(in crate::doctor) fn copy_condition<T>(outcome: &Result<T, ClientError>) -> Finding {
+    const CHECK: &str = "conditional CopyObject";
+    let lack = match outcome {
+        Err(error) if error.kind == ErrorKind::PreconditionFailed => {
+            return Finding::ok(AREA, CHECK, "If-None-Match is honoured");
+        }
+        Ok(_) => "ignores",
+        Err(error) if error.kind == ErrorKind::Unsupported => "refuses",
+        Err(error) => return unclear(CHECK, error),
+    };
+    Finding::warning(
+        AREA,
+        CHECK,
+        format!(
+            "the server {lack} If-None-Match of copies: changes of attributes and renames to new names are uploads of \
+             copied parts, which take three requests and lose tags"
+        ),
+        "nothing to do",
+    )
+}
+
 pub(in crate::doctor) fn upload_checksums<T>(outcome: &Result<T, ClientError>) -> Finding {
     const CHECK: &str = "upload checksums";
     match outcome {

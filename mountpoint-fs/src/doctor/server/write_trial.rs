@@ -16,7 +16,7 @@ use crc_fast::{CrcAlgorithm, checksum};
 use mountpoint_client::crt_client::CrtClient;
 use mountpoint_client::types::{
     Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, ETag, Key, ListRequest, ObjectHeaders,
-    PartNumber, PutCondition, PutRequest, Upload,
+    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _, Pending};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -127,17 +127,29 @@ impl Trial<'_> {
             key: plain.clone(),
             if_match: again.ok().or(Some(version)),
         };
-        let headers = CopyHeaders::Same(ObjectHeaders::default());
-        let none = PutCondition::None;
-        let copied = self
-            .ask(|client| client.copy(source, &copy, none, headers))
-            .await?;
+        let copied = self.copy(&source, &copy, PutCondition::None).await?;
         report.add(write_checks::copies(&copied));
+        if copied.is_ok() {
+            let again = self.copy(&source, &copy, PutCondition::Absent).await?;
+            report.add(write_checks::copy_condition(&again));
+        }
 
         self.uploads(&small, report).await?;
         self.deletion(&small, report).await?;
         self.deletions(&plain, &copy, report).await?;
         self.part_copies(report).await
+    }
+
+    async fn copy(
+        &mut self,
+        source: &CopySource,
+        key: &Key,
+        condition: PutCondition,
+    ) -> Result<Result<PutOutput, ClientError>, End> {
+        let headers = CopyHeaders::Same(ObjectHeaders::default());
+        let source = source.clone();
+        self.ask(|client| client.copy(source, key, condition, headers))
+            .await
     }
 
     /// The completion of uploads.

@@ -39,6 +39,7 @@ fn a_server_that_can_all() {
         "upload checksums",
         "checksums of reads",
         "CopyObject",
+        "conditional CopyObject",
         "multipart upload",
         "ETags of uploads",
         "conditional completion",
@@ -74,6 +75,12 @@ fn what_a_server_lacks() {
             Fault::IgnoreConditions,
             "conditional PutObject",
             "ignores If-None-Match",
+        ),
+        (
+            Operation::CopyObject,
+            Fault::IgnoreConditions,
+            "conditional CopyObject",
+            "ignores If-None-Match of copies",
         ),
         (
             Operation::CompleteMultipartUpload,

@@ -57,8 +57,11 @@ impl Store {
         request: S3Request<CopyObjectInput>,
     ) -> S3Result<S3Response<CopyObjectOutput>> {
         // `s3s` has no fields for the conditions on the destination.
-        let conditions = destination_conditions(&request.headers)?;
         let quirks = quirks(&request);
+        let conditions = match quirks.ignore_conditions {
+            true => WriteConditions::default(),
+            false => destination_conditions(&request.headers)?,
+        };
         let mut input = request.input;
         forget_encryption!(input, quirks);
         let bucket = self.require_bucket(&input.bucket)?;

@@ -82,7 +82,7 @@ pub enum Fault {
     /// A request with this header is not done, and answered with 501 NotImplemented.
     UnknownHeader(&'static str),
     /// `If-Match`, `If-None-Match`, dates and ETags in lists of deletions are not looked at;
-    /// conditions of copies are.
+    /// conditions of a copy's source are.
     IgnoreConditions,
     /// The encryption that is asked for is not applied, and no answer names it.
     IgnoreEncryption,

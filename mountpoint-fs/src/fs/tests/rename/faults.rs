@@ -482,15 +482,17 @@ fn a_directory_moves_on_a_server_that_deletes_no_lists() {
     }
 }
 
-/// The refusal is remembered: an object in parts is not copied twice again.
+/// The refusal is remembered: a whole object is copied by an upload from then on, and one in parts
+/// is not copied twice again.
 #[test]
 fn that_a_server_takes_no_conditions_is_seen_once() {
-    for (whole_max, request, counted) in [
-        (1 << 30, Operation::CopyObject, Operation::CopyObject),
+    for (whole_max, request, counted, later) in [
+        (1 << 30, Operation::CopyObject, Operation::CopyObject, 0),
         (
             1,
             Operation::CompleteMultipartUpload,
             Operation::UploadPartCopy,
+            1,
         ),
     ] {
         let write = WriteConfig {
@@ -504,7 +506,7 @@ fn that_a_server_takes_no_conditions_is_seen_once() {
         let keys = ["a", "b", "c"];
         let mount = Mount::with_write(SimOptions::default(), "", &keys, write);
         mount.bucket.fail_next(request, 1, ErrorKind::Unsupported);
-        for (key, copies) in [("a", 2), ("b", 1), ("c", 1)] {
+        for (key, copies) in [("a", 2), ("b", later), ("c", later)] {
             mount.walk(key);
             drop(mount.bucket.take_log());
             let (new, never) = (format!("{key}.new"), Stop::never());
@@ -563,5 +565,40 @@ fn a_file_moves_on_a_server_that_takes_no_conditions_of_copies() {
         let expected = if is_moved { "content of a" } else { theirs };
         assert_eq!(moved, expected.as_bytes(), "{there:?}");
         assert_eq!(mount.bucket.object("a").is_none(), is_moved);
+    }
+}
+
+/// A server that ignores conditions of copies gets an upload, whose completion keeps them.
+#[test]
+fn a_file_moves_on_a_server_that_ignores_conditions_of_copies() {
+    for made_meanwhile in [false, true] {
+        let mount = by_hand(false, &["a"]);
+        mount.fs.mutator.believe(false);
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::CopyObject),
+            when: When::Every(1),
+            fault: Fault::IgnoreVersions,
+        });
+        drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
+        let never = Stop::never();
+        let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
+        let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &never));
+        if made_meanwhile {
+            while waiting(&mount, Operation::CompleteMultipartUpload).is_empty() {
+                waits(&mut renaming);
+                mount.bucket.deliver_all();
+                waits(&mut renaming);
+            }
+            mount.bucket.put_object("b", "theirs");
+        }
+        let outcome = drive(&mount, renaming);
+        assert_eq!(outcome.is_err(), made_meanwhile, "{outcome:?}");
+        let expected = match made_meanwhile {
+            true => "theirs",
+            false => "content of a",
+        };
+        let there = mount.bucket.object("b").unwrap().content.to_vec();
+        assert_eq!(there, expected.as_bytes());
+        assert_eq!(mount.bucket.object("a").is_some(), made_meanwhile);
     }
 }

@@ -233,3 +233,39 @@ fn a_server_that_takes_no_conditions_of_copies_may_take_them_of_uploads() {
     bench.client.put_object("other", "theirs");
     assert!(matches!(now(other.store()), Err(FsError::Exists)));
 }
+
+/// Another host's version is never replaced by the bytes of the one before.
+#[test]
+fn on_a_server_that_ignores_conditions_of_copies_no_old_bytes_come_back() {
+    use Operation::{CompleteMultipartUpload, CopyObject, PutObject};
+    for (content, other) in [("mine", CompleteMultipartUpload), ("", PutObject)] {
+        let bench = Bench::immediate();
+        let mutator = &bench.context.send.mutator;
+        mutator.believe(false);
+        bench.client.add_fault(FaultRule {
+            operation: Some(CopyObject),
+            when: When::Every(1),
+            fault: Fault::IgnoreVersions,
+        });
+        let key = Key::parse("key").unwrap();
+        bench.client.put_object("key", content);
+        let size = content.len() as u64;
+        // Copies, and the requests in their place: the first of each has to fail.
+        for (copies, others) in [(1, 0), (0, 2), (0, 1)] {
+            let etag = bench.client.object("key").unwrap().etag;
+            drop(bench.client.take_log());
+            let changed = now(mutator.replace_headers(&key, (&etag, size), blue()));
+            let there = bench.client.object("key").unwrap();
+            assert_eq!(changed.unwrap(), there.etag, "{content:?}");
+            assert_eq!(there.headers.metadata, blue().metadata, "{content:?}");
+            let log = bench.client.take_log();
+            let counts = (log.count(CopyObject), log.count(other));
+            assert_eq!(counts, (copies, others), "{content:?}");
+        }
+        let etag = bench.client.object("key").unwrap().etag;
+        bench.client.put_object("key", "theirs");
+        let refused = now(mutator.replace_headers(&key, (&etag, size), blue()));
+        assert!(matches!(refused, Err(FsError::Stale(_))), "{refused:?}");
+        assert_eq!(bench.content().unwrap(), b"theirs", "{content:?}");
+    }
+}
