@@ -163,11 +163,6 @@ pub(super) fn xml_element(document: &str, name: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Whether `value` can be sent in a header: it has no control characters.
-pub(super) fn is_header_value(value: &str) -> bool {
-    !value.chars().any(char::is_control)
-}
-
 /// A server's message on one line of bounded length, without control characters.
 pub(super) fn printable(message: &str) -> String {
     let mut out: String = message

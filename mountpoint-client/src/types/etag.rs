@@ -5,15 +5,49 @@ use std::sync::Arc;
 
 use md5::{Digest as _, Md5};
 
-/// S3's tag of one version of an object, byte for byte as the server sent it, quotes included.
+/// S3's tag of one version of an object, in one form whoever tells it: in quotes, as `If-Match`
+/// wants it, and without the mark of a weak tag.
+///
+/// Servers leave the quotes out of listings, proxies make strong tags weak, and some write `&quot;`
+/// for a quote. So equal tags name the same version.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ETag(Arc<str>);
 
 impl ETag {
-    /// Takes the header's value as it is.
+    /// Longest tag, in bytes of its text with quotes. Amazon S3's have 34 to 40; files and names
+    /// that are made of tags are as bounded as they are.
+    pub const LEN_MAX: usize = 1024;
+
+    /// The tag that an answer names by `sent`. `None` if that names no version: it is empty, longer
+    /// than [`Self::LEN_MAX`], or has characters that no header can carry.
+    #[must_use]
+    pub fn parse(sent: &str) -> Option<Self> {
+        let sent = sent.trim();
+        let strong = match sent.split_at_checked(WEAK.len()) {
+            Some((mark, tag)) if mark.eq_ignore_ascii_case(WEAK) && begins_with_quote(tag) => tag,
+            _ => sent,
+        };
+        let tag = without_quotes(strong);
+        let len = tag.len() + 2;
+        if tag.is_empty() || len > Self::LEN_MAX || tag.chars().any(char::is_control) {
+            return None;
+        }
+        if strong.len() == len && strong.starts_with('"') {
+            return Some(Self(Arc::from(strong)));
+        }
+        Some(Self(Arc::from(format!("\"{tag}\""))))
+    }
+
+    /// The tag of a header or of a text that was kept; [`Self::none`] if that is none.
     #[must_use]
     pub fn from_header(value: &str) -> Self {
-        Self(Arc::from(value))
+        Self::parse(value).unwrap_or_else(Self::none)
+    }
+
+    /// The tag of what has no version: its text is empty.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Arc::from(""))
     }
 
     /// The value for an `If-Match` header.
@@ -22,21 +56,10 @@ impl ETag {
         &self.0
     }
 
-    /// This ETag in quotes. Some servers leave them out of listings and demand them in conditions.
-    #[must_use]
-    pub fn quoted(&self) -> Self {
-        if self.0.ends_with('"') {
-            self.clone()
-        } else {
-            Self::from_header(&format!("\"{}\"", self.0))
-        }
-    }
-
-    /// Whether both name the same version. Quotes are ignored, because some servers leave them out
-    /// of XML listings and put them into headers.
+    /// Whether both name the same version.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
-        self.0.trim_matches('"') == other.0.trim_matches('"')
+        self == other
     }
 
     /// The number of parts that the object was made of, if the ETag tells it as Amazon S3's do:
@@ -89,6 +112,25 @@ impl ETag {
     }
 }
 
+/// The text between the quotes around it, in whichever form these are.
+fn without_quotes(text: &str) -> &str {
+    let mut text = text;
+    for quote in QUOTES {
+        text = text.strip_prefix(quote).unwrap_or(text);
+        text = text.strip_suffix(quote).unwrap_or(text);
+    }
+    text
+}
+
+fn begins_with_quote(text: &str) -> bool {
+    QUOTES.iter().any(|quote| text.starts_with(quote))
+}
+
+/// The mark of a weak tag, which a proxy puts before a tag that it has got.
+const WEAK: &str = "W/";
+/// A quote, as it is and as XML may spell it.
+const QUOTES: [&str; 4] = ["\"", "&quot;", "&#34;", "&#x22;"];
+
 impl fmt::Debug for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -98,6 +140,42 @@ impl fmt::Debug for ETag {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tag_has_one_form_whoever_tells_it() {
+        let long = "x".repeat(ETag::LEN_MAX - 2);
+        for (sent, expected) in [
+            ("\"abc-1\"", Some("\"abc-1\"")),
+            ("abc-1", Some("\"abc-1\"")),
+            (" \"abc\"\t", Some("\"abc\"")),
+            ("W/\"abc\"", Some("\"abc\"")),
+            ("w/&quot;abc&quot;", Some("\"abc\"")),
+            ("W/abc", Some("\"W/abc\"")),
+            ("&quot;abc&quot;", Some("\"abc\"")),
+            ("&#34;abc&#34;", Some("\"abc\"")),
+            ("&#x22;abc&#x22;", Some("\"abc\"")),
+            ("\"abc", Some("\"abc\"")),
+            ("\"&quot;abc&quot;\"", Some("\"abc\"")),
+            ("\u{e9}", Some("\"\u{e9}\"")),
+            (&long, Some(&format!("\"{long}\""))),
+            (&format!("{long}x"), None),
+            ("", None),
+            (" ", None),
+            ("\"\"", None),
+            ("\"", None),
+            ("W/\"\"", None),
+            ("&quot;&quot;", None),
+            ("\"a\nb\"", None),
+            ("\"a\u{0}\"", None),
+            ("\"a\u{7f}\"", None),
+        ] {
+            let parsed = ETag::parse(sent);
+            assert_eq!(parsed.as_ref().map(ETag::as_str), expected, "{sent:?}");
+            let kept = ETag::from_header(sent);
+            assert_eq!(kept.as_str(), expected.unwrap_or_default(), "{sent:?}");
+            assert_eq!(ETag::from_header(kept.as_str()), kept, "{sent:?}");
+        }
+    }
 
     #[test]
     fn the_tag_of_an_upload_is_made_of_those_of_its_parts() {

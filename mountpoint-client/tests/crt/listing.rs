@@ -95,7 +95,7 @@ fn a_listing_is_decoded() {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
     assert_eq!(since_1970.as_millis(), 1_767_323_045_678);
-    assert_eq!(page.objects[1].etag.as_str(), "e2-4");
+    assert_eq!(page.objects[1].etag.as_str(), "\"e2-4\"");
     let target = &server.requests()[0].path;
     for part in [
         "list-type=2",

@@ -88,14 +88,9 @@ impl BlockEncoder {
         self.mtime = entry.mtime;
         let archived = if entry.is_archived { ARCHIVED } else { 0 };
         match &entry.etag {
-            PackedETag::Digest {
-                digest,
-                parts,
-                is_quoted,
-            } => {
-                let quoted = if *is_quoted { QUOTED } else { 0 };
+            PackedETag::Digest { digest, parts } => {
                 let has_parts = if *parts > 0 { PARTS } else { 0 };
-                self.bytes.push(archived | quoted | has_parts);
+                self.bytes.push(archived | QUOTED | has_parts);
                 self.bytes.extend_from_slice(digest);
                 if *parts > 0 {
                     put_number(&mut self.bytes, u64::from(*parts));
@@ -205,7 +200,6 @@ impl BlockDecoder {
         Ok(PackedETag::Digest {
             digest,
             parts: parts.ok_or(IndexError::Damaged("an ETag of too many parts"))?,
-            is_quoted: self.kind & QUOTED != 0,
         })
     }
 
@@ -260,7 +254,7 @@ const ENDS_EARLY: IndexError = IndexError::Damaged("a block ends within an entry
 
 /// The object is in an archive.
 const ARCHIVED: u8 = 1;
-/// The ETag is in quotes.
+/// Set for each digest. Older files lack it where a server left the quotes out.
 const QUOTED: u8 = 2;
 /// The number of parts follows the ETag's digest.
 const PARTS: u8 = 4;

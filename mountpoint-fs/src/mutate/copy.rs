@@ -437,7 +437,7 @@ fn source_of(source: &ObjectDetails) -> CopySource {
 pub(super) fn version(key: &Key, etag: &ETag) -> CopySource {
     CopySource {
         key: key.clone(),
-        if_match: Some(etag.quoted()),
+        if_match: Some(etag.clone()),
     }
 }
 

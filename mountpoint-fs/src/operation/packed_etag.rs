@@ -13,8 +13,6 @@ pub enum PackedETag {
         digest: [u8; Self::DIGEST_LEN],
         /// The number of parts; 0 where there is none.
         parts: u16,
-        /// Whether the ETag is in quotes.
-        is_quoted: bool,
     },
     /// Any other text.
     Other(ETag),
@@ -31,7 +29,7 @@ impl PackedETag {
         let unquoted = text
             .strip_prefix('"')
             .and_then(|text| text.strip_suffix('"'));
-        let packed = Self::digest(unquoted.unwrap_or(text), unquoted.is_some());
+        let packed = unquoted.and_then(Self::digest);
         // Only what comes out as it went in: upper case, leading zeros and whatever else there may
         // be do not.
         packed
@@ -39,7 +37,7 @@ impl PackedETag {
             .unwrap_or_else(|| Self::Other(etag.clone()))
     }
 
-    fn digest(text: &str, is_quoted: bool) -> Option<Self> {
+    fn digest(text: &str) -> Option<Self> {
         let (hex, parts) = match text.split_once('-') {
             None => (text, 0),
             Some((hex, parts)) => (hex, parts.parse().ok().filter(|parts| *parts > 0)?),
@@ -51,28 +49,19 @@ impl PackedETag {
         for (index, byte) in digest.iter_mut().enumerate() {
             *byte = u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).ok()?;
         }
-        Some(Self::Digest {
-            digest,
-            parts,
-            is_quoted,
-        })
+        Some(Self::Digest { digest, parts })
     }
 
     /// The ETag as it was.
     #[must_use]
     pub fn unpack(&self) -> ETag {
         use std::fmt::Write;
-        let (digest, parts, is_quoted) = match self {
+        let (digest, parts) = match self {
             Self::Other(etag) => return etag.clone(),
-            Self::Digest {
-                digest,
-                parts,
-                is_quoted,
-            } => (digest, *parts, *is_quoted),
+            Self::Digest { digest, parts } => (digest, *parts),
         };
         let mut text = String::with_capacity(2 * Self::DIGEST_LEN + "\"-65535\"".len());
-        let quote = if is_quoted { "\"" } else { "" };
-        text.push_str(quote);
+        text.push('"');
         // Once for each name that is listed: the formatter would take a twentieth of a long
         // listing's time.
         for byte in digest {
@@ -82,7 +71,7 @@ impl PackedETag {
         if parts > 0 {
             write!(text, "-{parts}").expect("a string takes everything");
         }
-        text.push_str(quote);
+        text.push('"');
         ETag::from_header(&text)
     }
 }

@@ -6,7 +6,6 @@ use mountpoint_crt_sys::ResponseHead;
 
 use crate::ErrorKind;
 use crate::crt_client::fault::{Fault, Operation};
-use crate::crt_client::text::is_header_value;
 use crate::types::{Checksum, ETag};
 
 /// A header that is not empty.
@@ -28,17 +27,16 @@ pub(in crate::crt_client) fn etag(
     operation: &Operation,
     value: Option<&str>,
 ) -> Result<ETag, Fault> {
-    match value.filter(|value| !value.is_empty()) {
-        Some(value) if !is_header_value(value) => {
-            let what = "the ETag has characters that no header can have";
-            Err(invalid(operation, what))
-        }
-        Some(value) => Ok(ETag::from_header(value)),
-        None => Err(invalid(
-            operation,
-            "the answer has no ETag; Mountpoint needs one to tell versions apart",
-        )),
-    }
+    read_etag(value).map_err(|what| invalid(operation, what))
+}
+
+/// The ETag of an answer, or why it has none.
+pub(in crate::crt_client) fn read_etag(value: Option<&str>) -> Result<ETag, &'static str> {
+    let value = value.unwrap_or_default();
+    ETag::parse(value).ok_or_else(|| match value.trim().trim_matches('"') {
+        "" => "the answer has no ETag; Mountpoint needs one to tell versions apart",
+        _ => "the ETag is too long, or has characters that no header can have",
+    })
 }
 
 /// The checksum in an answer, where it has one of those that are used here.

@@ -205,7 +205,7 @@ fn copied_otherwise<E>(error: &SdkError<E, HttpResponse>) -> Option<ETag> {
     let body = String::from_utf8_lossy(body);
     let document = body.contains("<CopyObjectResult");
     let etag = document.then(|| xml_element(&body, "ETag"))??;
-    (!etag.trim().is_empty()).then(|| ETag::from_header(etag.trim()))
+    ETag::parse(&etag)
 }
 
 pub(in crate::crt_client) fn complete(

@@ -218,7 +218,7 @@ pub(in crate::crt_client) fn copy(
             core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
             let result = output.copy_object_result();
             let etag = result.and_then(|result| result.e_tag());
-            Ok(etag.filter(|etag| !etag.is_empty()).map(ETag::from_header))
+            Ok(etag.and_then(ETag::parse))
         };
         let copied = retry(&core, Call::slow(operation.clone()), attempt).await?;
         match copied {

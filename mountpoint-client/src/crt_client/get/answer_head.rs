@@ -7,7 +7,7 @@ use std::ops::Range;
 use mountpoint_crt_sys::ResponseHead;
 
 use crate::ErrorKind;
-use crate::crt_client::text::is_header_value;
+use crate::crt_client::control::answer::read_etag;
 use crate::types::{ETag, GetOutput};
 
 /// Why an answer was refused.
@@ -25,19 +25,7 @@ pub(in crate::crt_client) fn check(
     if_match: Option<&ETag>,
     known_size: Option<u64>,
 ) -> Result<GetOutput, Refusal> {
-    let etag = match head.header("etag") {
-        Some(value) if !is_header_value(value.trim()) => {
-            let what = "the ETag has characters that no header can have";
-            return Err(invalid(what.to_owned()));
-        }
-        Some(value) if !value.trim().is_empty() => ETag::from_header(value.trim()),
-        _ => {
-            return Err(invalid(
-                "the answer has no ETag header; Mountpoint needs one to tell versions apart"
-                    .to_owned(),
-            ));
-        }
-    };
+    let etag = read_etag(head.header("etag")).map_err(|what| invalid(what.to_owned()))?;
     if let Some(expected) = if_match.filter(|expected| !expected.matches(&etag)) {
         let what = format!(
             "the object is now version {etag:?}, not {expected:?} (the server ignored If-Match)"

@@ -27,7 +27,7 @@ impl<'a> RowObject<'a> {
 
     /// The entry of the object. A row without a storage `class` is of none that is archived.
     pub(super) fn entry(self, size: u64, time: SystemTime, class: Option<&[u8]>) -> IndexEntry {
-        let etag = ETag::from_header(self.etag).quoted();
+        let etag = ETag::from_header(self.etag);
         let is_archived = matches!(class, Some(b"GLACIER" | b"DEEP_ARCHIVE"));
         IndexEntry::new(self.key, size, time, &etag, is_archived)
     }

@@ -305,7 +305,7 @@ impl Mutator {
             .rev()
             .filter(is_unchanged)
             .map(|one| {
-                let version = (!is_bare_marker(&one.source)).then(|| one.source.etag.quoted());
+                let version = (!is_bare_marker(&one.source)).then(|| one.source.etag.clone());
                 (one.source.key.clone(), version)
             })
             .collect();

@@ -155,10 +155,6 @@ impl Inode {
             let mut known = packed.unpack();
             known.mtime = version.mtime;
             known.is_archived = version.is_archived;
-            // Some servers list ETags without the quotes that `If-Match` needs.
-            if !known.etag.as_str().starts_with('"') {
-                known.etag = version.etag.clone();
-            }
             *packed = PackedVersion::pack(&known);
         }
         self.observed = observed;

@@ -81,7 +81,7 @@ mod tests {
             ("\"D41D8CD98F00B204E9800998ECF8427E\"", false),
             ("\"+41d8cd98f00b204e9800998ecf8427e\"", false),
             ("\"ünïcode98f00b204e9800998ecf8427e\"", false),
-            ("\"d41d8cd98f00b204e9800998ecf8427e", false),
+            ("\"d41d8cd98f00b204e9800998ecf8427e", true),
             ("W/\"1\"", false),
             ("\"\"", false),
             ("\"", false),

@@ -41,7 +41,7 @@ pub(in crate::namespace) struct Writing {
 
 /// A file as its writer says it: S3 has no version of it.
 pub(super) fn version_of(progress: &Progress) -> Found {
-    Found::File(written(progress, progress.size(), ETag::from_header("")))
+    Found::File(written(progress, progress.size(), ETag::none()))
 }
 
 /// The version of a file that its writer has written, as far as `size`.

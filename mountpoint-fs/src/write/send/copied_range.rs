@@ -78,7 +78,7 @@ impl CopiedRange {
     pub(in crate::write) fn source(&self) -> CopySource {
         CopySource {
             key: self.key.clone(),
-            if_match: Some(self.etag.quoted()),
+            if_match: Some(self.etag.clone()),
         }
     }
 }

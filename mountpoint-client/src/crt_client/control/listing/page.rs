@@ -9,7 +9,7 @@ use super::xml::{self, SentObject, SentPage, Unreadable};
 use crate::ErrorKind;
 use crate::crt_client::control::answer::invalid;
 use crate::crt_client::fault::{Fault, Operation};
-use crate::crt_client::text::{decode_key, is_header_value, printable};
+use crate::crt_client::text::{decode_key, printable};
 use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
 
 /// The request that a page answers.
@@ -70,8 +70,8 @@ impl Page<'_> {
         is_encoded: bool,
     ) -> Result<Option<ObjectInfo>, Fault> {
         let mut name = self.name(&object.key, is_encoded)?;
-        // One that no header can have names no version either.
-        let etag = object.etag.as_deref().filter(|etag| is_header_value(etag));
+        // One that no condition can name tells no version either.
+        let etag = object.etag.as_deref().and_then(ETag::parse);
         // Some servers have the object that marks a directory be one of theirs, which has neither:
         // nothing is read of it.
         let is_marker =
@@ -97,7 +97,7 @@ impl Page<'_> {
         Ok(Some(ObjectInfo {
             key,
             size,
-            etag: ETag::from_header(etag.unwrap_or_default()),
+            etag: etag.unwrap_or_else(ETag::none),
             last_modified: object.last_modified.unwrap_or(UNIX_EPOCH),
             storage_class: object.storage_class.as_deref().map(str::to_owned),
             restored: object.restored,

@@ -35,7 +35,7 @@ fn append_with(
     let request = AppendRequest {
         key: bucket.key("object")?,
         offset,
-        if_match: version.quoted(),
+        if_match: version.clone(),
         body: bytes.to_vec().into(),
         checksum,
     };

@@ -92,9 +92,9 @@ fn delete_many_versions(bucket: &Bucket) -> Result<(), Failure> {
     bucket.put("a", "second")?;
     let current = bucket.put("b", "bytes")?;
     let objects = vec![
-        (bucket.key("a")?, Some(stale.quoted())),
-        (bucket.key("b")?, Some(current.quoted())),
-        (bucket.key("missing")?, Some(current.quoted())),
+        (bucket.key("a")?, Some(stale)),
+        (bucket.key("b")?, Some(current.clone())),
+        (bucket.key("missing")?, Some(current.clone())),
     ];
     let failures = bucket.wait(bucket.client.delete_many(objects))?;
     bucket.is_gone("b")?;

@@ -191,7 +191,7 @@ async fn append(
         let request = AppendRequest {
             key: key.clone(),
             offset: before.size,
-            if_match: before.etag.quoted(),
+            if_match: before.etag.clone(),
             body: body.clone(),
             checksum,
         };
