@@ -1,5 +1,6 @@
 //! Answers Prometheus: `GET /metrics`, over TCP or a Unix socket.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener as StdTcpListener;
@@ -14,7 +15,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 use super::prometheus;
 use super::unix_socket::{BoundSocket, is_permitted};
@@ -49,40 +50,47 @@ impl Bound {
 
     /// Answers requests until the future is dropped.
     pub(super) async fn serve(self, registry: Arc<MetricsRegistry>) -> io::Result<()> {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut open = OpenConnections::default();
         match self {
             Self::Tcp(listener) => {
                 let listener = TcpListener::from_std(listener)?;
                 loop {
-                    let place = Arc::clone(&places).acquire_owned().await;
                     let Some((stream, _)) = accepted(listener.accept().await).await else {
                         continue;
                     };
-                    let answered = answer(TokioIo::new(stream), Arc::clone(&registry));
-                    tokio::spawn(async move {
-                        answered.await;
-                        drop(place);
-                    });
+                    open.add(answer(TokioIo::new(stream), Arc::clone(&registry)));
                 }
             }
             Self::Unix(socket) => {
                 let listener = UnixListener::from_std(socket.listener()?)?;
                 loop {
-                    let place = Arc::clone(&places).acquire_owned().await;
                     let Some((stream, _)) = accepted(listener.accept().await).await else {
                         continue;
                     };
-                    if !is_permitted(&stream) {
-                        continue;
+                    if is_permitted(&stream) {
+                        open.add(answer(TokioIo::new(stream), Arc::clone(&registry)));
                     }
-                    let answered = answer(TokioIo::new(stream), Arc::clone(&registry));
-                    tokio::spawn(async move {
-                        answered.await;
-                        drop(place);
-                    });
                 }
             }
         }
+    }
+}
+
+/// The connections that are open, the oldest first. A new one takes the place of the oldest: a
+/// collector asks at once, so that what has been open for long asks for nothing.
+#[derive(Default)]
+struct OpenConnections(VecDeque<AbortHandle>);
+
+impl OpenConnections {
+    /// Serves one more, by `answered`.
+    fn add(&mut self, answered: impl Future<Output = ()> + Send + 'static) {
+        self.0.retain(|connection| !connection.is_finished());
+        if self.0.len() == OPEN_MAX
+            && let Some(oldest) = self.0.pop_front()
+        {
+            oldest.abort();
+        }
+        self.0.push_back(tokio::spawn(answered).abort_handle());
     }
 }
 
@@ -127,8 +135,12 @@ fn respond<B>(request: &Request<B>, registry: &MetricsRegistry) -> Response<Full
     response
 }
 
-/// Connections at once: a few collectors. More wait in the kernel's queue.
+/// Connections at once to the mount's own socket. More wait in the kernel's queue.
 pub(super) const CONNECTIONS_MAX: usize = 8;
+
+/// Connections at once of collectors: those of a few, and room for as many again that come before
+/// one has asked.
+const OPEN_MAX: usize = 64;
 
 /// Longest connection, so that idle ones take no place for ever.
 const CONNECTION_MAX: Duration = Duration::from_secs(60);

@@ -79,6 +79,25 @@ fn prometheus_gets_what_the_server_has_seen() {
     );
 }
 
+/// Clients that connect and ask for nothing, as a port scan does, or a collector that hangs.
+#[test]
+fn silent_connections_keep_no_collector_out() {
+    let server = server();
+    let address = "127.94.64.2:9464";
+    let _mounted = Mounted::new(&server, &["--metrics-listen", address]);
+    let mut silent = Vec::new();
+    for number in 0..300 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // Some begin to ask.
+        if number % 3 == 0 {
+            stream.write_all(b"GET /metrics HT").unwrap();
+        }
+        silent.push(stream);
+    }
+    let text = ask(TcpStream::connect(address).unwrap());
+    assert_eq!(sum(&text, "mount_info", ""), 1, "{text}");
+}
+
 #[test]
 fn a_unix_socket_is_for_its_user_alone() {
     let server = server();
