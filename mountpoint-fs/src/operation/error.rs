@@ -95,9 +95,13 @@ impl From<ClientError> for FsError {
             ErrorKind::Denied => Self::Denied(format!(
                 "{error}; reading needs s3:ListBucket on the bucket and s3:GetObject on its objects"
             )),
-            ErrorKind::Credentials => Self::Denied(format!(
-                "{error}; credentials are missing, expired or unknown to the server"
-            )),
+            ErrorKind::Credentials => Self::Client(ClientError {
+                message: format!(
+                    "{}; credentials are missing, expired or unknown to the server",
+                    error.message
+                ),
+                ..error
+            }),
             ErrorKind::TooManyParts => Self::TooLarge(error.to_string()),
             ErrorKind::Archived => Self::Denied(format!("{error}; restore the object to read it")),
             ErrorKind::Cancelled => Self::Interrupted,
@@ -126,15 +130,12 @@ mod tests {
         assert!(
             matches!(told(ErrorKind::PreconditionFailed), FsError::Stale(text) if text.contains("a/b"))
         );
-        for kind in [
-            ErrorKind::Denied,
-            ErrorKind::Credentials,
-            ErrorKind::Archived,
-        ] {
+        for kind in [ErrorKind::Denied, ErrorKind::Archived] {
             assert!(matches!(told(kind), FsError::Denied(text) if text.contains("a/b")));
         }
         for kind in [
             ErrorKind::NoSuchBucket,
+            ErrorKind::Credentials,
             ErrorKind::Throttled,
             ErrorKind::Transient,
             ErrorKind::InvalidResponse,

@@ -60,6 +60,8 @@ pub(in crate::write) fn not_made(
                 "{key} was changed by another client while it was written: {error}"
             ))
         }
+        // A new object needs none that is there: whoever says so tells of no other client.
+        (PutCondition::Absent | PutCondition::None, ErrorKind::NotFound) => FsError::Client(error),
         _ => failed(error),
     }
 }

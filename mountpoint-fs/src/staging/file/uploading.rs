@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use mountpoint_client::ErrorKind;
+use mountpoint_client::types::Key;
 
 use super::keeping::keep_as;
 use super::parts::FileParts;
@@ -67,7 +69,7 @@ async fn upload(file: &Arc<FileParts>) -> Attempt {
         state.upload_failed(&error);
         match attempt_of(&error) {
             Some(attempt) => {
-                tracing::debug!(key = %state.key, "the upload is tried again: {error}");
+                tell_passing(&state.key, state.failures, &error);
                 return attempt;
             }
             None => state.refusals += 1,
@@ -82,20 +84,41 @@ async fn upload(file: &Arc<FileParts>) -> Attempt {
     Attempt::Ended
 }
 
+/// Logs a failure that may pass by itself. The client's log tells of a server that is away; what a
+/// person has to mend is told now and then.
+fn tell_passing(key: &Key, failures: u32, error: &FsError) {
+    match error {
+        FsError::Client(client) if !client.kind.is_retryable() && failures.is_power_of_two() => {
+            tracing::warn!(%key, failures, "staged files wait for their upload: {error}");
+        }
+        _ => tracing::debug!(%key, "the upload is tried again: {error}"),
+    }
+}
+
 /// The outcome of an upload that is tried for as long as it takes; `None` if the bucket or the disk
 /// refuses it.
 fn attempt_of(error: &FsError) -> Option<Attempt> {
     match error {
-        FsError::Client(error) if error.kind.is_retryable() => Some(Attempt::Away),
+        FsError::Client(error) if is_away(&error.kind) => Some(Attempt::Away),
         FsError::Busy(_) | FsError::InMotion(_) | FsError::Interrupted => Some(Attempt::Failed),
         _ => None,
     }
+}
+
+/// Whether a failure says nothing of the file, and a later upload may succeed: the bucket cannot be
+/// reached, or the credentials are missing, have expired or seem to by a wrong clock.
+fn is_away(kind: &ErrorKind) -> bool {
+    kind.is_retryable()
+        || matches!(
+            kind,
+            ErrorKind::Credentials | ErrorKind::NoSuchBucket | ErrorKind::WrongRegion(_)
+        )
 }
 
 /// Time from the making of a directory to the upload of its marker: programs that unpack archives
 /// set its mode and time when all its files are there.
 const MARKER_DELAY: Duration = Duration::from_secs(5);
 
-/// Refusals of an upload until the version is kept: with the pauses between them, credentials have
-/// a minute to be renewed.
+/// Refusals of an upload until the version is kept: with the pauses between them, permissions have
+/// a minute to be given.
 const REFUSALS_MAX: u32 = 8;

@@ -376,6 +376,52 @@ fn an_upload_that_is_refused_again_and_again_ends_as_a_kept_version() {
     assert!(matches!(file.failure(), Some(FsError::Stale(_))));
 }
 
+/// Credentials that have expired, or a gateway's word that there is no bucket, tell nothing of the
+/// file: it waits, however long that lasts.
+#[test]
+fn an_upload_waits_for_credentials_and_for_the_bucket() {
+    for kind in [
+        ErrorKind::Credentials,
+        ErrorKind::NoSuchBucket,
+        ErrorKind::WrongRegion(None),
+        ErrorKind::Transient,
+    ] {
+        let bench = Bench::write_back(Duration::ZERO);
+        bench.fail_all(kind.clone());
+        let file = bench.new_file();
+        write(&file, 0, b"bytes").unwrap();
+        wait(file.release()).unwrap();
+        for _ in 0..20 {
+            let left = wait(bench.staging.drain(Duration::from_millis(5)));
+            assert_eq!(left.count, 1, "{kind:?}");
+        }
+        assert_eq!(bench.names("kept"), [""; 0], "{kind:?}");
+        bench.client.clear_faults();
+        bench.drain();
+        assert_eq!(bench.content("key").unwrap(), b"bytes", "{kind:?}");
+    }
+}
+
+/// A gateway, or a server that repeats a request, says that the condition does not hold, and the
+/// bucket shows that it does.
+#[test]
+fn a_conflict_that_the_bucket_does_not_show_is_none() {
+    for is_there in [false, true] {
+        let bench = Bench::write_back(Duration::ZERO);
+        let file = match is_there {
+            false => bench.new_file(),
+            true => bench.over(&bench.client.put_object("key", "before")),
+        };
+        let refused = ErrorKind::PreconditionFailed;
+        bench.client.fail_next(Operation::PutObject, 1, refused);
+        write(&file, 0, b"our bytes").unwrap();
+        wait(file.release()).unwrap();
+        bench.drain();
+        assert_eq!(bench.content("key").unwrap(), b"our bytes", "{is_there}");
+        assert_eq!(bench.names("kept"), [""; 0], "{is_there}");
+    }
+}
+
 #[test]
 fn without_write_back_a_commit_stores() {
     let bench = Bench::new();

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mountpoint_client::ErrorKind;
 use mountpoint_client::types::Key;
+use mountpoint_client::{ClientError, ErrorKind};
 use time::OffsetDateTime;
 
 use super::recognise::{self, Recognised};
@@ -69,6 +69,9 @@ pub(in crate::staging) async fn resolve(
     if let Some(found) = recognise(context, request).await? {
         return Ok(found);
     }
+    if !is_borne_out(context, request).await? {
+        return Err(contradicted(request, &error));
+    }
     match context.config.on_conflict {
         ConflictPolicy::Fail => Err(error),
         // There is nothing beside a directory's marker.
@@ -76,6 +79,36 @@ pub(in crate::staging) async fn resolve(
         ConflictPolicy::KeepBoth => store_beside(context, request).await,
         ConflictPolicy::Overwrite => overwrite(context, request, error).await,
     }
+}
+
+/// Whether the bucket shows another client's change: a gateway, or a server that repeats a request,
+/// may refuse a condition that holds.
+async fn is_borne_out(
+    context: &Arc<StagingContext>,
+    request: &StoreRequest,
+) -> Result<bool, FsError> {
+    let there = match context.writing.client().head(&request.key).await {
+        Ok(there) => Some(there.etag),
+        Err(error) if error.kind == ErrorKind::NotFound => None,
+        // What may not be looked at is believed.
+        Err(error) if error.kind == ErrorKind::Denied => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(match (&request.replaced, there) {
+        (Replaced::Version(base), Some(there)) => !there.matches(base),
+        (Replaced::Nothing | Replaced::NothingUnasked, there) => there.is_some(),
+        (Replaced::Version(_), None) => true,
+    })
+}
+
+/// The failure of a store whose condition the server refused although it holds. It is tried again.
+fn contradicted(request: &StoreRequest, refusal: &FsError) -> FsError {
+    let what = format!(
+        "the server contradicts itself: it refuses the upload of {} ({refusal}), and the bucket has what was \
+         asked for",
+        request.key
+    );
+    FsError::Client(ClientError::new(ErrorKind::Transient, what))
 }
 
 /// The object of an upload that an attempt before had begun, and that is gone: its completion was
