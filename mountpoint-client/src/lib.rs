@@ -22,6 +22,7 @@ pub mod pauses;
 pub mod retry;
 pub mod testing;
 pub mod types;
+mod xml_root;
 
 pub use crt_client::{CrtClient, CrtClientOptions, ServerSideEncryption, SseCustomerKey};
 pub use endpoint::BucketType;

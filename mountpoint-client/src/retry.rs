@@ -42,6 +42,8 @@ pub struct FailedAttempt<'a> {
     pub retry_after: Option<Duration>,
     /// Whether the server has ever answered this client.
     pub was_reached: bool,
+    /// Whether the attempt was answered by something else than S3.
+    pub is_foreign: bool,
 }
 
 impl RetryPolicy {
@@ -70,16 +72,17 @@ impl RetryPolicy {
     fn bounds(&self, failed: &FailedAttempt<'_>) -> (u32, Duration) {
         let is_retried = self.attempts_max > 1;
         let without_count = if is_retried { u32::MAX } else { 1 };
-        match failed.kind {
-            ErrorKind::Unreachable => {}
-            ErrorKind::Conflict => return (without_count, self.deadline.min(CONFLICT_DEADLINE)),
-            _ => return (self.attempts_max, self.deadline),
-        }
-        if !failed.was_reached {
+        let is_unreachable = *failed.kind == ErrorKind::Unreachable;
+        if (is_unreachable || failed.is_foreign) && !failed.was_reached {
             return (
                 self.attempts_max.min(UNREACHABLE_ATTEMPTS_MAX),
                 self.deadline.min(UNREACHABLE_DEADLINE),
             );
+        }
+        match failed.kind {
+            ErrorKind::Unreachable => {}
+            ErrorKind::Conflict => return (without_count, self.deadline.min(CONFLICT_DEADLINE)),
+            _ => return (self.attempts_max, self.deadline),
         }
         let patience = AWAY_PER_ATTEMPT.saturating_mul(self.attempts_max);
         (without_count, self.deadline.min(patience))
@@ -153,9 +156,9 @@ pub const WAIT_MAX: Duration = Duration::from_secs(5);
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 /// Default of [`RetryPolicy::attempts_max`].
 pub const ATTEMPTS_MAX: u32 = 10;
-/// Where no connection was ever made, a refused one, an unknown host or an untrusted certificate is
-/// a mistake in the settings, and start-up must say so within about five seconds. Later it is an
-/// outage, and waiting may help.
+/// Where S3 has never answered, a refused connection, an unknown host, an untrusted certificate or
+/// the page of another server is a mistake in the settings, and start-up must say so within about
+/// five seconds. Later it is an outage, and waiting may help.
 pub const UNREACHABLE_ATTEMPTS_MAX: u32 = 4;
 /// See [`UNREACHABLE_ATTEMPTS_MAX`]; counts where connecting is slow to fail.
 pub const UNREACHABLE_DEADLINE: Duration = Duration::from_secs(4);
@@ -214,6 +217,7 @@ mod tests {
             silent: None,
             retry_after: None,
             was_reached,
+            is_foreign: false,
         };
         let wait = |random| POLICY.wait(&failed, random).map(|wait| wait.as_millis());
         assert_eq!(
@@ -266,6 +270,7 @@ mod tests {
                 // Nobody says how long it will be away.
                 retry_after: Some(WAIT_MAX),
                 was_reached: true,
+                is_foreign: false,
             };
             let waits = |elapsed_ms| policy.wait(&failed(elapsed_ms), 0.0).is_some();
             assert_eq!(waits(patience_ms.saturating_sub(100)), patience_ms > 0);
@@ -295,6 +300,7 @@ mod tests {
                 silent: silent.map(Duration::from_secs),
                 retry_after: None,
                 was_reached: true,
+                is_foreign: false,
             };
             let wait = policy.wait(&failed, 0.0);
             assert_eq!(wait.is_some(), is_retried, "{failed:?}");
@@ -326,6 +332,7 @@ mod tests {
             silent: None,
             retry_after: Some(Duration::from_secs(retry_after)),
             was_reached: true,
+            is_foreign: false,
         };
         assert_eq!(
             POLICY.wait(&failed(0), 1.0),

@@ -115,6 +115,12 @@ impl SentRequest {
         }
     }
 
+    /// How long ago the answer began; `None` if it has not.
+    pub(super) fn answer_lasts(&self) -> Option<Duration> {
+        let first_byte = self.first_byte?;
+        Some(self.began.elapsed().saturating_sub(first_byte))
+    }
+
     /// The request has its answer, with `len` bytes of an object, or there is none.
     pub(super) fn ended(
         mut self,

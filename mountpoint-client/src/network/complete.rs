@@ -1,8 +1,8 @@
-//! Whether an answer in XML came to its end.
+//! The whole body of an answer, within bounds of time and length, before the SDK reads it.
 //!
-//! A server or a proxy that stops early and still frames its answer well leaves a document without
-//! its end. The SDK's parser takes that for a shorter document: a listing would lack names. Pure
-//! but for collecting the body.
+//! A server may hang in the middle of a body, or send one without an end. A document whose end is
+//! missing is a shorter one for the SDK's parser: a listing would lack names. A gateway's page may
+//! be an empty document for it: a deletion without errors.
 
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
@@ -10,6 +10,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 
 use super::silence::SilenceLimit;
+use crate::xml_root::Root;
 
 /// Whether the answer to `request` is in S3's own words. Only of an object's contents, which may be
 /// the beginning of any XML, is a range asked.
@@ -17,76 +18,58 @@ pub(super) fn is_worded_by_s3(request: &HttpRequest) -> bool {
     !request.headers().contains_key("range")
 }
 
-/// The answer, with its whole body, or an error that a retry may mend. Answers that are not XML are
-/// passed on as they are.
+/// The answer, with its whole body, or an error that a retry may mend. Of an error's body only the
+/// beginning is kept if it is longer than a document of S3.
 pub(super) async fn complete(
     mut response: HttpResponse,
     silence: SilenceLimit,
+    is_worded_by_s3: bool,
 ) -> Result<HttpResponse, ConnectorError> {
-    let is_xml = response
-        .headers()
-        .get("content-type")
-        .is_some_and(|kind| kind.contains("xml"));
-    if !is_xml || !response.status().is_success() {
-        return Ok(response);
-    }
+    let is_success = response.status().is_success();
     let body = std::mem::replace(response.body_mut(), SdkBody::taken());
     let mut pieces = ByteStream::new(body);
     let mut body = Vec::new();
-    while let Some(piece) = silence.heard(pieces.next()).await? {
+    while let Some(piece) = silence.goes_on(pieces.next()).await? {
         body.extend_from_slice(&piece.map_err(|error| ConnectorError::io(error.into()))?);
+        match is_success {
+            true if body.len() > BODY_MAX => {
+                return Err(broken("the answer is larger than this client reads"));
+            }
+            false if body.len() > ERROR_BODY_MAX => break,
+            _ => {}
+        }
     }
-    if !is_whole(&body) {
-        return Err(ConnectorError::io(
-            "the answer's XML ends early, although its length is as announced".into(),
-        ));
+    if is_success && is_worded_by_s3 {
+        check(&response, &body)?;
     }
     *response.body_mut() = SdkBody::from(body);
     Ok(response)
 }
 
-/// Whether a document ends where its outermost element does. One that does not begin like XML is
-/// for the parser.
-fn is_whole(body: &[u8]) -> bool {
-    let text = body.trim_ascii();
-    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
-    let mut rest = text;
-    while let Some(end) = end_of_prologue(rest) {
-        let Some(at) = rest.windows(end.len()).position(|bytes| bytes == end) else {
-            return false;
-        };
-        if rest.starts_with(b"<!DOCTYPE") && rest[..at].contains(&b'[') {
-            // Its declarations have angle brackets of their own.
-            return true;
-        }
-        rest = rest[at + end.len()..].trim_ascii_start();
+/// The error if a body is none that S3 sends with a success.
+fn check(response: &HttpResponse, body: &[u8]) -> Result<(), ConnectorError> {
+    let root = Root::of(body);
+    let kind = response.headers().get("content-type");
+    if root.is_html() {
+        return Err(broken("a page of HTML came in the place of the answer"));
     }
-    let Some(root) = rest.strip_prefix(b"<") else {
-        // Nothing but a prologue is cut; no body at all is how S3 says that it has nothing to say.
-        return !text.starts_with(b"<");
-    };
-    let is_delimiter = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>');
-    let name = &root[..root.iter().position(is_delimiter).unwrap_or(root.len())];
-    let end = rest.strip_suffix(b">").map(<[u8]>::trim_ascii_end);
-    let Some(end) = end else {
-        return false;
-    };
-    let is_closed = end
-        .strip_suffix(name)
-        .is_some_and(|before| before.ends_with(b"</"));
-    let is_empty_element = end.ends_with(b"/") && !root[..root.len() - 1].contains(&b'>');
-    is_closed || is_empty_element
+    if kind.is_some_and(|kind| kind.contains("xml")) && !root.is_whole {
+        return Err(broken(
+            "the answer's XML ends early, although its length is as announced",
+        ));
+    }
+    Ok(())
 }
 
-/// The end mark of the declaration or comment before the outermost element that `rest` begins with.
-fn end_of_prologue(rest: &[u8]) -> Option<&'static [u8]> {
-    match rest {
-        [b'<', b'!', b'-', b'-', ..] => Some(b"-->"),
-        [b'<', b'?', ..] => Some(b"?>"),
-        [b'<', b'!', ..] => Some(b">"),
-        _ => None,
-    }
+fn broken(what: &'static str) -> ConnectorError {
+    ConnectorError::io(what.into())
 }
+
+/// Longest body that is read, as over the CRT: S3's longest documents, lists of a thousand keys,
+/// have 2 MiB.
+const BODY_MAX: usize = 8 << 20;
+/// What is read of an error's body, as over the CRT: S3's have less than 2 KiB.
+const ERROR_BODY_MAX: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -94,71 +77,52 @@ mod tests {
 
     use super::*;
 
-    const LISTING: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- s3 -->\n\
-        <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Contents><Key>a</Key>\
-        </Contents><Contents><Key>b</Key></Contents></ListBucketResult>";
-
-    #[test]
-    fn documents_are_whole_at_their_end_only() {
-        for whole in [
-            LISTING,
-            &format!(" \r\n\r\n{LISTING}\n"),
-            "<a/>",
-            "<?xml version='1.0'?><a b='c' />",
-            "<a></a >",
-            "\u{FEFF}<a>1</a>",
-            "",
-            "  \n",
-            "no XML at all",
-            "<!-- a -> b > c --><a></a>",
-            "<?xml-stylesheet href='a>b'?><a></a>",
-            "<!DOCTYPE a><a></a>",
-            "<!DOCTYPE a [ <!ELEMENT a (#PCDATA)> ]><a></a>",
-        ] {
-            assert!(is_whole(whole.as_bytes()), "{whole:?}");
-        }
-        for end in 1..LISTING.len() {
-            assert!(
-                !is_whole(&LISTING.as_bytes()[..end]),
-                "{:?}",
-                &LISTING[..end]
-            );
-        }
-        for cut in [
-            "<",
-            "<a>",
-            "<a><b/>",
-            "<a><b></b>",
-            "<?xml version",
-            "<!-- s3",
-            "<!-- a > <b></b>",
-            "<!DOCTYPE a><a>",
-        ] {
-            assert!(!is_whole(cut.as_bytes()), "{cut:?}");
-        }
-    }
-
     async fn judged(
         kind: &'static str,
         status: u16,
-        body: &'static str,
+        body: impl Into<SdkBody>,
     ) -> Result<HttpResponse, ConnectorError> {
         let status = status.try_into().expect("a status");
-        let mut response = HttpResponse::new(status, SdkBody::from(body));
+        let mut response = HttpResponse::new(status, body.into());
         response.headers_mut().insert("content-type", kind);
-        let silence = SilenceLimit::of_attempt(Duration::from_secs(60));
-        complete(response, silence).await
+        let silence = SilenceLimit::of_body(Duration::from_secs(60));
+        complete(response, silence, true).await
     }
 
     #[tokio::test]
-    async fn only_answers_in_xml_that_succeeded_are_judged() {
+    async fn an_answer_that_succeeded_is_whole_and_no_html() {
         let whole = judged("application/xml", 200, "<a>1</a>").await;
         let body = whole.expect("whole").body().bytes().map(<[u8]>::to_vec);
         assert_eq!(body.as_deref(), Some(&b"<a>1</a>"[..]));
         let cut = judged("text/xml; charset=utf-8", 200, "<a>1</").await;
         assert!(cut.expect_err("cut").is_io());
-        for (kind, status) in [("application/json", 200), ("application/xml", 500)] {
-            assert!(judged(kind, status, "<a>1</").await.is_ok());
+        for (kind, body) in [
+            ("text/html", "<html>wait</html>"),
+            ("application/xml", "<html>wait</html>"),
+        ] {
+            let page = judged(kind, 200, body).await;
+            assert!(page.expect_err("a page").is_io(), "{body}");
+        }
+        for (kind, status, body) in [
+            ("application/json", 200, "{\"a\": 1}"),
+            ("application/xml", 500, "<a>1</"),
+            ("text/html", 404, "<html>wait</html>"),
+            ("text/plain", 200, "an answer of another service"),
+            ("text/plain", 200, ""),
+        ] {
+            assert!(judged(kind, status, body).await.is_ok(), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_without_an_end_is_not_read_to_it() {
+        for (status, len, is_read) in [
+            (200, BODY_MAX, true),
+            (200, BODY_MAX + 1, false),
+            (404, BODY_MAX + 1, true),
+        ] {
+            let answer = judged("application/octet-stream", status, vec![b' '; len]).await;
+            assert_eq!(answer.is_ok(), is_read, "{status} {len}");
         }
     }
 }

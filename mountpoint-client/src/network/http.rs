@@ -120,17 +120,14 @@ impl HttpConnector for Limited {
         };
         let is_judged = is_worded_by_s3(&request);
         let silence = SilenceLimit::of_attempt(options.silence_max);
+        let in_body = SilenceLimit::of_body(options.silence_max);
         HttpConnectorFuture::new(async move {
             let answer = connector.call(request);
             let response = match lane {
                 Some(lane) => silence.heard(watched(answer, &lane)).await??,
                 None => silence.heard(answer).await??,
             };
-            if is_judged {
-                complete(response, silence).await
-            } else {
-                Ok(response)
-            }
+            complete(response, in_body, is_judged).await
         })
     }
 }

@@ -24,4 +24,5 @@ pub use no_proxy::NoProxy;
 pub(crate) use probe::ProbeTarget;
 pub(crate) use proxy::url_address;
 pub use proxy::{Proxy, ProxySettings};
+pub(crate) use silence::Stalled;
 pub(crate) use trust::{authorities, trust};

@@ -22,6 +22,24 @@ impl SilenceLimit {
         Self(first.saturating_mul(1 << doublings))
     }
 
+    /// The limit between two pieces of an answer that has begun, where that before it is `first`. A
+    /// server that works in silence does so before it answers, so attempts do not differ.
+    pub(super) fn of_body(first: Duration) -> Self {
+        Self(first)
+    }
+
+    /// What `piece` of a body that has begun brings, if it comes in time.
+    ///
+    /// # Errors
+    /// A timeout that [`Stalled`] has caused.
+    pub(super) async fn goes_on<T>(
+        self,
+        piece: impl Future<Output = T>,
+    ) -> Result<T, ConnectorError> {
+        let heard = tokio::time::timeout(self.0, piece).await;
+        heard.map_err(|_| ConnectorError::timeout(Stalled(self.0).into()))
+    }
+
     /// What `piece` brings, if it comes in time.
     ///
     /// # Errors
@@ -37,6 +55,11 @@ impl SilenceLimit {
         })
     }
 }
+
+/// An answer has begun, and nothing more of it has come for this long.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer stopped in its middle: nothing more came for {:.0} s", self.0.as_secs_f64())]
+pub(crate) struct Stalled(Duration);
 
 #[cfg(test)]
 mod tests {
@@ -58,5 +81,7 @@ mod tests {
         let error = limit.heard(std::future::pending::<()>()).await.unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
         assert_eq!(limit.heard(std::future::ready(1)).await.unwrap(), 1);
+        let stalled = limit.goes_on(std::future::pending::<()>()).await;
+        assert!(stalled.unwrap_err().is_timeout());
     }
 }

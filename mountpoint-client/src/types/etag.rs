@@ -71,6 +71,12 @@ impl ETag {
         count.parse().ok().filter(|_| is_digest)
     }
 
+    /// Whether this is the tag that Amazon S3 gives an object of these bytes: their MD5.
+    #[must_use]
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        *self.0 == *format!("\"{}\"", hex(Md5::digest(bytes).as_slice()))
+    }
+
     /// The tag that Amazon S3 gives the object of an upload of parts with these tags: the MD5 of
     /// their digests, and their number. `None` if one of them is no digest. An object with that tag
     /// has the bytes of these parts.
@@ -104,9 +110,8 @@ impl ETag {
             count += 1;
         }
         let tag = |of: Md5| {
-            let digest = of.finalize();
-            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            Self(Arc::from(format!("\"{hex}-{count}\"")))
+            let digest = hex(of.finalize().as_slice());
+            Self(Arc::from(format!("\"{digest}-{count}\"")))
         };
         (count > 0).then(|| (tag(all), tag(text)))
     }
@@ -120,6 +125,10 @@ fn without_quotes(text: &str) -> &str {
         text = text.strip_suffix(quote).unwrap_or(text);
     }
     text
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn begins_with_quote(text: &str) -> bool {
@@ -175,6 +184,12 @@ mod tests {
             assert_eq!(kept.as_str(), expected.unwrap_or_default(), "{sent:?}");
             assert_eq!(ETag::from_header(kept.as_str()), kept, "{sent:?}");
         }
+    }
+
+    #[test]
+    fn the_tag_of_bytes_is_their_md5() {
+        let tag = ETag::from_header("d41d8cd98f00b204e9800998ecf8427e");
+        assert!(tag.is_of(b"") && !tag.is_of(b"a"));
     }
 
     #[test]

@@ -91,14 +91,13 @@ fn a_lost_answer_to_a_conditional_put_is_admitted() {
 }
 
 #[test]
-fn a_put_is_retried_and_needs_an_etag() {
+fn a_put_is_retried() {
     let server = Server::start(|_, number| match number {
         0 => Reply::error(503, "SlowDown"),
-        _ => Reply::new(200),
+        _ => Reply::new(200).header("ETag", "\"new\""),
     });
     let fixture = Fixture::new(server.address);
-    let error = block_on(fixture.client.put(put(PutCondition::None))).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
+    block_on(fixture.client.put(put(PutCondition::None))).unwrap();
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -152,6 +151,7 @@ fn a_part_names_its_upload() {
 /// The meaning of a HEAD's status.
 #[track_caller]
 fn check_head(reply: Reply, of_object: &ErrorKind, of_bucket: &ErrorKind) {
+    let reply = reply.header("x-amz-request-id", "1");
     let server = Server::start(move |_, _| reply.clone());
     let fixture = Fixture::new(server.address);
     let error = block_on(fixture.client.head(&key("k"))).expect_err("no success");
@@ -233,7 +233,7 @@ fn head_tells_what_is_known() {
 fn control_requests_are_retried_and_say_so() {
     let server = Server::start(|_, number| match number {
         0 => Reply::hang_up(),
-        1 => Reply::new(503),
+        1 => Reply::new(503).body("<html>wait</html>"),
         2 => Reply::error(400, "ExpiredToken"),
         _ => Reply::error(404, "NoSuchBucket"),
     });
@@ -311,7 +311,7 @@ fn an_error_in_a_200_answer_is_an_error() {
 fn unsigned_requests_carry_no_signature() {
     let server = Server::start(|request, _| match &*request.method {
         "PUT" => Reply::new(200).header("ETag", "\"new\""),
-        _ => Reply::error(403, "AccessDenied"),
+        _ => Reply::error(403, "AccessDenied").header("x-amz-request-id", "1"),
     });
     let mut options = Fixture::options(server.address);
     options.credentials = CredentialsMode::Unsigned;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures::executor::block_on;
 use futures::future::join_all;
 use mountpoint_client::testing::server::{Fault, Operation, Rule};
-use mountpoint_client::types::Priority;
+use mountpoint_client::types::{ListRequest, ObjectHeaders, Priority, PutCondition};
 use mountpoint_client::{ErrorKind, ObjectClient};
 
-use crate::support::embedded::{BUCKET, fixture, put, server_of};
+use crate::support::embedded::{BUCKET, fixture, put, same, server_of, source};
 use crate::support::key;
 
 const SILENT: &str = "S3 has not answered anything for ";
@@ -97,6 +97,84 @@ fn requests_behind_those_of_a_silent_server_fail_at_once() {
     fixture.get(0..10, None).1.unwrap();
 }
 
+/// Half an answer and then nothing: heads that come count as little as no answer.
+#[test]
+fn requests_whose_answers_stop_in_their_middle_come_to_an_end() {
+    for fault in [Fault::StallInHead, Fault::StallAtHalf] {
+        let server = server_of(BUCKET);
+        server.store().put_synthetic(BUCKET, "k", 8 << 20, 1);
+        let fixture = fixture(&server, BUCKET, |options| {
+            options.silence_max = Duration::from_secs(4);
+            options.answer_silence_max = Duration::from_secs(2);
+            options.request_deadline = Duration::from_secs(20);
+        });
+        let client = &fixture.client;
+        block_on(client.head(&key("k"))).unwrap();
+        server.faults().add(Rule::always(fault.clone()));
+        let gets: Vec<_> = (0..4)
+            .map(|_| fixture.start(0..8 << 20, None, Priority::Foreground))
+            .collect();
+        let many = || vec![(key("p"), None)];
+        let others = (0..4).map(|_| async {
+            let outcomes = futures::join!(
+                client.list(ListRequest::default()),
+                client.first_bytes(&key("k"), 1000),
+                client.copy(source(), &key("c"), PutCondition::None, same()),
+                client.delete_many(many()),
+                client.create_upload(&key("m"), ObjectHeaders::default(), None),
+            );
+            let (listed, got, copied, deleted, created) = outcomes;
+            [
+                listed.map(drop),
+                got.map(drop),
+                copied.map(drop),
+                deleted.map(drop),
+                created.map(drop),
+            ]
+        });
+        let others = block_on(join_all(others)).into_iter().flatten();
+        let gets = gets.iter().map(|get| get.observer.wait().map(drop));
+        for outcome in others.chain(gets) {
+            let error = outcome.expect_err("half an answer is none");
+            assert_eq!(error.kind, ErrorKind::Transient, "{fault:?}: {error}");
+        }
+        // The server is asked for whole answers all the while.
+        server.faults().clear();
+        wait_until("an answer", || {
+            block_on(client.list(ListRequest::default())).is_ok()
+        });
+    }
+}
+
+/// The server answers others, so that only the limits of the request itself end it.
+#[test]
+fn a_copy_whose_answer_stops_in_its_middle_is_sent_once_more() {
+    let server = server_of(BUCKET);
+    let fixture = fixture(&server, BUCKET, |options| {
+        options.answer_silence_max = Duration::from_secs(1);
+        options.request_deadline = Duration::from_secs(1);
+    });
+    let client = &fixture.client;
+    block_on(client.head(&key("k"))).unwrap();
+    let denied = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    for fault in [None, Some(denied)] {
+        server.log().clear();
+        server.faults().clear();
+        for fault in fault.iter().chain([&Fault::StallAtHalf]) {
+            let rule = Rule::on(Operation::CopyObject, fault.clone());
+            server.faults().add(rule);
+        }
+        let copied = client.copy(source(), &key("c"), PutCondition::None, same());
+        let error = block_on(copied).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Transient, "{fault:?}: {error}");
+        assert!(error.message.contains("stopped in its middle"), "{error}");
+        assert_eq!(server.log().count(Operation::CopyObject), 2, "{fault:?}");
+    }
+}
+
 #[test]
 fn a_server_that_answers_something_is_not_silent() {
     let server = server_of(BUCKET);
@@ -113,10 +191,12 @@ fn a_server_that_answers_something_is_not_silent() {
         status: 403,
         code: "AccessDenied",
     };
-    server.faults().add(Rule::on(Operation::HeadBucket, denied));
+    server
+        .faults()
+        .add(Rule::on(Operation::GetBucketLocation, denied));
     let get = fixture.start(0..10, None, Priority::Foreground);
     wait_until("two probes", || {
-        server.log().count(Operation::HeadBucket) == 2
+        server.log().count(Operation::GetBucketLocation) == 2
     });
     block_on(client.head(&key("k"))).unwrap();
     get.handle.cancel();

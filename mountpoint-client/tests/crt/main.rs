@@ -10,6 +10,8 @@ mod buckets;
 #[cfg(feature = "server")]
 mod checksums;
 mod control;
+#[cfg(feature = "server")]
+mod gateways;
 mod get;
 #[cfg(feature = "server")]
 mod hanging;

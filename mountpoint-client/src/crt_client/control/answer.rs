@@ -1,5 +1,7 @@
 //! Values in the head of an answer.
 
+use std::ops::Range;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_crt_sys::ResponseHead;
@@ -20,6 +22,23 @@ pub(in crate::crt_client) fn header<'a>(head: &'a ResponseHead, name: &str) -> O
 pub(in crate::crt_client) fn content_length(head: &ResponseHead) -> Option<u64> {
     let length: i64 = header(head, "content-length")?.parse().ok()?;
     length.try_into().ok()
+}
+
+/// `bytes 0-9/100`, as a half-open range and the size of the object; `None` for a size of `*`.
+pub(in crate::crt_client) fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, size) = value
+        .trim()
+        .strip_prefix("bytes")?
+        .trim_start()
+        .split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let size: Option<u64> = match size.trim() {
+        "*" => None,
+        size => Some(size.parse().ok()?),
+    };
+    let is_possible = first <= last && last < size.unwrap_or(u64::MAX);
+    is_possible.then(|| (first..last + 1, size))
 }
 
 /// The ETag of an answer, which no S3 server may leave out.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::object_head::head;
 use super::object_headers::checksum_header;
-use super::upload::send;
+use super::upload::{no_etag, send};
 use crate::crt_client::core::{Core, refused, writing};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{AppendRequest, ETag, Key, PutOutput};
@@ -45,6 +45,7 @@ pub(in crate::crt_client) fn append(
             Ok(())
         };
         let etag = send(&core, operation.clone(), message, body, note).await?;
+        let etag = etag.ok_or_else(|| no_etag(&operation))?;
         let told = *told.lock();
         let found = match told {
             Some(size) => size,

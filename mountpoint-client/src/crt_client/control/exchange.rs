@@ -18,6 +18,7 @@ use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
 use crate::crt_client::request_log::SentRequest;
 use crate::network::DEAD_INTERFACE;
+use crate::xml_root::is_page;
 use crate::{ClientError, ErrorKind};
 
 /// A request that can be sent again and again.
@@ -94,6 +95,11 @@ impl<'a> Exchange<'a> {
         logged.ended(received as u64, head, failure);
         *self.avoided.lock() = lane.ended(failure);
         match answer {
+            Ok(Response { head, body })
+                if !self.operation.is_answered_with_body() && is_page(&body) =>
+            {
+                Err(fault::of_page(self.operation, &head, &body))
+            }
             Ok(response) => Ok(response),
             Err(failure) => match failure.head {
                 Some(head) if is_unknown_success(&head) && failure.body.is_empty() => {

@@ -18,6 +18,7 @@ use mountpoint_crt_sys::{Message, Response};
 use super::answer::{checksum_of_texts, etag, header, invalid};
 use super::exchange::{self, Exchange};
 use super::listing::check_whole_directory;
+use super::object_head::etag_stored;
 use super::object_headers::{condition_headers, object_headers};
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
@@ -235,11 +236,17 @@ pub(in crate::crt_client) fn complete(
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
-            Ok(PutOutput {
-                etag: etag(&operation, output.e_tag())?,
-            })
+            Ok(output.e_tag().and_then(ETag::parse))
         };
-        retry(&core, Call::slow(operation.clone()), attempt).await
+        let told = retry(&core, Call::slow(operation.clone()), attempt).await?;
+        let etag = match told {
+            Some(etag) => etag,
+            None => {
+                let is_its = |etag: &ETag| etag.is_of_parts(parts.iter().map(|part| &part.etag));
+                etag_stored(&core, &operation, &upload.key, is_its).await?
+            }
+        };
+        Ok(PutOutput { etag })
     })
 }
 

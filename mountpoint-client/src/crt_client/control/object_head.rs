@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use mountpoint_crt_sys::{Message, ResponseHead};
+use mountpoint_crt_sys::{Message, Response, ResponseHead};
 
-use super::answer::{content_length, etag, header, invalid};
+use super::answer::{content_length, etag, header, invalid, parse_content_range};
 use super::exchange::{self, Exchange};
 use crate::crt_client::core::{Call, Core, reading};
-use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::fault::{Fault, Operation, is_signed, may_be_page, of_page};
 use crate::crt_client::text::http_time;
 use crate::types::{
-    ChecksumAlgorithm, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
+    ChecksumAlgorithm, ETag, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
     StoredChecksum, WriteToken,
 };
-use crate::{ClientError, Pending};
+use crate::{ClientError, ErrorKind, Pending};
 
 pub(in crate::crt_client) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
     head_with(core, key, false, sized_info)
@@ -61,10 +61,103 @@ async fn ask<T>(
     };
     let exchange = Exchange::control(core, &operation, message);
     let attempt = || async {
-        let answer = exchange.send().await?;
-        read(&operation, key, &answer.head)
+        let head = match exchange.send().await {
+            Ok(Response { head, .. }) if is_clear(&head) => head,
+            Err(fault) if !fault.is_foreign => return Err(fault),
+            unclear => described_by_get(core, key, unclear.ok()).await?,
+        };
+        read(&operation, key, &head)
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
+}
+
+/// The version of the object that a request has made, whose answer does not tell it. If HeadObject
+/// fails, the outcome of the request is unknown.
+pub(super) async fn etag_there(core: &Arc<Core>, key: &Key) -> Result<ETag, ClientError> {
+    let there = head(core, key).await.map_err(|error| ClientError {
+        answer_was_lost: true,
+        ..error
+    });
+    Ok(there?.etag)
+}
+
+/// The same of a request that has stored bytes, if `is_its` says that the version may be theirs.
+pub(super) async fn etag_stored(
+    core: &Arc<Core>,
+    operation: &Operation,
+    key: &Key,
+    is_its: impl Fn(&ETag) -> bool,
+) -> Result<ETag, ClientError> {
+    let there = etag_there(core, key).await?;
+    if is_its(&there) {
+        return Ok(there);
+    }
+    let what = "the answer has no ETag, and the object that is there has that of other bytes";
+    Err(ClientError {
+        answer_was_lost: true,
+        ..operation.error(ErrorKind::InvalidResponse, what)
+    })
+}
+
+/// Whether S3 says that there is no such object.
+pub(super) async fn is_absent(core: &Core, key: &Key) -> bool {
+    let described = described_by_get(core, key, None).await;
+    described.is_err_and(|fault| fault.error.kind == ErrorKind::NotFound)
+}
+
+/// Whether the head of a successful answer is that of an object, and tells its size.
+fn is_clear(head: &ResponseHead) -> bool {
+    content_length(head).is_some() && !may_be_page(head)
+}
+
+/// The head that an answer to HEAD would have, from a GET of the object's first byte: an answer
+/// with a body tells whether S3 gave it, and its range how large the object is. `answered` is a
+/// successful answer to HEAD that was not clear.
+async fn described_by_get(
+    core: &Core,
+    key: &Key,
+    answered: Option<Response>,
+) -> Result<ResponseHead, Fault> {
+    let operation = core.on_key("GetObject", key);
+    let mut headers = core.headers_of("GetObject");
+    headers.push(("Range".to_owned(), "bytes=0-0".to_owned()));
+    let message = Message {
+        operation: "GetObject",
+        method: "GET",
+        path: core.endpoint.path(key),
+        headers,
+    };
+    let head = match Exchange::control(core, &operation, message).send().await {
+        Ok(Response { head, .. }) => head,
+        Err(fault) => match answered {
+            // An empty object has no first byte.
+            Some(answered) if is_unsatisfiable(&fault) => return Ok(with_length(answered.head, 0)),
+            _ => return Err(fault),
+        },
+    };
+    match header(&head, "content-range").map(parse_content_range) {
+        Some(Some((_, Some(size)))) => Ok(with_length(head, size)),
+        Some(_) => Err(invalid(
+            &operation,
+            "the answer does not say how large the object is",
+        )),
+        // The server ignored the range.
+        None if is_signed(|name| head.header(name)) => Ok(head),
+        None => Err(of_page(&operation, &head, b"")),
+    }
+}
+
+/// The head with the length of the whole object.
+fn with_length(mut head: ResponseHead, size: u64) -> ResponseHead {
+    let is_length = |name: &str| name.eq_ignore_ascii_case("content-length");
+    head.headers.retain(|(name, _)| !is_length(name));
+    head.headers
+        .push(("Content-Length".to_owned(), size.to_string()));
+    head
+}
+
+fn is_unsatisfiable(fault: &Fault) -> bool {
+    fault.error.status == Some(RANGE_NOT_SATISFIABLE) && !fault.is_foreign
 }
 
 /// Reads the head of an answer.
@@ -184,6 +277,7 @@ fn owned(head: &ResponseHead, name: &str) -> Option<String> {
     header(head, name).map(str::to_owned)
 }
 
+const RANGE_NOT_SATISFIABLE: u16 = 416;
 const METADATA: &str = "x-amz-meta-";
 const OTHER_CHECKSUMS: [&str; 3] = [
     "x-amz-checksum-crc32",
@@ -194,7 +288,6 @@ const OTHER_CHECKSUMS: [&str; 3] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
 
     fn details(headers: &[(&str, &str)]) -> Result<ObjectDetails, (ErrorKind, String)> {
         let key = Key::parse("k").unwrap();

@@ -11,7 +11,7 @@ use aws_sdk_s3::types::{
 use mountpoint_crt_sys::Message;
 
 use super::exchange::{self, Exchange};
-use super::object_head::head;
+use super::object_head::{etag_there, is_absent};
 use super::object_headers::condition_headers;
 use super::prove_encryption::prove_encryption;
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
@@ -61,12 +61,21 @@ pub(in crate::crt_client) fn delete(
         };
         let exchange = Exchange::control(&core, &operation, message);
         let attempt = || async {
-            match exchange.send().await {
+            let Err(fault) = exchange.send().await else {
+                return Ok(());
+            };
+            let is_gone = match fault.error.kind {
                 // Some servers answer 404 where S3 answers 204.
-                Err(fault) if fault.error.kind == ErrorKind::NotFound && if_match.is_none() => {
-                    Ok(())
+                ErrorKind::NotFound => true,
+                // So do gateways whose server is away: only the bucket tells.
+                _ if fault.is_foreign && fault.error.status == Some(404) => {
+                    is_absent(&core, &key).await
                 }
-                outcome => outcome.map(drop),
+                _ => false,
+            };
+            match is_gone && if_match.is_none() {
+                true => Ok(()),
+                false => Err(fault),
             }
         };
         exchange::retry(&core, Call::quick(operation.clone()), attempt).await
@@ -223,7 +232,9 @@ pub(in crate::crt_client) fn copy(
         let copied = retry(&core, Call::slow(operation.clone()), attempt).await?;
         match copied {
             Some(etag) => Ok(PutOutput { etag }),
-            None => etag_of_copy(&core, &destination).await,
+            None => etag_there(&core, &destination)
+                .await
+                .map(|etag| PutOutput { etag }),
         }
     })
 }
@@ -244,18 +255,6 @@ fn copy_call(
         .set_copy_source_if_match(source_version.map(|etag| etag.as_str().to_owned()))
         .set_if_match(if_match)
         .set_if_none_match(if_none_match)
-}
-
-/// The version of a copy whose answer does not tell it: that of the object that is there.
-///
-/// If HeadObject fails, the outcome of the copy is unknown.
-async fn etag_of_copy(core: &Arc<Core>, key: &Key) -> Result<PutOutput, ClientError> {
-    let there = head(core, key).await.map_err(|mut error| {
-        error.answer_was_lost = true;
-        error
-    });
-    let etag = there?.etag;
-    Ok(PutOutput { etag })
 }
 
 /// The header of the copy that the request cannot carry, if there is one. The SDK sends UTF-8 only.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
-use super::answer::{etag, header};
 use super::exchange::{self, Exchange};
+use super::object_head::etag_stored;
 use super::object_headers::{checksum_header, object_headers};
 use super::prove_encryption::prove_encryption;
 use crate::crt_client::core::{Call, Core, refused, writing};
@@ -45,7 +45,14 @@ pub(in crate::crt_client) fn put(core: &Arc<Core>, request: PutRequest) -> Pendi
                 head.header("x-amz-server-side-encryption-aws-kms-key-id"),
             )
         };
-        let etag = send(&core, operation, message, request.body, check).await?;
+        let body = request.body.clone();
+        let etag = match send(&core, operation.clone(), message, body, check).await? {
+            Some(etag) => etag,
+            None => {
+                let is_its = |etag: &ETag| etag.is_of(&request.body);
+                etag_stored(&core, &operation, &request.key, is_its).await?
+            }
+        };
         Ok(PutOutput { etag })
     })
 }
@@ -73,10 +80,10 @@ pub(in crate::crt_client) fn put_part(
         // How the object is encrypted was said when the upload began.
         let check =
             |operation: &Operation, head: &ResponseHead| check_stored(operation, head, checksum);
-        let etag = send(&core_of_task, operation, message, body, check).await?;
+        let etag = send(&core_of_task, operation.clone(), message, body, check).await?;
         Ok(Part {
             number,
-            etag,
+            etag: etag.ok_or_else(|| no_etag(&operation))?,
             size,
             checksum,
         })
@@ -92,19 +99,20 @@ fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> Str
     )
 }
 
-/// Sends until it is answered; returns the ETag of an answer that `check` finds nothing wrong with.
+/// Sends until it is answered; returns the ETag, if it has one, of an answer that `check` finds
+/// nothing wrong with.
 pub(in crate::crt_client) async fn send(
     core: &Core,
     operation: Operation,
     message: Message,
     body: Bytes,
     check: impl Fn(&Operation, &ResponseHead) -> Result<(), Fault>,
-) -> Result<ETag, ClientError> {
+) -> Result<Option<ETag>, ClientError> {
     let exchange = Exchange::upload(core, &operation, message, body);
     let attempt = || async {
         let answer = exchange.send().await?;
         check(&operation, &answer.head)?;
-        etag_of(&operation, &answer.head)
+        Ok(answer.head.header("etag").and_then(ETag::parse))
     };
     exchange::retry(core, Call::upload(operation.clone()), attempt).await
 }
@@ -127,8 +135,9 @@ fn check_stored(
     }
 }
 
-fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
-    etag(operation, header(head, "etag"))
+/// The error of a write whose answer names no version.
+pub(in crate::crt_client) fn no_etag(operation: &Operation) -> ClientError {
+    operation.error(ErrorKind::InvalidResponse, "the answer has no ETag")
 }
 
 fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>, String> {

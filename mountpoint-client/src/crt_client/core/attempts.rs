@@ -40,6 +40,8 @@ pub(in crate::crt_client) struct Attempts {
     troubled: Option<Troubled>,
     /// Since when nothing has moved at all.
     silent_since: Option<Instant>,
+    /// How long answers have stood still after their beginning, less the time in which they moved.
+    stalled: Duration,
     /// The last attempt is late, or ended without an answer.
     waiting: Option<Waiting>,
 }
@@ -60,6 +62,7 @@ impl Attempts {
             fails_since: None,
             troubled: None,
             silent_since: None,
+            stalled: Duration::ZERO,
             waiting: None,
         }
     }
@@ -84,14 +87,19 @@ impl Attempts {
         self.silent_since = None;
     }
 
-    /// The attempt succeeded at `operation`, and so did the request.
+    /// The attempt succeeded at `operation`, and so did the request; its answer `has_body`, or has
+    /// none.
     pub(in crate::crt_client) fn succeeded(
         &mut self,
         core: &Core,
+        has_body: bool,
         operation: impl FnOnce() -> Operation,
     ) {
         self.waiting = None;
         core.succeeded();
+        if has_body {
+            core.breaker.answered();
+        }
         self.answered(core, || {
             let Operation { name, target, .. } = operation();
             format!("{name} {target}")
@@ -111,6 +119,13 @@ impl Attempts {
                 what()
             );
         }
+    }
+
+    /// The last attempt, which has brought bytes, ended because nothing moved for `silence`. A server
+    /// that stops in the middle of each answer is given up like one that sends nothing.
+    pub(in crate::crt_client) fn stalled(&mut self, silence: Duration) {
+        let moved = self.began.elapsed().saturating_sub(silence);
+        self.stalled = self.stalled.saturating_sub(moved) + silence;
     }
 
     /// How long the last attempt has taken.
@@ -169,8 +184,12 @@ impl Attempts {
         }
         if fault.error.status.is_some() {
             self.waiting = None;
-            core.breaker.answered();
-            core.was_reached.store(true, Ordering::Relaxed);
+            if !fault.is_mute {
+                core.breaker.answered();
+            }
+            if !fault.is_foreign {
+                core.was_reached.store(true, Ordering::Relaxed);
+            }
             if !fault.error.kind.is_retryable() {
                 self.answered(core, || fault.error.to_string());
             }
@@ -182,9 +201,12 @@ impl Attempts {
             kind: &fault.error.kind,
             attempts: self.made,
             elapsed: since.elapsed(),
-            silent: self.silent_since.map(|since| since.elapsed()),
+            silent: self
+                .silent_since
+                .map(|since| since.elapsed().max(self.stalled)),
             retry_after: fault.retry_after,
             was_reached: core.was_reached.load(Ordering::Relaxed),
+            is_foreign: fault.is_foreign,
         };
         let wait = self.policy.wait(&failed, rand::random());
         if let Some(wait) = wait {
@@ -243,6 +265,10 @@ impl Attempts {
         self.troubled = None;
         self.waiting = None;
         let mut error = fault.error;
+        if fault.is_foreign && !core.was_reached.load(Ordering::Relaxed) {
+            // Nothing there has ever been S3.
+            error.kind = ErrorKind::InvalidResponse;
+        }
         error.met_conflict = self.conflict_since.is_some();
         let may_be_own = matches!(
             error.kind,

@@ -53,6 +53,15 @@ impl CallKind {
         }
     }
 
+    /// Attempts whose answers may stop in their middle, each after as long as a request is to wait.
+    pub(super) fn silent_attempts_max(self) -> u32 {
+        match self {
+            Self::Control | Self::Upload => 1,
+            // One of them waits as long as the others may in all.
+            Self::Work => 2,
+        }
+    }
+
     /// An attempt that takes longer may be one of those that S3 does not answer.
     pub(super) fn is_late_after(self) -> Duration {
         match self {

@@ -171,7 +171,6 @@ impl Core {
 
     /// A request succeeded.
     fn succeeded(&self) {
-        self.breaker.answered();
         self.was_reached.store(true, Ordering::Relaxed);
         self.pacing.lock().succeeded();
     }

@@ -23,6 +23,7 @@ where
 {
     let mut attempts = Attempts::new(RetryPolicy {
         deadline: core.policy.deadline.max(call.kind.attempt_max()),
+        silence_max: core.policy.silence_max * call.kind.silent_attempts_max(),
         ..core.policy
     });
     let request = CountedRequest::begins();
@@ -48,7 +49,8 @@ where
         drop(permit);
         let fault = match outcome {
             Ok(output) => {
-                attempts.succeeded(core, || call.operation.clone());
+                let has_body = call.operation.is_answered_with_body();
+                attempts.succeeded(core, has_body, || call.operation.clone());
                 return Ok(output);
             }
             Err(fault) => core.explain(fault),

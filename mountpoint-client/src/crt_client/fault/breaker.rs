@@ -3,7 +3,11 @@
 //! A hanging request is given up after a minute. Requests behind it, which wait for a lock of the
 //! kernel or for a permit, would take a minute each. So after [`SILENCE_MAX`] without any answer
 //! the breaker opens: waiting and new requests are refused. From the first late request on, a probe
-//! (HeadBucket) is sent every few seconds; any answer, to it or to another request, closes it.
+//! (GetBucketLocation) is sent every few seconds; any answer, to it or to another request, closes
+//! it.
+//!
+//! An answer counts when all of it has come, and only one with a body: a server may send heads, and
+//! hang before or in the body.
 //!
 //! [`Silence`] is pure: values in, values out. A request that is late holds a [`Waiting`]. The
 //! probes are one task of the runtime, which ends with the silence, or when no request waits and
@@ -124,9 +128,11 @@ impl Probe {
     /// Whether S3 answers, with success or an error. Without keys no probe can be sent; then every
     /// request says why.
     async fn is_answered(&self) -> bool {
-        let asked = self.sdk.head_bucket().bucket(&self.bucket).send().await;
-        let Err(error) = asked else { return true };
-        let operation = Operation::on_bucket("HeadBucket", &self.bucket);
+        let asked = self.sdk.get_bucket_location().bucket(&self.bucket);
+        let Err(error) = asked.send().await else {
+            return true;
+        };
+        let operation = Operation::on_bucket("GetBucketLocation", &self.bucket);
         let error = of_sdk(&operation, &error).error;
         let is_silence = matches!(error.kind, ErrorKind::Transient | ErrorKind::Unreachable);
         error.status.is_some() || !is_silence
@@ -167,7 +173,7 @@ impl Breaker {
         is_open.wait_for(|is_open| *is_open).await.ok();
     }
 
-    /// S3 has answered something.
+    /// S3 has answered something, with a body.
     pub(in crate::crt_client) fn answered(&self) {
         let now = self.started.elapsed();
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);

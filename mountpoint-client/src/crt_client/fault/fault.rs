@@ -18,6 +18,8 @@ pub(in crate::crt_client) struct Fault {
     pub(in crate::crt_client) expired: bool,
     /// The server refused without a reason: answers to HEAD have no body.
     pub(in crate::crt_client) is_mute: bool,
+    /// The answer is not S3's, and its status is none that tells of an outage.
+    pub(in crate::crt_client) is_foreign: bool,
     /// The attempt was given up because nothing moved.
     pub(in crate::crt_client) is_silence: bool,
     /// The server may have done what was asked, although the request is sent again.
@@ -32,6 +34,7 @@ impl From<ClientError> for Fault {
             retry_after: None,
             expired: false,
             is_mute: false,
+            is_foreign: false,
             is_silence: false,
         }
     }

@@ -19,6 +19,16 @@ pub(super) fn for_unreachable(why: &str) -> &'static str {
     }
 }
 
+/// The advice for an answer of `status` that is not S3's.
+pub(super) fn for_page(status: u16) -> String {
+    let advice = match status {
+        400 => "is it an HTTPS port, which wants https://?",
+        407 => "the proxy wants a login",
+        _ => "a gateway or a proxy gave it, or the endpoint is no S3 server",
+    };
+    advice.to_owned()
+}
+
 /// The advice for an error answer of `status` and, where the server sent one, `code`.
 pub(super) fn for_answer(
     operation: &str,

@@ -1,6 +1,7 @@
 //! Failures: the meaning of one, and of many.
 //!
-//! `classify` has the one table of failures, for the CRT and the SDK. `Breaker` and `Watch` notice
+//! `classify` has the one table of failures, for the CRT and the SDK, and `origin` tells S3's answers
+//! from those of gateways. `Breaker` and `Watch` notice
 //! a server that answers nothing, `Suspicion` keys that the server refuses because they expired.
 
 mod breaker;
@@ -12,13 +13,15 @@ mod classify;
 mod fault;
 mod hint;
 mod operation;
+mod origin;
 mod outage;
 mod sdk_fault;
 pub(super) mod suspicion;
 
 pub(super) use breaker::{Breaker, Probe, SILENCE_MAX, Waiting};
-pub(super) use classify::{ErrorAnswer, of_crt};
+pub(super) use classify::{ErrorAnswer, of_crt, of_page};
 pub(super) use fault::Fault;
 pub(super) use operation::Operation;
+pub(super) use origin::{is_signed, may_be_page};
 pub(super) use outage::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
 pub(super) use sdk_fault::of_sdk;

@@ -41,6 +41,20 @@ impl Operation {
         self
     }
 
+    /// Whether S3 says more than yes in the body of its answer.
+    pub(in crate::crt_client) fn is_answered_with_body(&self) -> bool {
+        !matches!(
+            self.name,
+            "HeadBucket"
+                | "HeadObject"
+                | "PutObject"
+                | "UploadPart"
+                | "DeleteObject"
+                | "AbortMultipartUpload"
+                | "RenameObject"
+        )
+    }
+
     /// No connection can be made.
     pub(in crate::crt_client) fn unreachable(&self, why: &str) -> ClientError {
         let hint = hint::for_unreachable(why);

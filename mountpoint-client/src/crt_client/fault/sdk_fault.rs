@@ -6,15 +6,17 @@ use std::io;
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::SdkError;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 
 use super::classify::ErrorAnswer;
 use super::fault::Fault;
 use super::operation::Operation;
+use super::origin::ErrorDocument;
 use crate::ErrorKind;
 use crate::credentials::chain_text;
-use crate::crt_client::text;
+use crate::network::Stalled;
+use crate::xml_root::is_page;
 
 /// The fault behind a failed SDK call.
 pub(in crate::crt_client) fn of_sdk<E>(
@@ -22,32 +24,29 @@ pub(in crate::crt_client) fn of_sdk<E>(
     error: &SdkError<E, HttpResponse>,
 ) -> Fault
 where
-    E: ProvideErrorMetadata + Error + 'static,
+    E: Error + 'static,
 {
-    let fault = |kind, what: String| operation.error(kind, &what).into();
+    let fault = |kind, what: String| Fault::from(operation.error(kind, &what));
+    if has_cause::<Stalled>(error) {
+        return Fault {
+            is_silence: true,
+            ..fault(ErrorKind::Transient, chain_text(error))
+        };
+    }
     if has_cause::<CredentialsError>(error) {
         return fault(ErrorKind::Credentials, chain_text(error));
     }
+    if let Some(raw) = error.raw_response().filter(|raw| is_refusal(raw)) {
+        return of_answer(operation, raw);
+    }
     match error {
-        SdkError::ServiceError(context) => {
-            let metadata = context.err().meta();
-            of_answer(
-                operation,
-                context.raw(),
-                metadata.code(),
-                metadata.message(),
-            )
-        }
-        SdkError::ResponseError(context) if !context.raw().status().is_success() => {
-            of_answer(operation, context.raw(), None, None)
-        }
         SdkError::ResponseError(_)
             if has_cause::<io::Error>(error) || chain_text(error).contains("body") =>
         {
             let what = format!("the connection broke: {}", chain_text(error));
             fault(ErrorKind::Transient, what)
         }
-        SdkError::ResponseError(_) => fault(
+        SdkError::ServiceError(_) | SdkError::ResponseError(_) => fault(
             ErrorKind::InvalidResponse,
             format!("the answer cannot be read: {}", chain_text(error)),
         ),
@@ -66,30 +65,21 @@ where
     }
 }
 
-fn of_answer(
-    operation: &Operation,
-    raw: &HttpResponse,
-    code: Option<&str>,
-    message: Option<&str>,
-) -> Fault {
-    let body = raw
-        .body()
-        .bytes()
-        .map(String::from_utf8_lossy)
-        .unwrap_or_default();
-    let region = text::xml_element(&body, "Region");
+/// Whether an answer is an error, or a page in the place of an answer; else it cannot be read.
+fn is_refusal(raw: &HttpResponse) -> bool {
+    let says_so = |body| is_page(body) || ErrorDocument::read(body).is_some();
+    !raw.status().is_success() || raw.body().bytes().is_some_and(says_so)
+}
+
+fn of_answer(operation: &Operation, raw: &HttpResponse) -> Fault {
+    let body = raw.body().bytes().unwrap_or_default();
+    let document = ErrorDocument::read(body);
     let headers = raw.headers();
-    // For answers without a body the SDK makes up a code from the status; the table knows the
-    // statuses.
-    let code = code.filter(|_| !body.is_empty());
-    ErrorAnswer {
-        status: raw.status().as_u16(),
-        code,
-        message: message.filter(|message| !message.is_empty()),
-        region: headers.get("x-amz-bucket-region").or(region.as_deref()),
-        retry_after: headers.get("retry-after"),
-        server: headers.get("server"),
-    }
+    ErrorAnswer::of_body(
+        operation,
+        (raw.status().as_u16(), |name: &str| headers.get(name)),
+        (&String::from_utf8_lossy(body), document.as_ref()),
+    )
     .fault(operation)
 }
 

@@ -7,7 +7,8 @@ use std::ops::Range;
 use mountpoint_crt_sys::ResponseHead;
 
 use crate::ErrorKind;
-use crate::crt_client::control::answer::read_etag;
+use crate::crt_client::control::answer::{parse_content_range, read_etag};
+use crate::crt_client::fault::is_signed;
 use crate::types::{ETag, GetOutput};
 
 /// Why an answer was refused.
@@ -19,7 +20,27 @@ pub(in crate::crt_client) struct Refusal {
 
 /// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`, of an
 /// object that has so many bytes, if that is known.
+///
+/// A 200 that fits neither the range nor the version may be the page of a gateway, which says
+/// nothing of the object.
 pub(in crate::crt_client) fn check(
+    head: &ResponseHead,
+    asked: &Range<u64>,
+    if_match: Option<&ETag>,
+    known_size: Option<u64>,
+) -> Result<GetOutput, Refusal> {
+    let checked = check_as_s3(head, asked, if_match, known_size);
+    let is_page = head.status == 200 && !is_signed(|name| head.header(name));
+    checked.map_err(|refusal| match is_page {
+        true => Refusal {
+            kind: ErrorKind::Transient,
+            what: format!("the answer is not S3's: {}", refusal.what),
+        },
+        false => refusal,
+    })
+}
+
+fn check_as_s3(
     head: &ResponseHead,
     asked: &Range<u64>,
     if_match: Option<&ETag>,
@@ -36,7 +57,7 @@ pub(in crate::crt_client) fn check(
         });
     }
     let object_size = match head.status {
-        206 => check_partial(head, asked)?,
+        206 => check_partial(head, asked, known_size)?,
         200 => check_whole(head, asked)?,
         status => return Err(invalid(format!("status {status} where 206 was expected"))),
     };
@@ -48,8 +69,13 @@ pub(in crate::crt_client) fn check(
     Ok(GetOutput { etag, object_size })
 }
 
-/// The object's size, from a `Content-Range` that equals what was asked.
-fn check_partial(head: &ResponseHead, asked: &Range<u64>) -> Result<u64, Refusal> {
+/// The object's size, from a `Content-Range` that equals what was asked. One that does not tell the
+/// size (`*`) is of the size that is known.
+fn check_partial(
+    head: &ResponseHead,
+    asked: &Range<u64>,
+    known_size: Option<u64>,
+) -> Result<u64, Refusal> {
     let Some(value) = head.header("content-range") else {
         let what = "the answer has no Content-Range header; the server or a proxy drops it from ranged GETs";
         return Err(invalid(what.to_owned()));
@@ -67,6 +93,12 @@ fn check_partial(head: &ResponseHead, asked: &Range<u64>) -> Result<u64, Refusal
         );
         return Err(invalid(what));
     }
+    let known_size = known_size.filter(|size| asked.end <= *size);
+    let Some(size) = size.or(known_size) else {
+        return Err(invalid(format!(
+            "the Content-Range header {value:?} does not say how large the object is"
+        )));
+    };
     match content_length(head)? {
         Some(length) if length != asked.end - asked.start => Err(invalid(format!(
             "Content-Length is {length} where Content-Range is {value:?}"
@@ -101,22 +133,6 @@ fn content_length(head: &ResponseHead) -> Result<Option<u64>, Refusal> {
             "the Content-Length header {value:?} is not a number"
         ))),
     }
-}
-
-/// `bytes 0-9/100`, as a half-open range and the size of the object.
-fn parse_content_range(value: &str) -> Option<(Range<u64>, u64)> {
-    let (range, size) = value
-        .trim()
-        .strip_prefix("bytes")?
-        .trim_start()
-        .split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let (first, last, size): (u64, u64, u64) = (
-        first.trim().parse().ok()?,
-        last.trim().parse().ok()?,
-        size.trim().parse().ok()?,
-    );
-    (first <= last && last < size).then(|| (first..last + 1, size))
 }
 
 fn invalid(what: String) -> Refusal {
@@ -183,6 +199,34 @@ mod tests {
     }
 
     #[test]
+    fn a_size_that_is_known_need_not_be_told() {
+        let head = head(206, "ETag: \"a\"|Content-Range: bytes 10-19/*");
+        let size = |known| check(&head, &ASKED, None, known).map(|output| output.object_size);
+        assert_eq!(size(Some(100)), Ok(100));
+        for unknown in [None, Some(19)] {
+            let refusal = size(unknown).unwrap_err();
+            assert_eq!(refusal.kind, ErrorKind::InvalidResponse);
+            assert!(refusal.what.contains("how large"), "{}", refusal.what);
+        }
+    }
+
+    /// A gateway answers in the place of S3, with its own ETag, size and range.
+    #[test]
+    fn a_page_says_nothing_of_the_object() {
+        for headers in [
+            "Content-Type: text/html|Content-Length: 612",
+            "ETag: \"b\"|Content-Length: 612",
+            "ETag: \"b\"|Content-Length: 10",
+        ] {
+            let transient = ErrorKind::Transient;
+            refuses(200, headers, &transient, "not S3's");
+            let signed = format!("{headers}|x-amz-request-id: 1");
+            let refusal = check(&head(200, &signed), &ASKED, None, None).unwrap_err();
+            assert_eq!(refusal.kind, ErrorKind::InvalidResponse, "{headers}");
+        }
+    }
+
+    #[test]
     fn etags_that_cannot_be_sent_back_are_refused() {
         for control in ['\n', '\0', '\u{1b}', '\u{7f}'] {
             let headers = format!("ETag: \"a{control}b\"|Content-Range: bytes 10-19/100");
@@ -225,11 +269,12 @@ mod tests {
         );
         refuses(
             200,
-            "ETag: \"a\"|Content-Length: 100",
+            "x-amz-id-2: 1|ETag: \"a\"|Content-Length: 100",
             &invalid,
             "ignored the Range",
         );
-        refuses(200, "ETag: \"a\"", &invalid, "without a Content-Length");
+        let no_length = "x-amz-id-2: 1|ETag: \"a\"";
+        refuses(200, no_length, &invalid, "without a Content-Length");
         refuses(204, "ETag: \"a\"", &invalid, "status 204");
         for wrong in ["bytes 10-18/100", "bytes 11-19/100", "bytes 0-9/100"] {
             refuses(
@@ -240,7 +285,6 @@ mod tests {
             );
         }
         for broken in [
-            "bytes 10-19/*",
             "bytes */100",
             "10-19/100",
             "bytes 19-10/100",

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::read_checksum;
-use crate::crt_client::control::answer::{content_length, header, invalid};
+use crate::crt_client::control::answer::{content_length, header, invalid, parse_content_range};
 use crate::crt_client::control::exchange::{self, Exchange};
 use crate::crt_client::control::object_head::{head, object_info};
 use crate::crt_client::core::{Call, Core, reading};
-use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::fault::{Fault, Operation, is_signed, of_page};
 use crate::types::{FirstBytes, Key, ObjectInfo};
 use crate::{ClientError, ErrorKind, Pending};
 
@@ -115,7 +115,7 @@ async fn get_once(
     let corrupt = AtomicU32::new(0);
     let attempt = || async {
         let answer = exchange.send().await?;
-        let info = info_of(&operation, key, &answer.head)?;
+        let info = info_of(&operation, key, len_max, &answer.head)?;
         let wanted = info.size.min(u64::from(len_max));
         if content_length(&answer.head) != Some(wanted) {
             let what = "the answer is not as long as the range that was asked for";
@@ -138,13 +138,23 @@ async fn get_once(
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }
 
-/// Size, version and times of the object. A server that ignores the range sends the whole object.
-fn info_of(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<ObjectInfo, Fault> {
+/// Size, version and times of the object. A server that ignores the range sends the whole object;
+/// so may a gateway seem to do, which sends a page.
+fn info_of(
+    operation: &Operation,
+    key: &Key,
+    len_max: u32,
+    head: &ResponseHead,
+) -> Result<ObjectInfo, Fault> {
     let size = match header(head, "content-range") {
-        Some(range) => range
-            .rsplit_once('/')
-            .filter(|(range, _)| range.starts_with("bytes 0-"))
-            .and_then(|(_, size)| size.parse().ok()),
+        Some(range) => parse_content_range(range)
+            .filter(|(range, _)| range.start == 0)
+            // A range that ends early ends where the object does.
+            .and_then(|(range, size)| {
+                let is_cut = range.end < len_max.into();
+                size.or_else(|| is_cut.then_some(range.end))
+            }),
+        None if !is_signed(|name| head.header(name)) => return Err(of_page(operation, head, b"")),
         None => content_length(head),
     };
     match size {

@@ -25,6 +25,7 @@ use crate::billing::{self, BilledAttempt, Caller};
 use crate::crt_client::core::{Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
+use crate::crt_client::options::{PATIENT_STALL, READ_STALL};
 use crate::crt_client::request_log::SentRequest;
 use crate::object_client::{GetHandle, GetObserver};
 use crate::pauses::PauseReason;
@@ -277,7 +278,6 @@ impl GetOperation {
         let (version, size) = (state.version.as_ref(), self.request.object_size);
         match answer_head::check(head, asked, version, size) {
             Ok(output) => {
-                self.core.breaker.answered();
                 if *asked == (0..output.object_size) && self.is_checked(asked) {
                     state.expected = read_checksum::expected(head);
                     let mode = &self.core.checksum_mode;
@@ -291,6 +291,21 @@ impl GetOperation {
                 state.refusal = Some(refusal);
                 Err(Refused)
             }
+        }
+    }
+
+    /// Bytes have come: a server whose answer still moves after a while does not hang in it.
+    fn note_life(&self) {
+        let state = self.state.lock();
+        let Phase::Sent(SentAttempt { logged, .. }) = &state.phase else {
+            return;
+        };
+        let is_alive = logged
+            .answer_lasts()
+            .is_some_and(|lasts| lasts >= LIFE_AFTER);
+        drop(state);
+        if is_alive {
+            self.core.breaker.answered();
         }
     }
 
@@ -372,7 +387,7 @@ impl GetOperation {
 
     fn succeeded(&self, mut state: MutexGuard<'_, GetState>, output: GetOutput) {
         let operation = || self.core.on_key("GetObject", &self.request.key);
-        state.attempts.succeeded(&self.core, operation);
+        state.attempts.succeeded(&self.core, true, operation);
         state.checksum_mode.succeeded(&self.core.checksum_mode);
         drop(state);
         self.finish(Ok(output));
@@ -403,10 +418,16 @@ impl GetOperation {
             return operation.error(ErrorKind::Transient, &what).into();
         };
         if failure.error.kind() == CrtErrorKind::Timeout {
+            let silence = match state.is_patient {
+                true => PATIENT_STALL,
+                false => READ_STALL,
+            };
+            state.attempts.stalled(silence);
             state.is_patient = true;
         }
         let mut fault = self.core.explain(fault::of_crt(&operation, &failure));
-        if fault.error.status == Some(RANGE_NOT_SATISFIABLE) && state.version.is_some() {
+        let is_too_short = fault.error.status == Some(RANGE_NOT_SATISFIABLE) && !fault.is_foreign;
+        if is_too_short && state.version.is_some() {
             let what = "the object has become shorter than the range asked for";
             fault.error = operation
                 .error(ErrorKind::PreconditionFailed, what)
@@ -469,6 +490,7 @@ impl GetHandler for Attempt {
 
     fn progressed(&self) {
         self.0.observer.progressed();
+        self.0.note_life();
     }
 
     fn finished(self: Box<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>) {
@@ -488,4 +510,7 @@ pub(super) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
     error.into()
 }
 
+/// Time from the head of an answer until its bytes show that the server goes on with it. What has
+/// come with the head, or just behind it, does not.
+const LIFE_AFTER: Duration = Duration::from_secs(1);
 const RANGE_NOT_SATISFIABLE: u16 = 416;

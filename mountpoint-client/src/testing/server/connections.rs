@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
+use super::http::stalling::{HeadStall, Stalling};
 use super::service::Service;
 use super::tls;
 
@@ -129,7 +130,9 @@ async fn requests(
     service: Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let answer = service_fn(move |request| service.answer(request));
+    let stall = HeadStall::default();
+    let stream = Stalling::new(stream, stall.clone());
+    let answer = service_fn(move |request| service.answer(request, &stall));
     let connection = http1::Builder::new()
         .max_buf_size(WRITE_BUFFER_SIZE)
         .serve_connection(TokioIo::new(stream), answer);

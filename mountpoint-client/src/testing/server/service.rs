@@ -3,14 +3,16 @@
 //! Knows HTTP heads and bodies, nothing of an operation's work. Runs on the server's threads; a
 //! request is one future, dropped when its client goes away.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -23,6 +25,7 @@ use super::http::chunked;
 use super::http::faults::{Faults, HeadFault, Quirks, RequestFaults};
 use super::http::head::{Head, content_range};
 use super::http::request_log::{RequestLog, Ticket};
+use super::http::stalling::HeadStall;
 use super::store::buckets::Store;
 
 /// Answers every request of every connection.
@@ -56,8 +59,9 @@ impl Service {
     pub(super) fn answer(
         self: &Arc<Self>,
         request: Request<Incoming>,
+        stall: &HeadStall,
     ) -> BoxFuture<'static, Result<Response<AnswerBody>, NoAnswer>> {
-        let this = Arc::clone(self);
+        let (this, stall) = (Arc::clone(self), stall.clone());
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             let head = Head::parse(&parts);
@@ -72,9 +76,18 @@ impl Service {
                 None => this.operate(&head, parts, body.into()).await?,
                 Some(plan) => this.misbehave(plan, &head, parts, body).await?,
             };
-            let id = HeaderValue::from(this.answers.fetch_add(1, Ordering::Relaxed));
-            response.headers_mut().insert("x-amz-request-id", id);
-            let fault = plan.map(|plan| plan.body).unwrap_or_default();
+            if plan.as_ref().is_none_or(|plan| plan.page.is_none()) {
+                let id = HeaderValue::from(this.answers.fetch_add(1, Ordering::Relaxed));
+                response.headers_mut().insert("x-amz-request-id", id);
+            }
+            if plan.as_ref().is_some_and(|plan| plan.head.stalls) {
+                stall.begin();
+            }
+            let mut fault = plan.map(|plan| plan.body).unwrap_or_default();
+            if fault.stalls_at_half {
+                let len = http_body::Body::size_hint(response.body()).lower();
+                fault.stall_after = Some(len / 2);
+            }
             Ok(finish(response, ticket, is_head, fault))
         })
     }
@@ -109,6 +122,12 @@ impl Service {
         }
         if plan.drop_connection {
             return Err(NoAnswer("dropped by a fault rule"));
+        }
+        if let Some(status) = plan.page {
+            return Ok(page(status));
+        }
+        if let Some(status) = plan.endless_error {
+            return Ok(endless(status));
         }
         if let Some((status, code)) = plan.error {
             return error(status, code);
@@ -229,6 +248,15 @@ fn page(status: u16) -> Response<s3s::Body> {
         StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let kind = HeaderValue::from_static("text/html");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// An error whose body has no end.
+fn endless(status: u16) -> Response<s3s::Body> {
+    let piece = || Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[b' '; 4096])));
+    let pieces = futures::stream::repeat_with(piece);
+    let mut response = page(status);
+    *response.body_mut() = s3s::Body::http_body(StreamBody::new(pieces));
     response
 }
 

@@ -124,7 +124,8 @@ impl ObjectGets {
     pub(super) fn fs_error(&self, error: ClientError) -> FsError {
         match error.kind {
             ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
-                "{} was replaced or deleted since it was opened: {error}",
+                "{} is not the version that was opened: it was replaced or deleted since, or the server \
+                 contradicts itself and lists another ETag than it reads by: {error}",
                 self.version.key
             )),
             _ => FsError::from(error),

@@ -217,7 +217,7 @@ const PLACES_MIN: usize = 1 << 10;
 mod tests {
     use super::*;
 
-    const LEN: u64 = 1000 + 2 + STORED_FILE_BYTES;
+    const LEN: u64 = 1000 + 4 + STORED_FILE_BYTES;
 
     fn files(budget: &Arc<Budget>) -> (Arc<StoredFiles>, Clock) {
         let clock = Clock::manual();

@@ -1,6 +1,7 @@
 //! Faults of servers and networks, and processes that are killed.
 
 mod faults;
+mod gateways;
 mod kills;
 mod kills_of_renames;
 mod outages;

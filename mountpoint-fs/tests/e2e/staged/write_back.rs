@@ -93,6 +93,29 @@ fn a_close_returns_before_the_upload_and_the_mount_shows_the_file() {
     assert_eq!(server.store().keys(BUCKET), [""; 0]);
 }
 
+/// An ingress restarts: what it says meanwhile is nobody's change of an object.
+#[test]
+fn a_gateway_that_answers_for_a_while_ends_no_pending_file() {
+    let server = server();
+    put(&server, "old", "content");
+    for status in [404, 403, 200] {
+        let staged = Staged::new(&server, &UPLOADS);
+        staged.run("ls -l > /dev/null");
+        let page = Rule::on(Operation::PutObject, Fault::Page(status));
+        let page = server.faults().add(page);
+        staged.run("echo new > new && echo longer content > old");
+        wait_until("attempts", || server.faults().fired(page) > Some(6));
+        staged.run("grep -qx new new && grep -qx 'longer content' old");
+        server.faults().remove(page);
+        let flushed = command(&staged, "flush --json");
+        assert!(flushed.contains("\"left\":0"), "{status}: {flushed}");
+        assert_eq!(stored(&server, "new"), b"new\n");
+        assert_eq!(stored(&server, "old"), b"longer content\n");
+        assert_eq!(command(&staged, "list"), "");
+        staged.run("rm new && printf content > old");
+    }
+}
+
 #[test]
 fn versions_arrive_in_the_order_of_their_closes() {
     let server = server();

@@ -19,7 +19,7 @@ use page::Page;
 
 use super::exchange::{self, Exchange};
 use crate::crt_client::core::{Call, Core, reading, refused};
-use crate::crt_client::fault::Operation;
+use crate::crt_client::fault::{Fault, Operation};
 use crate::endpoint::encode_query;
 use crate::types::{ListOutput, ListRequest};
 use crate::{ClientError, ErrorKind, PageCycle, Pending};
@@ -86,11 +86,15 @@ async fn one_page(
     };
     let exchange = Exchange::control(core, operation, message);
     let attempt = || async {
-        let answer = exchange.send().await.inspect_err(|fault| {
-            if fault.error.kind == ErrorKind::Throttled {
-                slow_downs.fetch_add(1, Ordering::Relaxed);
-            }
-        })?;
+        let answer = match exchange.send().await {
+            // Some servers say so of a prefix without keys.
+            Err(fault) if is_empty(request, &fault) => return Ok(ListOutput::default()),
+            answer => answer.inspect_err(|fault| {
+                if fault.error.kind == ErrorKind::Throttled {
+                    slow_downs.fetch_add(1, Ordering::Relaxed);
+                }
+            })?,
+        };
         let page = Page { operation, request };
         page.of_answer(&answer).map(|listed| ListOutput {
             slow_downs: slow_downs.load(Ordering::Relaxed),
@@ -98,6 +102,11 @@ async fn one_page(
         })
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
+}
+
+/// Whether a server says by `NoSuchKey` that nothing is to be listed.
+fn is_empty(request: &ListRequest, fault: &Fault) -> bool {
+    fault.error.kind == ErrorKind::NotFound && request.continuation_token.is_none()
 }
 
 /// The path and query that ask for a page.

@@ -8,9 +8,10 @@ use mountpoint_crt_sys::Response;
 use super::xml::{self, SentObject, SentPage, Unreadable};
 use crate::ErrorKind;
 use crate::crt_client::control::answer::invalid;
-use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::fault::{Fault, Operation, of_page};
 use crate::crt_client::text::{decode_key, printable};
 use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
+use crate::xml_root::is_page;
 
 /// The request that a page answers.
 pub(super) struct Page<'a> {
@@ -25,6 +26,9 @@ impl Page<'_> {
             Err(Unreadable::Cut) => {
                 let what = "the answer's XML ends early, although its length is as announced";
                 Err(self.operation.error(ErrorKind::Transient, what).into())
+            }
+            Err(Unreadable::Wrong(_)) if is_page(&answer.body) => {
+                Err(of_page(self.operation, &answer.head, &answer.body))
             }
             Err(Unreadable::Wrong(what)) => {
                 let what = format!("the answer cannot be read: {}", printable(&what));

@@ -10,6 +10,7 @@ use mountpoint_crt_sys::{ErrorKind as CrtErrorKind, Failure, ResponseHead};
 use super::fault::Fault;
 use super::hint;
 use super::operation::Operation;
+use super::origin::{ErrorDocument, is_refusal_of_s3};
 use crate::ErrorKind;
 use crate::crt_client::text;
 
@@ -27,12 +28,44 @@ pub(in crate::crt_client) struct ErrorAnswer<'a> {
     pub(in crate::crt_client) retry_after: Option<&'a str>,
     /// `Server`: what software answers.
     pub(in crate::crt_client) server: Option<&'a str>,
+    /// Whether nothing proves that S3 gave the answer.
+    pub(in crate::crt_client) is_foreign: bool,
 }
 
-impl ErrorAnswer<'_> {
+impl<'a> ErrorAnswer<'a> {
+    /// The answer with this status, headers and body, and the document that the body is.
+    pub(super) fn of_body(
+        operation: &Operation,
+        (status, header): (u16, impl Fn(&str) -> Option<&'a str>),
+        (body, document): (&'a str, Option<&'a ErrorDocument>),
+    ) -> Self {
+        let region = header("x-amz-bucket-region").filter(|region| !region.is_empty());
+        let has_body = !matches!(operation.name, "HeadObject" | "HeadBucket");
+        let is_s3 = match (document, status) {
+            (Some(_), _) => true,
+            (None, 300..=399) => region.is_some(),
+            (None, _) => !has_body && is_refusal_of_s3(&header),
+        };
+        let page = (!is_s3 && !body.trim().is_empty()).then(|| body.trim());
+        Self {
+            status,
+            code: document.map(|document| &*document.code),
+            message: document.map_or(page, |document| document.message.as_deref()),
+            region: region.or_else(|| document?.region.as_deref()),
+            retry_after: header("retry-after"),
+            server: header("server"),
+            is_foreign: !is_s3,
+        }
+    }
+
     /// The fault of an operation that got this answer.
     pub(in crate::crt_client) fn fault(&self, operation: &Operation) -> Fault {
         let kind = match (operation.name, self.kind()) {
+            (name, _) if self.is_foreign => self.kind_of_foreign(name),
+            // An empty listing, of some servers.
+            ("ListObjectsV2", ErrorKind::NotFound) if self.code == Some("NoSuchKey") => {
+                ErrorKind::NotFound
+            }
             ("HeadBucket" | "ListObjectsV2" | "ListMultipartUploads", ErrorKind::NotFound) => {
                 ErrorKind::NoSuchBucket
             }
@@ -45,34 +78,44 @@ impl ErrorAnswer<'_> {
             {
                 ErrorKind::WrongRegion(self.region())
             }
-            // Some servers say so in words of their own, or in none.
-            (name, ErrorKind::InvalidRequest)
-                if self.status == 409 && self.code.is_none() && is_change_of_object(name) =>
-            {
-                ErrorKind::Conflict
-            }
             (_, kind) => kind,
         };
         let what = self.reason(operation, &kind);
         Fault {
             may_be_done: kind.is_retryable() && !self.proves_refusal(&kind),
-            error: operation.error(kind, &what).with_status(self.status),
             retry_after: self
                 .retry_after
                 .and_then(|s| s.parse().ok())
                 .map(Duration::from_secs),
-            is_mute: self.code.is_none() && self.message.is_none(),
+            is_mute: self.code.is_none() && self.message.is_none() && !self.is_foreign,
+            is_foreign: self.is_foreign && kind == ErrorKind::Transient && self.status < 500,
             expired: matches!(
                 self.code,
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
             ),
             is_silence: false,
+            error: operation.error(kind, &what).with_status(self.status),
+        }
+    }
+
+    /// The kind of an answer that is not S3's: whatever its status says, S3 has said nothing.
+    fn kind_of_foreign(&self, operation: &str) -> ErrorKind {
+        match self.status {
+            // Some servers say so in words of their own, or in none.
+            409 if is_change_of_object(operation) => ErrorKind::Conflict,
+            413 => ErrorKind::InvalidRequest,
+            429 | 503 => ErrorKind::Throttled,
+            _ => ErrorKind::Transient,
         }
     }
 
     /// The server's message, and how to go on after it.
     fn reason(&self, operation: &Operation, kind: &ErrorKind) -> String {
         let mut reason = match (self.code, self.message) {
+            (_, message) if self.is_foreign => {
+                let page = message.map(|page| format!(": {}", text::printable(page)));
+                format!("{NOT_S3}{}", page.unwrap_or_default())
+            }
             (Some(code), Some(message)) => format!("{code}: {}", text::printable(message)),
             (Some(code), None) => code.to_owned(),
             (None, Some(message)) => text::printable(message),
@@ -80,7 +123,12 @@ impl ErrorAnswer<'_> {
         };
         // The status follows, and maybe a hint.
         reason.truncate(reason.trim_end_matches('.').len());
-        if let Some(hint) = hint::for_answer(operation.name, self.status, self.code, kind) {
+        let is_strange = self.is_foreign && self.status < 500 && *kind == ErrorKind::Transient;
+        let hint = match is_strange {
+            true => Some(hint::for_page(self.status)),
+            false => hint::for_answer(operation.name, self.status, self.code, kind),
+        };
+        if let Some(hint) = hint {
             reason.push_str("; ");
             reason.push_str(&hint);
         }
@@ -212,15 +260,15 @@ fn is_refusal(code: &str) -> bool {
 /// The fault behind a failed request of the CRT.
 pub(in crate::crt_client) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
     let crt = &failure.error;
-    // An error document may come with status 200: the CRT looks for one.
-    let has_document = crt.kind() == CrtErrorKind::Response
-        && text::xml_element(&String::from_utf8_lossy(&failure.body), "Code").is_some();
-    // Where no status line came, or one that makes no sense, the status is 0.
-    let is_error = |head: &&ResponseHead| {
-        head.status >= 100 && (!(200..300).contains(&head.status) || has_document)
+    let document = ErrorDocument::read(&failure.body);
+    // An error document may come with status 200. Where no status line came, or one that makes no
+    // sense, the status is 0. Of an error that broke off, a part of its document is none.
+    let is_answer = |head: &&ResponseHead| match head.status {
+        200..=299 => document.is_some(),
+        status => status >= 100 && (document.is_some() || crt.kind() == CrtErrorKind::Response),
     };
-    if let Some(head) = failure.head.as_ref().filter(is_error) {
-        return of_crt_answer(operation, head, &failure.body);
+    if let Some(head) = failure.head.as_ref().filter(is_answer) {
+        return of_head(operation, head, (&failure.body, document));
     }
     let (kind, what) = match crt.kind() {
         CrtErrorKind::Connect | CrtErrorKind::Dns | CrtErrorKind::Tls => {
@@ -240,21 +288,26 @@ pub(in crate::crt_client) fn of_crt(operation: &Operation, failure: &Failure) ->
     }
 }
 
-fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
-    let body = String::from_utf8_lossy(body);
-    let region = text::xml_element(&body, "Region");
-    let (code, message) = (
-        text::xml_element(&body, "Code"),
-        text::xml_element(&body, "Message"),
-    );
-    ErrorAnswer {
-        status: head.status,
-        code: code.as_deref(),
-        message: message.as_deref(),
-        region: head.header("x-amz-bucket-region").or(region.as_deref()),
-        retry_after: head.header("retry-after"),
-        server: head.header("server"),
-    }
+/// The fault of an operation that a page for people answered, with a success or an error.
+pub(in crate::crt_client) fn of_page(
+    operation: &Operation,
+    head: &ResponseHead,
+    page: &[u8],
+) -> Fault {
+    of_head(operation, head, (page, None))
+}
+
+/// The fault of an answer that came over the CRT, with its document if it is S3's.
+fn of_head(
+    operation: &Operation,
+    head: &ResponseHead,
+    (body, document): (&[u8], Option<ErrorDocument>),
+) -> Fault {
+    ErrorAnswer::of_body(
+        operation,
+        (head.status, |name: &str| head.header(name)),
+        (&String::from_utf8_lossy(body), document.as_ref()),
+    )
     .fault(operation)
 }
 
@@ -265,6 +318,9 @@ fn is_change_of_object(name: &str) -> bool {
         "PutObject" | "CopyObject" | "DeleteObject" | "CompleteMultipartUpload" | "RenameObject"
     )
 }
+
+/// What a message says of an answer that is not S3's.
+const NOT_S3: &str = "the answer is not S3's, which sends errors as XML with a code";
 
 /// Amazon S3's name for itself in `Server`.
 const AMAZON_S3: &str = "AmazonS3";

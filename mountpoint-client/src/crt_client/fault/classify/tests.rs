@@ -87,6 +87,7 @@ fn only_a_proof_says_that_nothing_was_done() {
             status,
             code,
             server,
+            is_foreign: code.is_none(),
             ..ErrorAnswer::default()
         };
         let fault = answer.fault(&Operation::on_bucket("PutObject", "b"));
@@ -98,15 +99,49 @@ fn only_a_proof_says_that_nothing_was_done() {
 fn a_conflict_without_a_code_is_one_where_an_object_is_changed() {
     let answer = ErrorAnswer {
         status: 409,
+        is_foreign: true,
         ..ErrorAnswer::default()
     };
     for (name, kind) in [
         ("PutObject", ErrorKind::Conflict),
         ("CompleteMultipartUpload", ErrorKind::Conflict),
-        ("ListObjectsV2", ErrorKind::InvalidRequest),
+        ("ListObjectsV2", ErrorKind::Transient),
     ] {
         let fault = answer.fault(&Operation::on_bucket(name, "b"));
         assert_eq!(fault.error.kind, kind, "{name}");
+    }
+}
+
+/// Whatever its status says, S3 has said nothing, and may have done what was asked.
+#[test]
+fn an_answer_that_is_not_s3s_is_repeated() {
+    for status in [
+        200, 302, 304, 400, 401, 403, 404, 405, 412, 416, 500, 501, 502, 504,
+    ] {
+        let answer = ErrorAnswer {
+            status,
+            message: Some("<html>no\nserver</html>"),
+            is_foreign: true,
+            ..ErrorAnswer::default()
+        };
+        let fault = answer.fault(&Operation::on_bucket("PutObject", "b"));
+        assert_eq!(fault.error.kind, ErrorKind::Transient, "{status}");
+        assert!(fault.may_be_done, "{status}");
+        assert_eq!(fault.is_foreign, status < 500, "{status}");
+        let page = "<html>no server</html>";
+        assert!(fault.error.message.contains(page), "{}", fault.error);
+    }
+    for (status, kind) in [
+        (413, ErrorKind::InvalidRequest),
+        (503, ErrorKind::Throttled),
+    ] {
+        let answer = ErrorAnswer {
+            status,
+            is_foreign: true,
+            ..ErrorAnswer::default()
+        };
+        let fault = answer.fault(&Operation::on_bucket("PutObject", "b"));
+        assert_eq!((fault.error.kind, fault.is_foreign), (kind, false));
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct BodyFault {
     pub(crate) cut_after: Option<u64>,
     /// Send no more after this many bytes, but keep the connection.
     pub(crate) stall_after: Option<u64>,
+    /// Send no more after the half, which is known when the body is.
+    pub(crate) stalls_at_half: bool,
     /// Flip a bit of the byte at this offset of the body.
     pub(crate) corrupt_at: Option<u64>,
     /// Send no faster than this, in bytes per second.
@@ -43,12 +45,13 @@ impl BodyFault {
         let Self {
             cut_after,
             stall_after,
+            stalls_at_half,
             corrupt_at,
             bytes_per_second,
             length_is_wrong,
         } = self;
         let untouched = cut_after.is_none() && stall_after.is_none() && corrupt_at.is_none();
-        untouched && bytes_per_second.is_none() && !length_is_wrong
+        untouched && !stalls_at_half && bytes_per_second.is_none() && !length_is_wrong
     }
 }
 

@@ -49,6 +49,11 @@ pub enum Fault {
     /// The request is done, and then answered with this status and a page of HTML, as a gateway
     /// does that lost the server.
     PageAfterwards(u16),
+    /// The request is not done, and answered with this status, 200 among them, and a page of HTML,
+    /// as a gateway does whose server is away.
+    Page(u16),
+    /// The request is not done, and answered with this status and a body that has no end.
+    EndlessError(u16),
     /// The request is done twice, and the second answer is passed on, as by a proxy that sends an
     /// unanswered request again.
     Twice,
@@ -63,6 +68,10 @@ pub enum Fault {
     CutBody(u64),
     /// Nothing is sent after this many bytes of the body, and the connection stays open.
     Stall(u64),
+    /// Nothing is sent after the first half of the body, and the connection stays open.
+    StallAtHalf,
+    /// Nothing is sent after the beginning of the answer's head, and the connection stays open.
+    StallInHead,
     /// `Content-Length` states this many bytes more, or less, than the body has.
     WrongLength(i64),
     /// The `ETag` header names another version.
@@ -328,6 +337,8 @@ pub(crate) struct RequestFaults {
     pub(crate) unknown_headers: Vec<&'static str>,
     pub(crate) error_afterwards: Option<(u16, &'static str)>,
     pub(crate) page_afterwards: Option<u16>,
+    pub(crate) page: Option<u16>,
+    pub(crate) endless_error: Option<u16>,
     pub(crate) twice: bool,
     pub(crate) ends_upload: bool,
     pub(crate) error_in_body: Option<&'static str>,
@@ -375,6 +386,7 @@ pub(crate) struct HeadFault {
     pub(crate) no_content_range: bool,
     pub(crate) no_checksum_of_ranges: bool,
     pub(crate) wrong_checksum: bool,
+    pub(crate) stalls: bool,
 }
 
 impl RequestFaults {
@@ -390,11 +402,15 @@ impl RequestFaults {
             }
             Fault::ErrorInBodyAfterwards(code) => self.error_afterwards = Some((200, code)),
             Fault::PageAfterwards(status) => self.page_afterwards = Some(*status),
+            Fault::Page(status) => self.page = Some(*status),
+            Fault::EndlessError(status) => self.endless_error = Some(*status),
             Fault::Twice => self.twice = true,
             Fault::ConflictEndsUpload => self.ends_upload = true,
             Fault::SlowDown | Fault::SlowDownAbove(_) => self.error = Some((503, "SlowDown")),
             Fault::CutBody(after) => self.body.cut_after = Some(*after),
             Fault::Stall(after) => self.body.stall_after = Some(*after),
+            Fault::StallAtHalf => self.body.stalls_at_half = true,
+            Fault::StallInHead => self.head.stalls = true,
             Fault::WrongLength(error) => {
                 self.head.length_error = *error;
                 self.body.length_is_wrong = true;

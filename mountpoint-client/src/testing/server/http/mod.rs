@@ -6,3 +6,4 @@ pub(super) mod chunked;
 pub(super) mod faults;
 pub(super) mod head;
 pub(super) mod request_log;
+pub(super) mod stalling;
