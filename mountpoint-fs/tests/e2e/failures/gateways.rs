@@ -27,7 +27,11 @@ fn pages_in_the_middle_of_everything_are_seen_by_no_program() {
     let server = server();
     server.store().put_synthetic(BUCKET, "large", 20 << 20, 1);
     for number in 0..20 {
-        put(&server, &format!("d/{number}"), format!("content {number}"));
+        put(
+            &server,
+            &format!("d/{number}"),
+            format!("content {number}\n"),
+        );
     }
     let mounted = Mounted::new(&server, &["--allow-changes"]);
     meddle(&server);
