@@ -15,6 +15,7 @@ use mountpoint_client::types::ListOutput;
 use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::follow::read_unsent;
 use super::open_directory::OpenDirectory;
 use crate::cache::Caches;
 use crate::clock::Clock;
@@ -249,12 +250,15 @@ impl FileSystem {
         if let Some(open) = self.staged_of(&file) {
             return self.read_staged(&open, (offset, size), fills_cache).await;
         }
-        if let OpenFile::Following { ino, reader } = &*file {
-            let read = self.read_following(*ino, reader, (offset, size), fills_cache);
-            return read.await;
+        if let Some(open) = file.written()
+            && let Some(unsent) = read_unsent(open, (offset, size), fills_cache).await?
+        {
+            return Ok(unsent);
         }
-        if file.is_written_up_to(offset) {
-            return Ok(ReadData::default());
+        if let OpenFile::Following { ino, reader, own } = &*file {
+            let follower = (reader, own.as_deref());
+            let read = self.read_following(*ino, follower, (offset, size), fills_cache);
+            return read.await;
         }
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
@@ -291,8 +295,11 @@ impl FileSystem {
             self.read_modes.close(watch, self.reading.consumed());
         }
         match &*file {
-            OpenFile::Following { ino, .. } => self.namespace.close_following(*ino),
-            OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
+            OpenFile::Following { ino, own: None, .. } => self.namespace.close_following(*ino),
+            OpenFile::Following {
+                own: Some(open), ..
+            }
+            | OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
             OpenFile::Staged(handle) => self.release_staged(&handle.open),
             OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
                 if let Some(open) = file.deferred().and_then(DeferredWriter::writer) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mountpoint_client::types::Key;
 
 use super::FileSystem;
-use crate::handle::OpenFile;
+use crate::handle::{OpenFile, OpenWriter, Opener};
 use crate::namespace::Version;
 use crate::operation::{FsError, InodeNo, Opened, Progress, ReadData};
 use crate::read::Reader;
@@ -29,9 +29,29 @@ impl FileSystem {
 
     /// A handle that follows `ino` from the newest version on, which `reader` reads.
     pub(super) fn followed(&self, ino: InodeNo, reader: Reader) -> Opened {
-        let reader = Mutex::new(Arc::new(reader));
+        self.insert_follower(ino, Some(reader), None)
+    }
+
+    /// A handle of the file `ino` for the process that is writing it, which reads its unstored
+    /// bytes as well. `None` for any other file or process.
+    ///
+    /// Programs open the file that they write once more (`tar cf x.tar .`, wandb), and may stop
+    /// without a word if that is refused. Behind a synchronisation the handle is a follower's.
+    pub fn open_own(&self, ino: InodeNo, process: impl FnOnce() -> Opener) -> Option<Opened> {
+        let open = self.writer(ino).filter(|open| !open.was_flushed())?;
+        let is_its = self.namespace.is_being_written(ino) && open.share_for_reading(process());
+        is_its.then(|| self.insert_follower(ino, None, Some(open)))
+    }
+
+    fn insert_follower(
+        &self,
+        ino: InodeNo,
+        reader: Option<Reader>,
+        own: Option<Arc<OpenWriter>>,
+    ) -> Opened {
+        let reader = Mutex::new(reader.map(Arc::new));
         Opened {
-            handle: self.files.insert(OpenFile::Following { ino, reader }),
+            handle: self.files.insert(OpenFile::Following { ino, reader, own }),
             direct_io: true,
             keep_cache: false,
             flush: false,
@@ -44,15 +64,26 @@ impl FileSystem {
     pub(super) async fn read_following(
         &self,
         ino: InodeNo,
-        known: &Mutex<Arc<Reader>>,
+        (known, own): (&Mutex<Option<Arc<Reader>>>, Option<&OpenWriter>),
         (offset, size): (u64, u32),
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let mut tries_left = FOLLOW_TRIES_MAX;
         loop {
             tries_left -= 1;
-            let reader = self.newest_reader(ino, known);
-            let (_, _, end) = reader.version();
+            // A file that is replaced has an old version, which is none of its own.
+            let is_stored = match own {
+                Some(open) => open.writer.has_stored_beginning().await,
+                None => true,
+            };
+            let reader = is_stored.then(|| self.newest_reader(ino, known)).flatten();
+            let end = reader.as_ref().map_or(0, |reader| reader.version().2);
+            let Some(reader) = reader.filter(|_| own.is_none() || offset < end) else {
+                return Err(FsError::Busy(format!(
+                    "{}: the bytes at {offset} were sent, and can be read when the file is stored: behind fsync or close",
+                    self.key_text(ino, None).unwrap_or_default()
+                )));
+            };
             if fills_cache && offset + u64::from(size) > end && self.namespace.is_being_written(ino)
             {
                 // The page of a mapping would not change when the file has grown.
@@ -89,15 +120,35 @@ impl FileSystem {
     }
 
     /// The reader of the newest stored version of `ino`.
-    fn newest_reader(&self, ino: InodeNo, known: &Mutex<Arc<Reader>>) -> Arc<Reader> {
+    fn newest_reader(
+        &self,
+        ino: InodeNo,
+        known: &Mutex<Option<Arc<Reader>>>,
+    ) -> Option<Arc<Reader>> {
         let newest = self.namespace.stored_version(ino);
         let mut known = known.lock();
-        if let Some((key, version)) = newest.filter(|newest| is_other(&known, newest)) {
+        let is_news = |newest: &(Key, Version)| {
+            let is_same = |known: &Arc<Reader>| !is_other(known, newest);
+            !known.as_ref().is_some_and(is_same)
+        };
+        if let Some((key, version)) = newest.filter(is_news) {
             let reader = Reader::new(&self.reading, key, version.etag, version.size);
-            *known = Arc::new(reader);
+            *known = Some(Arc::new(reader));
         }
-        Arc::clone(&known)
+        known.clone()
     }
+}
+
+/// The bytes of a written file that are in memory, for its own process. `None` if they were sent.
+///
+/// A page of a mapping takes stored bytes alone: it would not change when the file grows.
+pub(super) async fn read_unsent(
+    open: &OpenWriter,
+    (offset, size): (u64, u32),
+    fills_cache: bool,
+) -> Result<Option<ReadData>, FsError> {
+    let unsent = open.writer.unsent(offset, size).await?;
+    Ok(unsent.filter(|unsent| unsent.is_empty() || !fills_cache))
 }
 
 /// Whether `reader` reads another object or another version. A directory bucket's rename keeps the

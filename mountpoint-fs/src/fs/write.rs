@@ -128,7 +128,7 @@ impl FileSystem {
         if let Some(handle) = file.staged() {
             return handle.open.file.commit().await;
         }
-        let Ok(open) = file.writing() else {
+        let Some(open) = file.written() else {
             return file.refusal().map_or(Ok(()), Err);
         };
         open.synchronised();

@@ -31,8 +31,12 @@ pub enum OpenFile {
     Following {
         /// The inode, which lives at least as long as this value.
         ino: InodeNo,
-        /// Reads the version that was the newest at the last read. The lock is a leaf.
-        reader: Mutex<Arc<Reader>>,
+        /// Reads the version that was the newest at the last read, if there was one. The lock is a
+        /// leaf.
+        reader: Mutex<Option<Arc<Reader>>>,
+        /// Set for the process that writes the file: reads get bytes that are not stored as well.
+        /// The handle is one of the writer's.
+        own: Option<Arc<OpenWriter>>,
     },
     /// An open for writing, unchanged so far.
     Unchanged(DeferredWriter),
@@ -66,17 +70,14 @@ impl OpenFile {
         }
     }
 
-    /// Whether the file is being written and ends at or before `offset`. A read there returns no
-    /// bytes.
+    /// The writer whose bytes the handle reads: its own, or that of its process.
     #[must_use]
-    pub fn is_written_up_to(&self, offset: u64) -> bool {
-        let open = match self {
+    pub fn written(&self) -> Option<&Arc<OpenWriter>> {
+        match self {
             Self::Writing(open) => Some(open),
+            Self::Following { own, .. } => own.as_ref(),
             _ => self.deferred().and_then(DeferredWriter::writer),
-        };
-        open.is_some_and(|open| {
-            open.writer.failure().is_none() && open.writer.progress().size() <= offset
-        })
+        }
     }
 
     /// The handle of a staged file.

@@ -129,13 +129,23 @@ impl OpenWriter {
         let is_blank = !self.was_written.load(Ordering::Acquire)
             && self.writer.progress().size() == 0
             && self.writer.failure().is_none();
+        self.was_opened_by(opener) && is_blank && self.add_handle()
+    }
+
+    /// Adds a handle for an `opener` that opens the file it is writing once more, to read it.
+    /// `false` if another process opens it, or if the file has failed.
+    #[must_use]
+    pub fn share_for_reading(&self, opener: Opener) -> bool {
+        self.was_opened_by(opener) && self.writer.failure().is_none() && self.add_handle()
+    }
+
+    /// Adds a handle, unless the last one was released.
+    fn add_handle(&self) -> bool {
         let one_more = |handles: u32| (handles > 0).then_some(handles + 1);
-        self.was_opened_by(opener)
-            && is_blank
-            && self
-                .handles
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
-                .is_ok()
+        let added = self
+            .handles
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        added.is_ok()
     }
 
     /// Releases a handle. Returns whether it was the last one.

@@ -79,6 +79,15 @@ impl Buffer {
         }
     }
 
+    /// The unsent bytes; `None` if there is no buffer.
+    pub(in crate::write) fn bytes(&self) -> Option<BlockBytes> {
+        match self {
+            Self::Empty => None,
+            Self::Filling(filling) => Some(filling.bytes()),
+            Self::Overflow(overflow) => Some(overflow.bytes.clone()),
+        }
+    }
+
     /// Whether the buffer takes `len` bytes more.
     pub(in crate::write) fn has_room(&self, len: usize) -> bool {
         self.filling().is_some_and(|filling| filling.room() >= len)

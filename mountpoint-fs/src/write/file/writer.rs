@@ -21,7 +21,7 @@ use super::buffer::Buffer;
 use super::reordering::Reordering;
 use super::sink::Sink;
 use super::state::{FileState, Replaces, Stage};
-use crate::operation::{FsError, Progress};
+use crate::operation::{FsError, Progress, ReadData};
 use crate::sync::Mutex;
 use crate::write::background;
 use crate::write::checksum::RunningChecksum;
@@ -149,6 +149,39 @@ impl Writer {
         let mut state = self.state.lock().await;
         self.look(&mut state);
         state.what_stays()
+    }
+
+    /// The bytes of the file from `offset` on that were not sent yet, at most `size` of them.
+    ///
+    /// `None` if the byte at `offset` was sent, or belongs to zeros that the close will write. An
+    /// error if the file has failed.
+    pub async fn unsent(&self, offset: u64, size: u32) -> Result<Option<ReadData>, FsError> {
+        let state = self.state.lock().await;
+        if let Some(error) = self.failure.get() {
+            return Err(error);
+        }
+        if offset >= state.extent.len() {
+            return Ok(Some(ReadData::default()));
+        }
+        // The buffer holds the file's last bytes.
+        let begin = state.extent.end - state.buffer.len() as u64;
+        let bytes = state.buffer.bytes();
+        let Some(bytes) = bytes.filter(|_| (begin..state.extent.end).contains(&offset)) else {
+            return Ok(None);
+        };
+        let skipped = usize::try_from(offset - begin).expect("it is within the buffer");
+        let start = bytes.start + skipped;
+        let end = bytes.end.min(start + size as usize);
+        let mut unsent = ReadData::default();
+        unsent.slices.push((bytes.block, start..end));
+        Ok(Some(unsent))
+    }
+
+    /// Whether the bucket has a beginning of the file, which is no older version of it.
+    pub async fn has_stored_beginning(&self) -> bool {
+        let mut state = self.state.lock().await;
+        self.look(&mut state);
+        matches!(state.stage, Stage::Stored(_)) || matches!(state.replaces, Replaces::Version(_))
     }
 
     /// The first failure, if there was one.

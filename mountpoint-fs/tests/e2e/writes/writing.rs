@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::process::Command;
 
 use mountpoint_client::testing::server::{
     Fault, Operation, PartSizes, Rule, Server, ServerOptions,
@@ -192,7 +193,9 @@ fn what_needs_a_flag_or_cannot_be_is_refused() {
 
     let mut file = create(&mounted, "new");
     file.write_all(b"hello").unwrap();
-    check("read", File::open(mounted.join("new")), libc::EPERM);
+    let other = Command::new("cat").arg(mounted.join("new")).output();
+    let refused = other.unwrap().stderr;
+    assert!(String::from_utf8_lossy(&refused).contains("not permitted"));
     check(
         "a second writer",
         write().open(mounted.join("new")),
@@ -523,4 +526,37 @@ fn who_may_not_write_is_told_before_the_shell_says_that_all_is_well() {
             server.store().delete(BUCKET, name);
         }
     }
+}
+
+/// Reads its own file by another descriptor, and by the one that writes it.
+const READS_BACK: &str = "
+import os
+file = os.open('own', os.O_RDWR | os.O_CREAT | os.O_EXCL)
+os.write(file, b'header!')
+again = os.open('own', os.O_RDONLY)
+assert os.fstat(again).st_ino == os.fstat(file).st_ino
+assert os.read(again, 100) == b'header!' == os.pread(file, 100, 0)
+os.write(file, b' and more')
+assert os.read(again, 100) == b' and more' and os.read(again, 100) == b''
+os.close(file)
+assert os.pread(again, 100, 8) == b'and more'
+";
+
+#[test]
+fn a_program_reads_the_file_that_it_writes() {
+    let server = server();
+    put(&server, "there", "old");
+    let mounted = Mounted::new(&server, &[]);
+    let output = Command::new("python3")
+        .args(["-c", READS_BACK])
+        .current_dir(mounted.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    check_stored(&server, "own", b"header! and more");
+    // It opens its archive as it does any other file of the directory.
+    shell(
+        mounted.path(),
+        "tar cf x.tar . && test \"$(tar tf x.tar | sort | tr '\\n' ' ')\" = './ ./own ./there '",
+    );
 }

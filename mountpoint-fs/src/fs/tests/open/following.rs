@@ -224,3 +224,130 @@ fn who_follows_a_file_reads_it_under_its_new_name() {
         assert_eq!(mount.lookup(ROOT, "log.1").unwrap().attributes.ino, ino);
     }
 }
+
+/// The process that writes.
+const WRITER: Opener = Opener {
+    process: 7,
+    started: 100,
+};
+
+/// `tar cf x.tar .` and wandb open the file that they write once more.
+#[test]
+fn the_writing_process_reads_what_it_has_written() {
+    let mount = Mount::immediate(&[]);
+    let (name, options) = (OsStr::new("x.tar"), WriteOptions::default());
+    let (entry, writer) = mount.fs.create(ROOT, name, options, WRITER).unwrap();
+    let ino = entry.attributes.ino;
+    let own = mount.fs.open_own(ino, || WRITER).unwrap();
+    assert!(own.direct_io && own.grows && !own.keep_cache && !own.flush);
+    let read = |offset, fills_cache| {
+        let data = now(mount.fs.read(own.handle, offset, 4, fills_cache));
+        data.map(|data| data.to_vec())
+    };
+    assert_eq!(read(0, false).unwrap(), b"");
+    write(&mount, writer.handle, 0, b"header");
+    assert_eq!(read(0, false).unwrap(), b"head");
+    assert_eq!(read(4, false).unwrap(), b"er");
+    assert_eq!(read(6, false).unwrap(), b"");
+    // A page would not change when the file grows.
+    assert!(matches!(read(0, true), Err(FsError::Busy(_))));
+    for other in [
+        Opener::UNSEEN,
+        Opener {
+            started: 101,
+            ..WRITER
+        },
+    ] {
+        assert!(mount.fs.open_own(ino, || other).is_none());
+    }
+    assert!(matches!(
+        now(mount.fs.open(ino, READ)),
+        Err(FsError::NotPermitted(_))
+    ));
+    now(mount.fs.flush(own.handle, &OPENER)).unwrap();
+    assert!(mount.bucket.keys().is_empty(), "it wrote nothing");
+    write(&mount, writer.handle, 6, b" and rest");
+    now(mount.fs.flush(writer.handle, &OPENER)).unwrap();
+    assert_eq!(content(&mount, "x.tar").unwrap(), "header and rest");
+    mount.fs.release(writer.handle);
+    assert_eq!(read(11, false).unwrap(), b"rest");
+    // It is closed: from now on others read it, too.
+    assert!(mount.fs.open_own(ino, || WRITER).is_none());
+    let another = now(mount.fs.open(ino, READ)).unwrap();
+    mount.fs.release(another.handle);
+    mount.fs.release(own.handle);
+    mount.fs.forget(ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+#[test]
+fn the_last_handle_of_the_writing_process_stores_the_file_although_it_only_reads() {
+    let mount = Mount::immediate(&[]);
+    let (name, options) = (OsStr::new("new"), WriteOptions::default());
+    let (entry, writer) = mount.fs.create(ROOT, name, options, WRITER).unwrap();
+    write(&mount, writer.handle, 0, b"bytes");
+    let own = mount.fs.open_own(entry.attributes.ino, || WRITER).unwrap();
+    // The kernel tells of no close: the process was killed.
+    mount.fs.release(writer.handle);
+    assert!(mount.bucket.keys().is_empty());
+    now(mount.fs.sync(own.handle)).unwrap();
+    assert_eq!(content(&mount, "new").unwrap(), "bytes");
+    mount.fs.release(own.handle);
+    mount.fs.forget(entry.attributes.ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+/// What was sent is neither in memory nor an object; the object that is being replaced is no
+/// beginning of the file.
+#[test]
+fn the_writing_process_reads_no_part_that_was_sent_before_the_file_is_stored() {
+    const PART: usize = 5 << 20;
+    let options = SimOptions::default();
+    let mount = Mount::with_write(options, "", &[], all_changes_in_parts());
+    mount.bucket.put_object("a", vec![1; 3 * PART]);
+    let ino = mount.walk("a");
+    let options = WriteOptions {
+        truncate: true,
+        both: true,
+        ..WriteOptions::default()
+    };
+    let writer = now(mount.fs.open_for_writing(ino, options, WRITER)).unwrap();
+    let own = mount.fs.open_own(ino, || WRITER).unwrap();
+    let mut written = 0;
+    while written < PART + 1000 {
+        let piece = vec![2; 1 << 18];
+        now(mount.fs.write(writer.handle, written as u64, &piece)).unwrap();
+        written += piece.len();
+    }
+    let read = |handle, offset: usize| {
+        let data = now(mount.fs.read(handle, offset as u64, 1000, false));
+        data.map(|data| data.to_vec())
+    };
+    assert!(matches!(read(own.handle, 0), Err(FsError::Busy(_))));
+    assert!(matches!(read(writer.handle, 0), Err(FsError::OneWay(_))));
+    for handle in [own.handle, writer.handle] {
+        assert_eq!(read(handle, written - 500).unwrap(), vec![2; 500]);
+        assert_eq!(read(handle, written).unwrap(), b"");
+    }
+    now(mount.fs.sync(writer.handle)).unwrap();
+    assert_eq!(read(own.handle, 0).unwrap(), vec![2; 1000]);
+    mount.fs.release(own.handle);
+    mount.fs.release(writer.handle);
+}
+
+/// Whoever reads a file that has failed is told so, too.
+#[test]
+fn the_writing_process_reads_nothing_of_a_file_that_has_failed() {
+    let mount = Mount::immediate(&[]);
+    let (name, options) = (OsStr::new("new"), WriteOptions::default());
+    let (entry, writer) = mount.fs.create(ROOT, name, options, WRITER).unwrap();
+    let own = mount.fs.open_own(entry.attributes.ino, || WRITER).unwrap();
+    write(&mount, writer.handle, 0, b"bytes");
+    let back = mount.fs.write_now(writer.handle, 1, b"x");
+    assert!(matches!(back, Some(Err(FsError::NotSequential(_)))));
+    let read = now(mount.fs.read(own.handle, 0, 10, false));
+    assert!(matches!(read, Err(FsError::NotSequential(_))), "{read:?}");
+    now(mount.fs.flush(writer.handle, &OPENER)).unwrap_err();
+    mount.fs.release(own.handle);
+    mount.fs.release(writer.handle);
+}
