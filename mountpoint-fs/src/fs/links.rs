@@ -1,18 +1,24 @@
-//! Symbolic links: objects with the target as bytes, and metadata that mark them.
+//! Symbolic links, which are objects with the target as bytes, pipes and sockets, which are empty
+//! ones, all with metadata that mark them; and hard links, which are copies.
 //!
-//! With write-back a link is a staged file that is durable when `symlink` returns.
+//! With write-back a symbolic link is a staged file that is durable when `symlink` returns. A hard
+//! link asks the bucket in any case: only that can tell which of two hosts has made the name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::pin::pin;
 
 use bytes::Bytes;
+use futures::future::{Either, select};
 use mountpoint_client::types::ObjectHeaders;
 
 use super::FileSystem;
 use super::permission::{Change, permit};
-use crate::handle::StagedFiles;
+use crate::handle::{Opener, StagedFiles};
 use crate::namespace::Version;
-use crate::operation::{Entry, FileKind, FsError, InodeNo, Maker, PosixAttributes, ReadData};
+use crate::operation::{
+    Entry, FileKind, FsError, InodeNo, Maker, PosixAttributes, ReadData, Stop, WriteOptions,
+};
 use crate::read::Reader;
 
 impl FileSystem {
@@ -36,20 +42,43 @@ impl FileSystem {
     ) -> Result<Entry, FsError> {
         permit(&self.write, Change::SymbolicLink)?;
         let posix = PosixAttributes {
-            is_link: true,
+            special: Some(FileKind::SymbolicLink),
             ..self.posix_in(directory, Some(0o777), maker)
         };
         let link = (target, posix);
         match self.staged.as_deref().filter(|files| files.commits()) {
             Some(files) => self.stage_link(files, (directory, name), link).await,
-            None => self.store_link((directory, name), link).await,
+            None => {
+                let target = target.as_bytes().to_vec();
+                self.store_special((directory, name), posix, target).await
+            }
         }
     }
 
-    async fn store_link(
+    /// Makes a pipe or a socket: an empty object that says so, at once in any case. The kernel
+    /// serves it, for the processes of this machine.
+    pub async fn make_special(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        special: FileKind,
+        options: WriteOptions,
+    ) -> Result<Entry, FsError> {
+        permit(&self.write, Change::Special)?;
+        let posix = PosixAttributes {
+            special: Some(special),
+            ..self.posix_in(directory, options.mode, options.maker)
+        };
+        self.store_special((directory, name), posix, Vec::new())
+            .await
+    }
+
+    /// Stores an object that is no plain file, as `posix` says.
+    async fn store_special(
         &self,
         (directory, name): (InodeNo, &OsStr),
-        (target, posix): (&OsStr, PosixAttributes),
+        posix: PosixAttributes,
+        body: Vec<u8>,
     ) -> Result<Entry, FsError> {
         let change = self.namespace.change(directory, name)?;
         if change.known().is_some() {
@@ -64,9 +93,9 @@ impl FileSystem {
             ..posix
         };
         let mut headers = ObjectHeaders::default();
-        posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
+        let kind = posix.special.unwrap_or(FileKind::File);
+        posix.store(kind, wall, &mut headers.metadata);
         let stored = PosixAttributes::of(&headers.metadata);
-        let body = target.as_bytes().to_vec();
         let size = body.len() as u64;
         let etag = self.mutator.make(change.key(), body, headers).await?;
         let version = Version {
@@ -75,7 +104,7 @@ impl FileSystem {
             mtime: wall,
             is_archived: false,
         };
-        change.made_file(version, stored)
+        change.made_file(version, Some(stored))
     }
 
     /// Makes a symbolic link that is uploaded later. Durable on the local disk when this returns.
@@ -104,6 +133,54 @@ impl FileSystem {
                     .await;
                 Err(error)
             }
+        }
+    }
+
+    /// Gives the file `ino` another name: a copy on the server, which nothing ties to the file.
+    ///
+    /// `process` may be writing the file: it is stored first, as is what waits for its upload.
+    /// [`FsError::Exists`] if the name is taken, in the bucket or here.
+    pub async fn link(
+        &self,
+        ino: InodeNo,
+        (directory, name): (InodeNo, &OsStr),
+        stop: &Stop,
+        process: Opener,
+    ) -> Result<Entry, FsError> {
+        permit(&self.write, Change::HardLink)?;
+        self.store_to_link(ino, process, stop).await?;
+        let from = self.namespace.file_key_of(ino)?;
+        let change = self.namespace.change(directory, name)?;
+        if change.known().is_some() {
+            return Err(FsError::Exists);
+        }
+        let (source, etag) = self.mutator.link(&from, change.key(), stop).await?;
+        let version = Version {
+            size: source.info.size,
+            etag,
+            mtime: self.wall_now(),
+            is_archived: false,
+        };
+        let carried = PosixAttributes::of(&source.headers.metadata);
+        let carried = self.write.posix_metadata.then_some(carried);
+        change.made_file(version, carried)
+    }
+
+    /// Stores the newest bytes of the file `ino`, which is to be copied on the server.
+    async fn store_to_link(
+        &self,
+        ino: InodeNo,
+        process: Opener,
+        stop: &Stop,
+    ) -> Result<(), FsError> {
+        let Some(staged) = self.staged_file(ino) else {
+            self.finish_closed(ino).await?;
+            return self.store_own(Some(ino), process, stop).await;
+        };
+        let stored = pin!(staged.file.settle());
+        match select(stored, pin!(stop.asked())).await {
+            Either::Left((stored, _)) => stored,
+            Either::Right(_) => Err(FsError::Interrupted),
         }
     }
 

@@ -204,7 +204,8 @@ impl FileSystem {
         permit(&self.write, Change::Rename)?;
         self.finish_closed_name(from.0, from.1).await?;
         self.finish_closed_name(to.0, to.1).await?;
-        self.store_own(from, process, stop).await?;
+        let written = self.namespace.written_child(from.0, from.1);
+        self.store_own(written, process, stop).await?;
         // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
         let child = |(directory, name)| self.namespace.known_child(directory, name);
@@ -232,17 +233,16 @@ impl FileSystem {
         }
     }
 
-    /// Stores the file of this name as a close does, if `process` itself has it open for writing.
+    /// Stores the file `written` as a close does, if `process` itself has it open for writing.
     ///
-    /// Some programs rename a file before they close it. A failure leaves what a failed close
-    /// leaves.
-    async fn store_own(
+    /// Some programs rename or link a file before they close it. A failure leaves what a failed
+    /// close leaves.
+    pub(super) async fn store_own(
         &self,
-        (directory, name): (InodeNo, &OsStr),
+        written: Option<InodeNo>,
         process: Opener,
         stop: &Stop,
     ) -> Result<(), FsError> {
-        let written = self.namespace.written_child(directory, name);
         let open = written.and_then(|ino| self.writer(ino));
         let Some(open) = open.filter(|open| open.was_opened_by(process)) else {
             return Ok(());

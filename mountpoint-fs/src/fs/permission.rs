@@ -27,6 +27,10 @@ pub(crate) enum Change {
     Attributes,
     /// A symbolic link.
     SymbolicLink,
+    /// A pipe or a socket.
+    Special,
+    /// Another name for a file: a copy on the server.
+    HardLink,
 }
 
 /// Whether `change` is allowed.
@@ -39,6 +43,8 @@ pub(crate) fn permit(settings: &WriteConfig, change: Change) -> Result<(), FsErr
             return Ok(());
         }
         Change::SymbolicLink => (settings.posix_metadata, SYMBOLIC_LINK),
+        Change::Special => (settings.posix_metadata, SPECIAL),
+        Change::HardLink => (settings.allow_rename, HARD_LINK),
         Change::Overwrite => (settings.allow_overwrite, OVERWRITE),
         Change::Append => (settings.allow_append, APPEND),
         Change::Delete => (settings.allow_delete, DELETE),
@@ -70,6 +76,10 @@ pub(super) const NO_EXTENDED_ATTRIBUTES: &str = "extended attributes are stored 
 
 const SYMBOLIC_LINK: &str =
     "a symbolic link is not made without --allow-changes, or --posix-metadata alone";
+const SPECIAL: &str =
+    "a pipe or a socket is not made without --allow-changes, or --posix-metadata alone";
+const HARD_LINK: &str = "a hard link, which is a copy on the server, is not made without --allow-changes, or --allow-rename \
+                         alone";
 const REMOVE_DIRECTORY: &str =
     "a directory is not removed without --allow-changes, or --allow-delete alone";
 
@@ -77,7 +87,7 @@ const REMOVE_DIRECTORY: &str =
 mod tests {
     use super::*;
 
-    const ALL: [Change; 9] = [
+    const ALL: [Change; 11] = [
         Change::Create,
         Change::Overwrite,
         Change::Append,
@@ -87,6 +97,8 @@ mod tests {
         Change::Rename,
         Change::Attributes,
         Change::SymbolicLink,
+        Change::Special,
+        Change::HardLink,
     ];
 
     #[track_caller]
@@ -112,10 +124,13 @@ mod tests {
         check(&none, Change::Delete, Some("--allow-delete"));
         check(&none, Change::RemoveDirectory, Some("--allow-delete"));
         check(&none, Change::SymbolicLink, Some("--posix-metadata"));
+        check(&none, Change::Special, Some("--posix-metadata"));
+        check(&none, Change::HardLink, Some("--allow-rename"));
         let all = WriteConfig {
             allow_delete: true,
             allow_overwrite: true,
             allow_append: true,
+            allow_rename: true,
             posix_metadata: true,
             ..none
         };

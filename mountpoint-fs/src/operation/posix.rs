@@ -13,8 +13,9 @@ use super::types::{Attributes, FileKind};
 pub struct PosixAttributes {
     /// Permission bits.
     pub mode: Option<u16>,
-    /// Whether the object is a symbolic link, whose bytes are the target.
-    pub is_link: bool,
+    /// The kind of an object that is no plain file: a symbolic link, whose bytes are the target, a
+    /// pipe or a socket.
+    pub special: Option<FileKind>,
     /// Owner.
     pub uid: Option<u32>,
     /// Group.
@@ -31,7 +32,7 @@ impl PosixAttributes {
         let mode = value(MODE).and_then(mode_of);
         Self {
             mode: mode.and_then(|mode| u16::try_from(mode & PERMISSIONS).ok()),
-            is_link: mode.is_some_and(|mode| mode & KIND == LINK),
+            special: mode.and_then(special_of),
             uid: value(UID).and_then(|text| text.parse().ok()),
             gid: value(GID).and_then(|text| text.parse().ok()),
             mtime: value(MTIME).and_then(time_of),
@@ -43,7 +44,7 @@ impl PosixAttributes {
     pub fn of_attributes(attributes: &Attributes) -> Self {
         Self {
             mode: Some(attributes.mode),
-            is_link: attributes.kind == FileKind::SymbolicLink,
+            special: special_of(bits_of(attributes.kind)),
             uid: Some(attributes.uid),
             gid: Some(attributes.gid),
             mtime: Some(attributes.mtime),
@@ -52,8 +53,8 @@ impl PosixAttributes {
 
     /// Applies them to the stat data of a file or directory.
     pub fn show(&self, attributes: &mut Attributes) {
-        if self.is_link && attributes.kind == FileKind::File {
-            attributes.kind = FileKind::SymbolicLink;
+        if let (Some(special), FileKind::File) = (self.special, attributes.kind) {
+            attributes.kind = special;
         }
         attributes.mode = self.mode.unwrap_or(attributes.mode);
         attributes.uid = self.uid.unwrap_or(attributes.uid);
@@ -64,12 +65,8 @@ impl PosixAttributes {
     /// Puts them into the metadata of an object of type `kind`, changed at `changed`. Other
     /// metadata stays.
     pub fn store(&self, kind: FileKind, changed: SystemTime, metadata: &mut Vec<(String, String)>) {
-        let kind = match kind {
-            FileKind::File => FILE,
-            FileKind::Directory => DIRECTORY,
-            FileKind::SymbolicLink => LINK,
-        };
-        let mode = self.mode.map(|mode| (u32::from(mode) | kind).to_string());
+        let mode = self.mode.map(u32::from);
+        let mode = mode.map(|mode| (mode | bits_of(kind)).to_string());
         let values = [
             (MODE, mode),
             (UID, self.uid.map(|uid| uid.to_string())),
@@ -142,6 +139,23 @@ fn mode_of(text: &str) -> Option<u32> {
     decimal.or_else(|| u32::from_str_radix(text, 8).ok().filter(is_mode))
 }
 
+/// The bits of a kind of file in a mode.
+fn bits_of(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::File => FILE,
+        FileKind::Directory => DIRECTORY,
+        FileKind::SymbolicLink => LINK,
+        FileKind::Pipe => PIPE,
+        FileKind::Socket => SOCKET,
+    }
+}
+
+/// The kind in `mode` of an object that is no plain file.
+fn special_of(mode: u32) -> Option<FileKind> {
+    let mut kinds = [FileKind::SymbolicLink, FileKind::Pipe, FileKind::Socket].into_iter();
+    kinds.find(|kind| bits_of(*kind) == mode & KIND)
+}
+
 /// Parses seconds since 1970, with or without a fraction.
 fn time_of(text: &str) -> Option<SystemTime> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -182,11 +196,11 @@ const KIND: u32 = 0o170_000;
 const FILE: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
+const PIPE: u32 = 0o010_000;
+const SOCKET: u32 = 0o140_000;
 
-/// File types in a mode. None, those that a mount shows, a pipe, devices, a socket.
-const KINDS: [u32; 8] = [
-    0, FILE, DIRECTORY, LINK, 0o010_000, 0o020_000, 0o060_000, 0o140_000,
-];
+/// File types in a mode. None, those that a mount shows, devices.
+const KINDS: [u32; 8] = [0, FILE, DIRECTORY, LINK, PIPE, SOCKET, 0o020_000, 0o060_000];
 
 #[cfg(test)]
 mod tests {
@@ -226,25 +240,28 @@ mod tests {
         ];
         let known = PosixAttributes {
             mode: Some(0o640),
-            is_link: false,
+            special: None,
             uid: Some(1000),
             gid: Some(100),
             mtime: after(1_700_000_000, 0),
         };
         check(&written_by_s3fs, known);
-        let mode = |mode, is_link| PosixAttributes {
+        let mode = |mode, special| PosixAttributes {
             mode: Some(mode),
-            is_link,
+            special,
             ..none
         };
-        check(&[("Mode", "41471")], mode(0o777, true));
-        check(&[("mode", "16877")], mode(0o755, false));
-        check(&[("mode", "420")], mode(0o644, false));
-        // A pipe by s3fs; a file, a directory and a link by rclone.
-        check(&[("mode", "4516")], mode(0o644, false));
-        check(&[("mode", "100644")], mode(0o644, false));
-        check(&[("mode", "40755")], mode(0o755, false));
-        check(&[("mode", "120777")], mode(0o777, true));
+        let link = Some(FileKind::SymbolicLink);
+        check(&[("Mode", "41471")], mode(0o777, link));
+        check(&[("mode", "16877")], mode(0o755, None));
+        check(&[("mode", "420")], mode(0o644, None));
+        // A pipe, a socket and a device by s3fs; a file, a directory and a link by rclone.
+        check(&[("mode", "4516")], mode(0o644, Some(FileKind::Pipe)));
+        check(&[("mode", "49645")], mode(0o755, Some(FileKind::Socket)));
+        check(&[("mode", "8612")], mode(0o644, None));
+        check(&[("mode", "100644")], mode(0o644, None));
+        check(&[("mode", "40755")], mode(0o755, None));
+        check(&[("mode", "120777")], mode(0o777, link));
         check(&[("mode", "99999")], none);
         check(&[("mode", "4294967295")], none);
         let time = |mtime| PosixAttributes { mtime, ..none };
@@ -263,12 +280,18 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_read_again_and_leaves_the_rest() {
-        for kind in [FileKind::File, FileKind::Directory, FileKind::SymbolicLink] {
-            let before = UNIX_EPOCH.checked_sub(Duration::from_millis(1_500));
+        let before = UNIX_EPOCH.checked_sub(Duration::from_millis(1_500));
+        for kind in [
+            FileKind::File,
+            FileKind::Directory,
+            FileKind::SymbolicLink,
+            FileKind::Pipe,
+            FileKind::Socket,
+        ] {
             for mtime in [after(0, 0), after(1_700_000_000, 123_456_789), before] {
                 let attributes = PosixAttributes {
                     mode: Some(0o4755),
-                    is_link: kind == FileKind::SymbolicLink,
+                    special: special_of(bits_of(kind)),
                     uid: Some(0),
                     gid: Some(u32::MAX - 1),
                     mtime,

@@ -31,8 +31,12 @@ pub enum FileKind {
     File,
     /// A prefix.
     Directory,
-    /// An object whose metadata mark it as a link; only with `--posix-metadata`.
+    /// An object whose metadata mark it as a link; only with `--posix-metadata`, as the next two.
     SymbolicLink,
+    /// An object that marks a pipe, which the kernel serves.
+    Pipe,
+    /// An object that marks a socket, which the kernel serves.
+    Socket,
 }
 
 /// stat data.

@@ -177,7 +177,7 @@ impl FileSystem {
         let (uid, gid) = maker.map_or(self.owner, |maker| (maker.uid, maker.gid));
         PosixAttributes {
             mode,
-            is_link: false,
+            special: None,
             uid: Some(uid),
             gid: self.namespace.passed_group(parent).or(Some(gid)),
             mtime: None,

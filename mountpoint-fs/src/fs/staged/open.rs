@@ -170,7 +170,10 @@ impl FileSystem {
             };
             let mut headers = match kind {
                 FileKind::File => files.staging().headers_of_new(&created.key),
-                FileKind::Directory | FileKind::SymbolicLink => ObjectHeaders::default(),
+                FileKind::Directory
+                | FileKind::SymbolicLink
+                | FileKind::Pipe
+                | FileKind::Socket => ObjectHeaders::default(),
             };
             if let Some(posix) = posix {
                 posix.store(kind, self.wall_now(), &mut headers.metadata);

@@ -282,6 +282,8 @@ fn shown(entries: &[DirectoryEntry]) -> Vec<String> {
         FileKind::Directory => format!("{}/", entry.name),
         FileKind::File => entry.name.clone(),
         FileKind::SymbolicLink => format!("{}@", entry.name),
+        FileKind::Pipe => format!("{}|", entry.name),
+        FileKind::Socket => format!("{}=", entry.name),
     };
     entries.map(show).collect()
 }

@@ -1,6 +1,6 @@
 //! From a request to an operation of the file system, and from its result to a reply.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::future::ready;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,7 +29,8 @@ use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::fuse::written_pages::WrittenPages;
 use crate::metrics::capture::CallRecord;
 use crate::operation::{
-    Attributes, DirectorySink, FsError, HandleNo, InodeNo, Maker, Stop, WriteOptions,
+    Attributes, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, Maker, Stop,
+    WriteOptions,
 };
 
 /// The way to answer a request.
@@ -275,14 +276,8 @@ impl Dispatcher {
                     ..new_file(0, mode)
                 };
                 Box::pin(async move {
-                    let result = if mode & libc::S_IFMT == libc::S_IFREG {
-                        let make = || this.fs.make_file(ino, &name, options);
-                        this.fs.when_at_rest(&Stop::never(), make).await
-                    } else {
-                        Err(FsError::InvalidArgument(
-                            "S3 has no pipes, sockets or devices",
-                        ))
-                    };
+                    let make = || this.make_node((ino, &name), mode, options);
+                    let result = this.fs.when_at_rest(&Stop::never(), make).await;
                     this.fs.settled().await;
                     this.reply(FuseOperation::Create, (ino, &*name), result, |entry| {
                         Reply::Entry(entry)
@@ -302,6 +297,23 @@ impl Dispatcher {
             }),
             _ => return None,
         })
+    }
+
+    /// Makes the file, pipe or socket that `mode` asks for.
+    async fn make_node(
+        &self,
+        (directory, name): (InodeNo, &OsStr),
+        mode: u32,
+        options: WriteOptions,
+    ) -> Result<Entry, FsError> {
+        let special = match mode & libc::S_IFMT {
+            libc::S_IFREG => return self.fs.make_file(directory, name, options).await,
+            libc::S_IFIFO => FileKind::Pipe,
+            libc::S_IFSOCK => FileKind::Socket,
+            _ => return Err(FsError::NotPermitted("devices are not made".to_owned())),
+        };
+        let made = self.fs.make_special(directory, name, special, options);
+        made.await
     }
 
     /// The reply to a LOOKUP, which may say for how long a name is absent.

@@ -44,8 +44,8 @@ impl Dispatcher {
                 let target = target.to_owned();
                 this.symbolic_link(ino, name.to_owned(), (target, maker(header)), stop)
             }
-            Mutation::HardLink { name } => {
-                return Answer::Now(self.refuse((ino, name), Refusal::LINK));
+            Mutation::HardLink { file, name } => {
+                return this.link(InodeNo(file), (ino, name), opener(thread));
             }
             Mutation::SetAttributes(change) => this.set_attributes(ino, change, stop),
             Mutation::SetExtendedAttribute { name, .. }
@@ -150,6 +150,25 @@ impl Dispatcher {
             let result = self.fs.when_at_rest(&stop, rename).await;
             self.fs.settled().await;
             self.done(FuseOperation::Rename, from, result)
+        };
+        Answer::Later(Box::pin(pending), on_signal)
+    }
+
+    /// Another name for a file, which is a copy on the server.
+    fn link(
+        self: Arc<Self>,
+        file: InodeNo,
+        (directory, name): (InodeNo, &OsStr),
+        process: Opener,
+    ) -> Answer {
+        let (name, stop) = (name.to_owned(), Stop::default());
+        let on_signal = OnSignal::Ask(stop.clone());
+        let pending = async move {
+            let to = (directory, name.as_os_str());
+            let link = || self.fs.link(file, to, &stop, process);
+            let result = self.fs.when_at_rest(&stop, link).await;
+            self.fs.settled().await;
+            self.reply(FuseOperation::HardLink, to, result, Reply::Entry)
         };
         Answer::Later(Box::pin(pending), on_signal)
     }

@@ -24,12 +24,6 @@ impl Refusal {
                  whiteout behind",
     };
 
-    /// A hard link.
-    pub(super) const LINK: Self = Self {
-        errno: Errno::EPERM,
-        reason: "making a hard link was refused: an object has one key",
-    };
-
     /// `fallocate` with flags: to keep the size, to punch holes. Not ENOSYS: the kernel would not
     /// ask for the other kind.
     pub(super) const ALLOCATE: Self = Self {

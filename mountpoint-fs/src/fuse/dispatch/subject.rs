@@ -81,7 +81,7 @@ fn name_in<'a>(operation: &Operation<'a>) -> Option<&'a OsStr> {
             | Mutation::MakeDirectory { name, .. }
             | Mutation::Rename { name, .. }
             | Mutation::SymbolicLink { name, .. }
-            | Mutation::HardLink { name },
+            | Mutation::HardLink { name, .. },
         ) => Some(name),
         _ => None,
     }

@@ -236,6 +236,8 @@ fn kind(kind: FileKind) -> FileType {
         FileKind::File => FileType::RegularFile,
         FileKind::Directory => FileType::Directory,
         FileKind::SymbolicLink => FileType::Symlink,
+        FileKind::Pipe => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
     }
 }
 

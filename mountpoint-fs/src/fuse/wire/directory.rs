@@ -58,6 +58,8 @@ impl DirectorySink for DirectoryBuffer {
             (_, EntryDetail::KindUnlessLink) => libc::DT_UNKNOWN,
             (FileKind::File, _) => libc::DT_REG,
             (FileKind::SymbolicLink, _) => libc::DT_LNK,
+            (FileKind::Pipe, _) => libc::DT_FIFO,
+            (FileKind::Socket, _) => libc::DT_SOCK,
         };
         self.bytes
             .extend_from_slice(&attributes.ino.0.to_ne_bytes());

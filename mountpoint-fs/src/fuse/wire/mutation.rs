@@ -32,6 +32,8 @@ pub(in crate::fuse) enum Mutation<'a> {
         target: &'a OsStr,
     },
     HardLink {
+        /// The file that gets another name.
+        file: u64,
         name: &'a OsStr,
     },
     Allocate(AllocateRequest),
@@ -145,9 +147,9 @@ impl<'a> Mutation<'a> {
                 Self::SymbolicLink { name, target }
             }
             opcode::LINK => {
-                let _old_node = fields.u64()?;
+                let file = fields.u64()?;
                 let name = fields.name()?;
-                Self::HardLink { name }
+                Self::HardLink { file, name }
             }
             opcode::FALLOCATE => Self::Allocate(AllocateRequest::parse(fields)?),
             opcode::COPY_FILE_RANGE => Self::CopyRange(CopyRangeRequest::parse(fields, false)?),
@@ -260,7 +262,7 @@ mod tests {
             b"a\0../b c\0",
             Some(&Mutation::SymbolicLink { name, target }),
         );
-        let link = Mutation::HardLink { name };
+        let link = Mutation::HardLink { file: 7, name };
         check(13, &words(&[7], &[], b"a\0"), Some(&link));
         let allocate = AllocateRequest {
             handle: 1,

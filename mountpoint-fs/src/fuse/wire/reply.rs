@@ -209,6 +209,8 @@ impl Fixed {
             FileKind::File => libc::S_IFREG,
             FileKind::Directory => libc::S_IFDIR,
             FileKind::SymbolicLink => libc::S_IFLNK,
+            FileKind::Pipe => libc::S_IFIFO,
+            FileKind::Socket => libc::S_IFSOCK,
         };
         self.u64(attributes.ino.0)
             .u64(attributes.size)

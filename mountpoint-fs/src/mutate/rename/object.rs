@@ -5,11 +5,11 @@
 //! stays.
 
 use futures::future;
-use mountpoint_client::types::{ETag, Key, PutCondition};
+use mountpoint_client::types::{ETag, Key, ObjectDetails, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::super::Mutator;
-use super::super::fault::{failed, seen};
+use super::super::fault::{COPY, failed, seen};
 use crate::operation::{FsError, Stop};
 
 /// The required state of the new name.
@@ -135,7 +135,7 @@ impl Mutator {
             described.map_err(renaming_failed)
         };
         let mut first = Some(future::try_join(describe(), absent).await?.0);
-        for _ in 0..RENAME_ATTEMPTS_MAX {
+        for _ in 0..COPY_ATTEMPTS_MAX {
             let source = match first.take() {
                 Some(source) => source,
                 None => describe().await?,
@@ -160,6 +160,38 @@ impl Mutator {
         }
         Err(FsError::Busy(format!(
             "{from} was replaced repeatedly while it was renamed; it keeps its old name"
+        )))
+    }
+
+    /// Copies the object `from` to `to`, a key that no object has. Returns what was copied, and the
+    /// copy's ETag.
+    ///
+    /// [`FsError::Exists`] if there is an object `to`: of two hosts that link to one name, the one
+    /// whose copy comes second is told so.
+    pub async fn link(
+        &self,
+        from: &Key,
+        to: &Key,
+        stop: &Stop,
+    ) -> Result<(ObjectDetails, ETag), FsError> {
+        let describe = async || {
+            let described = self.client.head_details(from).await;
+            described.map_err(|error| failed(error, COPY))
+        };
+        // Some servers ignore the condition of a copy, so the name is checked as well.
+        let absent = self.require_absent(to);
+        let (mut source, ()) = future::try_join(describe(), absent).await?;
+        for _ in 0..COPY_ATTEMPTS_MAX {
+            match self.copy(&source, to, PutCondition::Absent, stop).await {
+                Err(FsError::Stale(_)) => {
+                    stop.check()?;
+                    source = describe().await?;
+                }
+                copied => return Ok((source, copied?)),
+            }
+        }
+        Err(FsError::Busy(format!(
+            "{from} was replaced repeatedly while it was linked"
         )))
     }
 
@@ -195,5 +227,5 @@ pub(super) fn renaming_failed(error: ClientError) -> FsError {
     failed(error, "s3:GetObject, s3:PutObject and s3:DeleteObject")
 }
 
-/// Attempts to rename a file whose object is replaced meanwhile.
-const RENAME_ATTEMPTS_MAX: u32 = 3;
+/// Attempts to rename or link a file whose object is replaced meanwhile.
+const COPY_ATTEMPTS_MAX: u32 = 3;

@@ -17,6 +17,7 @@ use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
 use crate::namespace::inodes::Observed;
 use crate::namespace::listing::News;
 use crate::namespace::names;
+use crate::namespace::refusals::replaced;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{Entry, FsError, InodeNo, PosixAttributes, Stop};
 
@@ -74,13 +75,29 @@ impl Namespace {
         let at_rest = self.key_locks.hold();
         let view = self.table.view(ino)?;
         if !view.is_attached {
-            return Err(FsError::Stale(format!(
-                "{} was replaced or deleted",
-                view.name
-            )));
+            return Err(replaced(&view.name));
         }
         let name = OsStr::new(&*view.name);
         self.begin_change((view.parent, name), Moving::Change, at_rest)
+    }
+
+    /// The key of the file `ino`. [`FsError::Stale`] if it has no name any more,
+    /// [`FsError::NotPermitted`] if it is being written, unless it is staged,
+    /// [`FsError::InMotion`] if the name is being taken away.
+    pub fn file_key_of(&self, ino: InodeNo) -> Result<Key, FsError> {
+        let at_rest = self.key_locks.hold();
+        let view = self.table.view(ino)?;
+        if !view.is_attached {
+            return Err(replaced(&view.name));
+        }
+        match self.table.changeable(view.parent, &view.name)? {
+            Some((_, Found::File(_))) => {}
+            Some((_, Found::Directory)) => return Err(FsError::IsADirectory),
+            None => return Err(replaced(&view.name)),
+        }
+        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
+        at_rest.check(&key)?;
+        Ok(key)
     }
 
     fn begin_change<'a>(
@@ -380,12 +397,12 @@ impl<'a> NameChange<'a> {
         Ok((entry, self.lock.take()))
     }
 
-    /// The name is a file now, which one request has stored as `version`, and which says of itself
-    /// what it is.
+    /// The name is a file now, which one request has stored as `version`, and which may say of
+    /// itself what it is.
     pub fn made_file(
         mut self,
         version: Version,
-        carried: PosixAttributes,
+        carried: Option<PosixAttributes>,
     ) -> Result<Entry, FsError> {
         self.settle();
         let namespace = self.namespace;
@@ -396,7 +413,7 @@ impl<'a> NameChange<'a> {
             namespace
                 .table
                 .admit(self.place.directory, &self.place.name, &found, observed)?;
-        namespace.table.set_posix(admitted.ino, Some(carried));
+        namespace.table.set_posix(admitted.ino, carried);
         namespace.names_changed(self.place.directory);
         Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
     }

@@ -267,7 +267,7 @@ fn ask_name(beside: Beside) -> Probe {
             kind: Some(kind), ..
         } => match kind {
             FileKind::Directory => below(false),
-            FileKind::File | FileKind::SymbolicLink => by_name,
+            FileKind::File | FileKind::SymbolicLink | FileKind::Pipe | FileKind::Socket => by_name,
         },
         Beside::Names {
             suggests_directory: true,

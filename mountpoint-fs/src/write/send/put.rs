@@ -104,8 +104,8 @@ pub(in crate::write) async fn adopt(
     let there = context.client.head_details(key).await;
     let there = there.map_err(|_| FsError::Exists)?;
     let (etag, size) = (there.info.etag, there.info.size);
-    let is_link = PosixAttributes::of(&there.headers.metadata).is_link;
-    if is_link || (adopts == Adopts::Empty && size > 0) {
+    let special = PosixAttributes::of(&there.headers.metadata).special;
+    if special.is_some() || (adopts == Adopts::Empty && size > 0) {
         return Err(FsError::Exists);
     }
     tracing::debug!(%key, size, "another host has made the file meanwhile, and nothing was written to it here");

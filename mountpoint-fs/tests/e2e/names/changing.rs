@@ -379,7 +379,7 @@ fn attributes_and_links_are_kept_in_metadata() {
         mounted.path(),
         "test \"$(stat -c '%a %u %g %Y' d/f)\" = '600 7 8 1000000000' && ls -lR > /dev/null && chmod 711 d/g \
          && chown 3:4 d/g && touch -d @1234567890.5 d/g && ln -s f d/l && ln -s nowhere broken && chmod 700 d \
-         && touch -d @99 d && mkdir -m 711 e && mv d/g e/g && cat d/l | grep -qx bytes && ! ln d/f d/h 2>/dev/null",
+         && touch -d @99 d && mkdir -m 711 e && mv d/g e/g && cat d/l | grep -qx bytes && ln d/f d/h && cmp d/f d/h",
     );
     assert!(mounted.unmount().success());
     let mounted = Mounted::new(&server, &flags);
@@ -417,4 +417,43 @@ fn set_id_bits_go_with_a_write_and_stay_where_it_is_refused() {
     );
     assert_eq!(server.log().count(Operation::CopyObject), 0);
     assert_eq!(server.log().count(Operation::PutObject), 0);
+}
+
+/// Connects to a socket in the mount; a name that was looked up again leads there, too.
+const SOCKET: &str = "
+import os, socket, stat, time
+server = socket.socket(socket.AF_UNIX); server.bind('s'); server.listen()
+assert stat.S_ISSOCK(os.stat('s').st_mode)
+for pause in [0, 1.2]:
+    time.sleep(pause)
+    client = socket.socket(socket.AF_UNIX); client.connect('s')
+    client.send(b'hello'); assert server.accept()[0].recv(5) == b'hello'
+";
+
+#[test]
+fn hard_links_pipes_and_sockets_are_made() {
+    for more in [&[][..], &["--staging"], &["--staging", "--write-back"]] {
+        let server = server();
+        put(&server, "f", "file");
+        let local = tempfile::tempdir().unwrap();
+        let mut flags = vec!["--allow-changes"];
+        for flag in more {
+            flags.push(flag);
+            if *flag == "--staging" {
+                flags.push(local.path().to_str().unwrap());
+            }
+        }
+        let mounted = Mounted::new(&server, &flags);
+        shell(
+            mounted.path(),
+            "ln f g && ! ln f g && rm f && test \"$(cat g)\" = file && test \"$(stat -c %h g)\" = 1 \
+             && echo new > n && chmod 640 n && ln n m && test \"$(stat -c '%a %h' m n)\" = $'640 1\\n640 1' \
+             && cp -a n k && ln -s n l && ln l j && test \"$(readlink j)\" = n \
+             && mkfifo -m 600 p && test -p p && (echo through > p & test \"$(cat p)\" = through) \
+             && mv p q && test -p q && rm q",
+        );
+        shell(mounted.path(), &format!("python3 -c \"{SOCKET}\""));
+        let stored = server.store().object(BUCKET, "g").unwrap();
+        assert_eq!(stored.bytes(), "file");
+    }
 }

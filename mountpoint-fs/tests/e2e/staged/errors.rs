@@ -130,8 +130,7 @@ def outcomes(root):
 
 /// Outcomes that are not those of a local disk.
 const DIFFERENT: &str = "
-{'link': 'EPERM', 'path of 1,200 bytes': 'ENAMETOOLONG',
- 'fifo': 'EINVAL', 'socket': 'EINVAL', 'device': 'EINVAL',
+{'path of 1,200 bytes': 'ENAMETOOLONG', 'device': 'EPERM',
  'O_TMPFILE': 'ENOTSUP', 'collapsed range': 'ENOTSUP', 'EXCHANGE': 'EINVAL'}
 ";
 

@@ -17,6 +17,7 @@ enum Change {
     /// A marker without metadata.
     MakeMarker,
     SymbolicLink,
+    HardLink,
     Empty,
     RenameNatively,
     RenameDirectoryNatively,
@@ -54,6 +55,10 @@ impl Change {
                 now(fs.make_directory(ROOT, new, 0o700)).map(drop)
             }
             Self::SymbolicLink => now(fs.symbolic_link(ROOT, new, f)).map(drop),
+            Self::HardLink => {
+                let stop = Stop::never();
+                now(fs.link(ino, (ROOT, new), &stop, Opener::UNSEEN)).map(drop)
+            }
             Self::Empty => {
                 let empty = AttributeChange {
                     size: Some(0),
@@ -76,6 +81,7 @@ fn what_cannot_be_told_is_not_said_to_be_done_by_somebody_else() {
         (MakeDirectory, Operation::PutObject, 1),
         (MakeMarker, Operation::PutObject, 1),
         (SymbolicLink, Operation::PutObject, 1),
+        (HardLink, Operation::CopyObject, 3),
         (Empty, Operation::PutObject, 2),
         (RenameNatively, Operation::RenameObject, 1),
         (RenameNatively, Operation::RenameObject, 2),

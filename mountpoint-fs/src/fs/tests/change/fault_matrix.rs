@@ -18,6 +18,8 @@ const ROOT: InodeNo = InodeNo::ROOT;
 enum Change {
     MakeDirectory,
     SymbolicLink,
+    HardLink,
+    HardLinkLarge,
     Unlink,
     RemoveDirectory,
     Mode,
@@ -32,9 +34,11 @@ enum Change {
     RenameNatively,
 }
 
-const CHANGES: [Change; 14] = [
+const CHANGES: [Change; 16] = [
     Change::MakeDirectory,
     Change::SymbolicLink,
+    Change::HardLink,
+    Change::HardLinkLarge,
     Change::Unlink,
     Change::RemoveDirectory,
     Change::Mode,
@@ -81,6 +85,9 @@ impl Change {
         match self {
             Self::MakeDirectory => drop(objects.insert("d/".to_owned(), Vec::new())),
             Self::SymbolicLink => drop(objects.insert("g".to_owned(), b"other".to_vec())),
+            Self::HardLink | Self::HardLinkLarge => {
+                objects.insert("g".to_owned(), b"file".to_vec());
+            }
             Self::Unlink => drop(objects.remove("f")),
             Self::RemoveDirectory => drop(objects.remove("d/")),
             Self::ModeOfDirectory => drop(objects.insert("d/".to_owned(), Vec::new())),
@@ -106,7 +113,7 @@ impl Change {
             directory_markers: true,
             copy_limits: match self {
                 // Too large for one copy.
-                Self::RenameLarge => CopyLimits {
+                Self::RenameLarge | Self::HardLinkLarge => CopyLimits {
                     whole_max: 3,
                     part_max: 5 << 20,
                 },
@@ -148,6 +155,11 @@ impl Change {
         match self {
             Self::MakeDirectory => now(fs.make_directory(ROOT, OsStr::new("d"), 0o755)).map(drop),
             Self::SymbolicLink => now(fs.symbolic_link(ROOT, new, OsStr::new("other"))).map(drop),
+            Self::HardLink | Self::HardLinkLarge => {
+                let ino = f.ok_or(FsError::NotFound)?;
+                let stop = Stop::never();
+                now(fs.link(ino, (ROOT, new), &stop, Opener::UNSEEN)).map(drop)
+            }
             Self::Unlink => now(fs.unlink(ROOT, old)),
             Self::RemoveDirectory => now(fs.remove_directory(ROOT, OsStr::new("d"))),
             Self::Mode => set(f, mode),
@@ -168,7 +180,7 @@ impl Change {
     /// The error must report that the change was made, or that half of it was, and the remedy.
     fn may_be_told(self, error: &FsError, was_made: bool) -> bool {
         match self {
-            Self::MakeDirectory | Self::SymbolicLink => {
+            Self::MakeDirectory | Self::SymbolicLink | Self::HardLink | Self::HardLinkLarge => {
                 was_made && matches!(error, FsError::Exists)
             }
             Self::Mode | Self::ModeOfDirectory | Self::Touch | Self::Shorten | Self::Empty => false,

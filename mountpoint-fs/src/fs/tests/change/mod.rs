@@ -2,6 +2,7 @@
 
 mod ambiguous_outcomes;
 mod fault_matrix;
+mod linking;
 mod other_servers;
 mod removing;
 

@@ -595,7 +595,9 @@ impl Model {
 fn is(attributes: &Attributes) -> Is {
     match attributes.kind {
         FileKind::Directory => Is::Directory,
-        FileKind::File | FileKind::SymbolicLink => Is::File(attributes.size),
+        FileKind::File | FileKind::SymbolicLink | FileKind::Pipe | FileKind::Socket => {
+            Is::File(attributes.size)
+        }
     }
 }
 

@@ -39,7 +39,9 @@ impl Is {
     fn of(attributes: &Attributes) -> Self {
         match attributes.kind {
             FileKind::Directory => Self::Directory,
-            FileKind::File | FileKind::SymbolicLink => Self::File(attributes.size),
+            FileKind::File | FileKind::SymbolicLink | FileKind::Pipe | FileKind::Socket => {
+                Self::File(attributes.size)
+            }
         }
     }
 }

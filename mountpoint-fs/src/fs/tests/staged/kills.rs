@@ -17,7 +17,7 @@ use crate::config::{ConflictPolicy, WriteBackConfig, WriteConfig};
 const LONG: Duration = Duration::from_secs(600);
 
 impl Staged {
-    fn write_back() -> Self {
+    pub(super) fn write_back() -> Self {
         Self::write_back_with(all_changes())
     }
 

@@ -1,10 +1,14 @@
-//! Symbolic links that wait for their upload.
+//! Symbolic links that wait for their upload, and hard links to files that do.
 
 use std::ffi::OsStr;
 
+use mountpoint_client::ErrorKind;
+use mountpoint_client::testing::sim::Operation;
+
 use super::{ROOT, Staged, all_changes, wait};
 use crate::config::WriteConfig;
-use crate::operation::{AttributeChange, FileKind, FsError, PosixAttributes, TimeChange};
+use crate::handle::Opener;
+use crate::operation::{AttributeChange, FileKind, FsError, PosixAttributes, Stop, TimeChange};
 
 fn mount() -> Staged {
     Staged::write_back_with(WriteConfig {
@@ -38,7 +42,8 @@ impl Staged {
     fn check_stored(&self, key: &str, target: &str) {
         assert_eq!(self.stored(key).unwrap(), target);
         let headers = self.bucket.object(key).unwrap().headers;
-        assert!(PosixAttributes::of(&headers.metadata).is_link, "{key}");
+        let special = PosixAttributes::of(&headers.metadata).special;
+        assert_eq!(special, Some(FileKind::SymbolicLink), "{key}");
     }
 }
 
@@ -123,4 +128,51 @@ fn a_link_that_could_not_be_made_is_not_there() {
     assert_eq!(mount.kept(), 0);
     mount.link("l", "again").unwrap();
     mount.check_link("l", "again");
+}
+
+fn link_to(mount: &Staged, name: &str, to: &str) -> Result<(), FsError> {
+    let (ino, to) = (mount.walk(name), (ROOT, OsStr::new(to)));
+    let stop = Stop::never();
+    wait(mount.fs.link(ino, to, &stop, Opener::UNSEEN)).map(drop)
+}
+
+/// The link is of the bytes as they are: the file goes on without it.
+#[test]
+fn a_staged_file_is_stored_before_it_is_linked() {
+    for mount in [Staged::new(&["old"]), Staged::write_back()] {
+        let (_, handle) = mount.create(ROOT, "a");
+        mount.write(handle, 0, "bytes").unwrap();
+        link_to(&mount, "a", "b").unwrap();
+        assert_eq!(mount.stored("a").unwrap(), "bytes");
+        mount.write(handle, 5, " and more").unwrap();
+        assert_eq!(mount.stored("b").unwrap(), "bytes");
+        let again = link_to(&mount, "a", "b");
+        assert!(matches!(again, Err(FsError::Exists)), "{again:?}");
+        mount.unlink(ROOT, "a").unwrap();
+        mount.close(handle).unwrap();
+        assert!(mount.stored("a").is_none());
+        assert_eq!(mount.read(mount.open_to_read("b")).unwrap(), "bytes");
+    }
+}
+
+/// With write-back, too, only the bucket can tell whether another host has the name.
+#[test]
+fn a_link_is_there_when_it_is_acknowledged() {
+    let mount = Staged::write_back();
+    let (_, handle) = mount.create(ROOT, "a");
+    mount.write(handle, 0, "bytes").unwrap();
+    mount.close(handle).unwrap();
+    mount.bucket.put_object("theirs", "of another host");
+    let refused = link_to(&mount, "a", "theirs");
+    assert!(matches!(refused, Err(FsError::Exists)), "{refused:?}");
+    mount
+        .bucket
+        .fail_next(Operation::CopyObject, 100, ErrorKind::Unreachable);
+    link_to(&mount, "a", "b").unwrap_err();
+    mount.bucket.clear_faults();
+    link_to(&mount, "a", "b").unwrap();
+    let mount = mount.killed();
+    assert_eq!(mount.stored("b").unwrap(), "bytes");
+    assert_eq!(mount.stored("theirs").unwrap(), "of another host");
+    assert_eq!(mount.kept(), 0);
 }

@@ -312,3 +312,47 @@ fn links_are_made_and_lead_where_they_should() {
     let error = now(plain.fs.symbolic_link(ROOT, name, target)).unwrap_err();
     assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--posix-metadata")));
 }
+
+#[test]
+fn pipes_and_sockets_are_what_s3fs_would_show() {
+    let mount = mount(&[("theirs", "", &[("mode", "4516")])]);
+    let theirs = mount.lookup(ROOT, "theirs").unwrap().attributes;
+    assert_eq!((theirs.kind, theirs.mode), (FileKind::Pipe, 0o644));
+    for (name, special, stored) in [
+        ("pipe", FileKind::Pipe, "4480"),
+        ("socket", FileKind::Socket, "49536"),
+    ] {
+        let how = WriteOptions {
+            mode: Some(0o600),
+            ..WriteOptions::default()
+        };
+        let make = || now(mount.fs.make_special(ROOT, OsStr::new(name), special, how));
+        let made = make().unwrap().attributes;
+        assert_eq!((made.kind, made.mode, made.size), (special, 0o600, 0));
+        assert_eq!(metadata(&mount, name, "mode").unwrap(), stored);
+        assert!(matches!(make(), Err(FsError::Exists)));
+        mount.clock.advance(FILE_TTL * 2);
+        let found = mount.lookup(ROOT, name).unwrap().attributes;
+        // The kernel finds a socket by its inode.
+        assert_eq!((found.ino, found.kind), (made.ino, special));
+        let mode = AttributeChange {
+            mode: Some(0o644),
+            ..NONE
+        };
+        let shown = set(&mount, made.ino, mode).unwrap();
+        assert_eq!(
+            (shown.ino, shown.kind, shown.mode),
+            (made.ino, special, 0o644)
+        );
+        let to = format!("{name}.new");
+        rename(&mount, (ROOT, name), (ROOT, &to), RenameMode::Replace).unwrap();
+        let found = mount.lookup(ROOT, &to).unwrap().attributes;
+        assert_eq!((found.kind, found.mode), (special, 0o644));
+        now(mount.fs.unlink(ROOT, OsStr::new(&to))).unwrap();
+    }
+    assert_eq!(mount.bucket.keys(), ["theirs"]);
+    let plain = Mount::immediate(&[]);
+    let (name, how) = (OsStr::new("p"), WriteOptions::default());
+    let error = now(plain.fs.make_special(ROOT, name, FileKind::Pipe, how)).unwrap_err();
+    assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--posix-metadata")));
+}

@@ -156,12 +156,13 @@ impl Filesystem for Bridge {
     fn link(
         &self,
         request: &fuser::Request,
-        _: INodeNo,
+        file: INodeNo,
         parent: INodeNo,
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.serve(request, parent, Mutation::HardLink { name }, reply);
+        let link = Mutation::HardLink { file: file.0, name };
+        self.serve(request, parent, link, reply);
     }
 
     fn open(&self, request: &fuser::Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
