@@ -73,7 +73,11 @@ impl FuserReply {
                 // A copy of file data: the library takes one slice.
                 _ => to.data(&data.to_vec()),
             },
-            (Self::Entry(to), Reply::Entry(Entry { attributes, ttl })) => to.entry_with_ttls(
+            (
+                Self::Entry(to),
+                Reply::Entry(Entry { attributes, ttl })
+                | Reply::Linked(Entry { attributes, ttl }, _),
+            ) => to.entry_with_ttls(
                 &kept_for(attributes.ttl),
                 &kept_for(ttl),
                 &shown(&attributes),

@@ -132,7 +132,7 @@ fn note_found(reply: &Reply, record: &mut CallRecord) {
     let (handle, found) = match reply {
         Reply::Opened(opened) => (Some(opened.handle), None),
         Reply::Created(entry, opened) => (Some(opened.handle), Some(entry.attributes.ino)),
-        Reply::Entry(entry) => (None, Some(entry.attributes.ino)),
+        Reply::Entry(entry) | Reply::Linked(entry, _) => (None, Some(entry.attributes.ino)),
         Reply::PassedThrough(handle, _) | Reply::OpenedDirectory(handle) => (Some(*handle), None),
         _ => (None, None),
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use crate::fuse::wire::{Fixed, InitReply};
-use crate::operation::{Attributes, Entry, HandleNo, Opened, ReadData, StatFs};
+use crate::operation::{Attributes, Entry, HandleNo, InodeNo, Opened, ReadData, StatFs};
 
 /// The answer to an application.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(in crate::fuse) enum Reply {
     Failed(Errno),
     /// An inode whose lookup count was raised by one.
     Entry(Entry),
+    /// As [`Self::Entry`], for the new name of this file: `stat` tells the file's inode number until
+    /// the attributes are asked for again.
+    Linked(Entry, InodeNo),
     /// No file has the name, and the kernel need not ask again for so long.
     Absence(Duration),
     Attributes(Attributes),
@@ -68,6 +71,7 @@ impl Reply {
             Self::Bytes(bytes) => return Body::Bytes(bytes),
             Self::Data(data) => return Body::Data(data),
             Self::Entry(entry) => Fixed::entry(entry),
+            Self::Linked(entry, file) => Fixed::linked(entry, *file),
             Self::Absence(ttl) => Fixed::absence(*ttl),
             Self::Attributes(attributes) => Fixed::attributes(attributes),
             Self::Opened(opened) => Fixed::opened(opened),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::abi::{init_flags, open_flags};
 use super::time::{Timestamp, Ttl};
-use crate::operation::{Attributes, Entry, FileKind, HandleNo, Opened, StatFs};
+use crate::operation::{Attributes, Entry, FileKind, HandleNo, InodeNo, Opened, StatFs};
 
 /// Length of `fuse_out_header`, which every reply begins with.
 pub(in crate::fuse) const OUT_HEADER_LEN: usize = 16;
@@ -80,6 +80,11 @@ impl Fixed {
 
     /// `fuse_entry_out`.
     pub(in crate::fuse) fn entry(entry: &Entry) -> Self {
+        Self::linked(entry, entry.attributes.ino)
+    }
+
+    /// `fuse_entry_out`, with `shown` as the inode number that `stat` tells.
+    pub(in crate::fuse) fn linked(entry: &Entry, shown: InodeNo) -> Self {
         let (entry_ttl, attributes_ttl) = (Ttl::from(entry.ttl), Ttl::from(entry.attributes.ttl));
         // Generation 0: inode numbers are not used twice while a mount lives.
         Self::new()
@@ -89,7 +94,10 @@ impl Fixed {
             .u64(attributes_ttl.seconds)
             .u32(entry_ttl.nanos)
             .u32(attributes_ttl.nanos)
-            .attr(&entry.attributes)
+            .attr(&Attributes {
+                ino: shown,
+                ..entry.attributes
+            })
     }
 
     /// A `fuse_entry_out` without an inode: nothing has the name, and the kernel need not ask again
@@ -364,8 +372,13 @@ mod tests {
             ttl: Duration::from_secs(2),
         };
         let head = [(8, 77), (8, 0), (8, 2), (8, 1), (4, 0), (4, 500_000_000)];
-        check(&Fixed::entry(&entry), &[&head[..], &ATTR[..]].concat());
-        assert_eq!(Fixed::entry(&entry).as_bytes().len(), 128);
+        let body = Fixed::entry(&entry);
+        check(&body, &[&head[..], &ATTR[..]].concat());
+        assert_eq!(body.as_bytes().len(), 128);
+        let linked = Fixed::linked(&entry, InodeNo(5));
+        assert_eq!(linked.as_bytes()[..40], body.as_bytes()[..40]);
+        assert_eq!(linked.as_bytes()[40..48], 5_u64.to_ne_bytes());
+        assert_eq!(linked.as_bytes()[48..], body.as_bytes()[48..]);
         assert_eq!(Fixed::no_entry().as_bytes(), [0; 128]);
         let absence = Fixed::absence(Duration::from_millis(60_500));
         check(

@@ -251,7 +251,9 @@ fn git_clones_and_commits() {
         &source,
         "git clone -q $S/t clone && diff -r -x .git $S/t clone && cd clone && git fsck && test -x script \
          && test -z \"$(git status --porcelain)\" && test \"$(git log --format=%s)\" = first \
-         && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m second && git log --oneline | wc -l | grep -qx 2",
+         && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m second && git log --oneline | wc -l | grep -qx 2 && cd .. \
+         && git clone -q --local clone linked && git -C linked fsck --full && rm -r clone && git -C linked fsck --full \
+         && git clone -q linked again && test -x again/script",
     );
 }
 
