@@ -139,14 +139,15 @@ impl FileSystem {
     /// Gives the file `ino` another name: a copy on the server, which nothing ties to the file.
     ///
     /// `process` may be writing the file: it is stored first, as is what waits for its upload.
-    /// [`FsError::Exists`] if the name is taken, in the bucket or here.
+    /// [`FsError::Exists`] if the name is taken, in the bucket or here. Returns the inode number that
+    /// `stat` shows at first, too: git compares it with that of the file.
     pub async fn link(
         &self,
         ino: InodeNo,
         (directory, name): (InodeNo, &OsStr),
         stop: &Stop,
         process: Opener,
-    ) -> Result<Entry, FsError> {
+    ) -> Result<(Entry, InodeNo), FsError> {
         permit(&self.write, Change::HardLink)?;
         self.store_to_link(ino, process, stop).await?;
         let from = self.namespace.file_key_of(ino)?;
@@ -163,7 +164,7 @@ impl FileSystem {
         };
         let carried = PosixAttributes::of(&source.headers.metadata);
         let carried = self.write.posix_metadata.then_some(carried);
-        change.made_file(version, carried)
+        change.made_link(ino, version, carried)
     }
 
     /// Stores the newest bytes of the file `ino`, which is to be copied on the server.

@@ -8,7 +8,6 @@ use nix::unistd::geteuid;
 
 use super::dispatcher::{Answer, Dispatcher};
 use super::refusal::Refusal;
-use crate::config::limits::FILE_TTL;
 use crate::fuse::errno::{FuseOperation, NO_SUCH_ATTRIBUTES};
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::opener;
@@ -169,10 +168,8 @@ impl Dispatcher {
             let link = || self.fs.link(file, to, &stop, process);
             let result = self.fs.when_at_rest(&stop, link).await;
             self.fs.settled().await;
-            self.reply(FuseOperation::HardLink, to, result, |mut entry| {
-                // git compares the numbers of both names directly behind the call.
-                entry.attributes.ttl = entry.attributes.ttl.min(FILE_TTL);
-                Reply::Linked(entry, file)
+            self.reply(FuseOperation::HardLink, to, result, |(entry, shown)| {
+                Reply::Linked(entry, shown)
             })
         };
         Answer::Later(Box::pin(pending), on_signal)

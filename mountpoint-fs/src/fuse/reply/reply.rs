@@ -18,8 +18,8 @@ pub(in crate::fuse) enum Reply {
     Failed(Errno),
     /// An inode whose lookup count was raised by one.
     Entry(Entry),
-    /// As [`Self::Entry`], for the new name of this file: `stat` tells the file's inode number until
-    /// the attributes are asked for again.
+    /// As [`Self::Entry`], for a hard link: `stat` tells this inode number until the attributes are
+    /// asked for again.
     Linked(Entry, InodeNo),
     /// No file has the name, and the kernel need not ask again for so long.
     Absence(Duration),

@@ -13,6 +13,7 @@ use futures::future::select;
 use mountpoint_client::types::Key;
 
 use super::Namespace;
+use crate::config::limits::FILE_TTL;
 use crate::namespace::change::{AtRest, KeyLockGuard, Moving};
 use crate::namespace::inodes::Observed;
 use crate::namespace::listing::News;
@@ -416,6 +417,21 @@ impl<'a> NameChange<'a> {
         namespace.table.set_posix(admitted.ino, carried);
         namespace.names_changed(self.place.directory);
         Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
+    }
+
+    /// The name is a file now: a copy of `file` in the bucket. Returns the inode number that `stat`
+    /// shows of it at first, too, for a second at most.
+    pub fn made_link(
+        self,
+        file: InodeNo,
+        version: Version,
+        carried: Option<PosixAttributes>,
+    ) -> Result<(Entry, InodeNo), FsError> {
+        let namespace = self.namespace;
+        let mut entry = self.made_file(version, carried)?;
+        entry.attributes.ttl = entry.attributes.ttl.min(FILE_TTL);
+        let link = entry.attributes.ino;
+        Ok((entry, namespace.link_numbers.linked(file, link)))
     }
 
     /// The object that had the name has the name `to` now. `version` is a file's version under its

@@ -198,7 +198,10 @@ impl Namespace {
         let Listed { name, found, .. } = listed;
         let asked = page.asked.into();
         let ino = self.table.preview(directory, name, found, asked);
-        self.entry(ino, found, Duration::ZERO)
+        Entry {
+            attributes: self.known_attributes(ino, found, Duration::ZERO),
+            ttl: Duration::ZERO,
+        }
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {

@@ -22,7 +22,7 @@ use super::xattrs::RecentDetails;
 use crate::cache::ListingStore;
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig};
-use crate::namespace::change::{KeyLocks, LocalChanges};
+use crate::namespace::change::{KeyLocks, LinkNumbers, LocalChanges};
 use crate::namespace::inodes::table::{InodeTable, sum_of};
 use crate::namespace::inodes::{AttributeStyle, Moment, Observed};
 use crate::namespace::listing::cache::ListingCache;
@@ -72,6 +72,8 @@ pub struct Namespace {
     /// Directories in which names are absent that this mount has not made (`--write-back`).
     pub(super) own: OwnDirectories,
     pub(super) key_locks: KeyLocks,
+    /// Numbers of links, until the kernel is told their own.
+    pub(super) link_numbers: LinkNumbers,
     pub(super) lookup_batching: Arc<LookupBatching>,
     pub(super) first_bytes: Arc<FirstBytesCache>,
     /// The root's first page, listed when the mount was made.
@@ -126,6 +128,7 @@ impl Namespace {
             negative: NegativeCache::default(),
             own: OwnDirectories::default(),
             key_locks: KeyLocks::default(),
+            link_numbers: LinkNumbers::default(),
             lookup_batching: Arc::default(),
             first_bytes: Arc::new(match config.names.has_cache {
                 true => FirstBytesCache::unused(),
@@ -158,6 +161,7 @@ impl Namespace {
 
     /// Gives back `count` lookups of an inode.
     pub fn forget(&self, ino: InodeNo, count: u64) {
+        self.link_numbers.told(ino);
         self.table.forget(ino, count);
     }
 
@@ -251,8 +255,19 @@ impl Namespace {
         }
     }
 
-    /// stat data of `ino`, with what its object says of itself.
+    /// stat data of `ino` for the kernel.
     fn shown(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Attributes {
+        self.link_numbers.told(ino);
+        self.known_attributes(ino, found, ttl)
+    }
+
+    /// stat data of `ino`, with what its object says of itself.
+    pub(super) fn known_attributes(
+        &self,
+        ino: InodeNo,
+        found: &Found,
+        ttl: Duration,
+    ) -> Attributes {
         let mut attributes = self.style.of(ino, found, ttl);
         if self.is_posix
             && let Some(posix) = self.table.posix(ino)

@@ -253,7 +253,9 @@ fn git_clones_and_commits() {
          && test -z \"$(git status --porcelain)\" && test \"$(git log --format=%s)\" = first \
          && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m second && git log --oneline | wc -l | grep -qx 2 && cd .. \
          && git clone -q --local clone linked && git -C linked fsck --full && rm -r clone && git -C linked fsck --full \
-         && git clone -q linked again && test -x again/script",
+         && git clone -q linked again && test -x again/script \
+         && cd again && echo 1 > f && git add f && git -c user.name=a -c user.email=a@b commit -qm third && cd .. \
+         && git clone -q --local again third && git -C third fsck --full",
     );
 }
 

@@ -1,6 +1,7 @@
 //! Hard links: copies on the server, of which exactly one has a name.
 
 use super::*;
+use crate::config::limits::FILE_TTL;
 use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -16,7 +17,8 @@ async fn link_by(
     name: &str,
 ) -> Result<Entry, FsError> {
     let (to, stop) = ((ROOT, OsStr::new(name)), Stop::never());
-    mount.fs.link(ino, to, &stop, process).await
+    let linked = mount.fs.link(ino, to, &stop, process).await;
+    linked.map(|(entry, _)| entry)
 }
 
 fn link(mount: &Mount, ino: InodeNo, name: &str) -> Result<Entry, FsError> {
@@ -41,6 +43,29 @@ fn a_link_is_a_file_of_its_own() {
     // What the file was is not linked any more.
     let gone = link(&mount, a, "c");
     assert!(matches!(gone, Err(FsError::Stale(_))), "{gone:?}");
+}
+
+/// git compares the numbers, and links what it has linked a moment ago.
+#[test]
+fn a_link_shows_the_number_that_its_file_shows() {
+    let mount = writable(&["a"]);
+    let a = mount.walk("a");
+    let shown = |file: InodeNo, name: &str| {
+        let (to, stop) = ((ROOT, OsStr::new(name)), Stop::never());
+        let linked = now(mount.fs.link(file, to, &stop, Opener::UNSEEN));
+        let (entry, shown) = linked.unwrap();
+        assert!(entry.attributes.ttl <= FILE_TTL);
+        (entry.attributes.ino, shown)
+    };
+    let (b, shown_of_b) = shown(a, "b");
+    assert_eq!(shown_of_b, a);
+    assert_eq!(shown(b, "c").1, a);
+    // A listing without attributes tells the kernel of no number.
+    mount.names(ROOT);
+    assert_eq!(shown(b, "e").1, a);
+    // The kernel gets the number of its own.
+    now(mount.fs.attributes(b)).unwrap();
+    assert_eq!(shown(b, "d").1, b);
 }
 
 #[test]
