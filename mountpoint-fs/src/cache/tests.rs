@@ -122,6 +122,12 @@ fn many_small_extents_are_kept_joined_and_the_index_stays_short() {
         let range = at..at + 3000;
         entry.store(&range, &slices(range.clone()));
     }
+    // Those whose place was taken by others are stored again.
+    for at in steps.clone() {
+        let range = at..at + 3000;
+        entry.store(&range, &slices(range.clone()));
+        read(&entry, range).unwrap();
+    }
     let len = storage.len(name(), FileKind::Index).unwrap();
     assert!(len < 100 * RECORD_LEN as u64, "{len}");
     for at in steps {
@@ -157,16 +163,22 @@ fn a_longer_file_without_an_index_is_no_file_of_the_object() {
     assert!(entry.whole_file().is_none() || !entry.needs_comparing());
 }
 
+/// The client takes no longer ETags than the longest here; an object without one has no versions.
 #[test]
-fn an_etag_longer_than_any_is_no_entry() {
+fn the_longest_etag_makes_an_entry_and_none_makes_no_entry() {
     let storage = storage();
     let process = Process::new(&storage);
-    let mut long = version();
-    long.etag = ETag::from_header(&"e".repeat(17_000));
-    let entry = Entry::new(long.clone(), long.name(), Arc::clone(&process.disk));
-    entry.store(&WHOLE, &slices(WHOLE));
-    assert!(read(&entry, WHOLE).is_none());
-    stored(&storage);
+    let longest = "e".repeat(ETag::LEN_MAX - 2);
+    for (etag, is_kept) in [(longest.as_str(), true), ("", false)] {
+        let version = CachedVersion {
+            etag: ETag::from_header(etag),
+            ..version()
+        };
+        let name = version.name();
+        let entry = Entry::new(version, name, Arc::clone(&process.disk));
+        entry.store(&WHOLE, &slices(WHOLE));
+        assert_eq!(read(&entry, WHOLE).is_some(), is_kept, "{etag:?}");
+    }
 }
 
 #[test]

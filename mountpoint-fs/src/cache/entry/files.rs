@@ -131,7 +131,7 @@ pub(super) fn create(
 ) -> io::Result<Option<EntryFiles>> {
     let header = Header::encode(version);
     let Some(Header { salt, .. }) = Header::decode(&header) else {
-        let what = "the object's names are too long for an entry";
+        let what = "no entry can name the object: it has no ETag, or its names are too long";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     };
     let mut found = storage.open(name, FileKind::Data)?;

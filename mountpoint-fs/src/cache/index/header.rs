@@ -72,7 +72,7 @@ impl Header {
             bucket: body.text()?,
             encryption: body.text()?,
         };
-        let (key, etag) = (Key::parse(&body.text()?)?, ETag::from_header(&body.text()?));
+        let (key, etag) = (Key::parse(&body.text()?)?, ETag::parse(&body.text()?)?);
         let size = u64::from_le_bytes(body.take(8)?.try_into().ok()?);
         let version = CachedVersion {
             store,

@@ -235,7 +235,8 @@ fn a_completion_that_was_not_answered_is_tried_again() {
         if is_away {
             bench.client.add_fault(FaultRule {
                 operation: Some(Operation::HeadObject),
-                when: When::Next(1),
+                // The first one is sent before the completion.
+                when: When::Nth(2),
                 fault: Fault::Fail(ErrorKind::Unreachable),
             });
         }

@@ -277,7 +277,7 @@ fn errors_of_a_lookup() {
     check(list, ErrorKind::Throttled, "a", "Client");
     check(list, ErrorKind::Denied, "a", "Denied");
     check(list, ErrorKind::Throttled, "d", "Client");
-    check(list, ErrorKind::Credentials, "a", "Denied");
+    check(list, ErrorKind::Credentials, "a", "Client");
 }
 
 #[test]
