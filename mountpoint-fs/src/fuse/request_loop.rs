@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use super::allowed_users::AllowedUsers;
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
+use super::mounting::DeviceNumber;
 use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter};
 use super::passthrough::Passthrough;
 use super::reply::{Channel, Measure, Reply, ReplyTo};
@@ -29,6 +30,8 @@ pub(super) struct Service {
     pub(super) access: Access,
     /// The users that the mount serves.
     pub(super) allowed_users: AllowedUsers,
+    /// Number of the mount's device, if the kernel tells it.
+    pub(super) device: Option<DeviceNumber>,
     /// The operations that wait.
     pub(super) parked: Arc<Parked>,
     /// Runs operations that no delivering thread resumes.
@@ -46,6 +49,7 @@ impl Service {
         let rules = Rules {
             access: self.access,
             allowed_users: self.allowed_users,
+            device: self.device,
             can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
         };
         let fs = Arc::clone(&self.fs);

@@ -44,6 +44,7 @@ impl Session {
                 Access::ReadWrite
             },
             allowed_users: mount.allowed_users(),
+            device: mount.device_number(),
             parked: Arc::clone(&parked),
             runtime: options.runtime.clone(),
         };

@@ -20,6 +20,7 @@ use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::errno::{
     Access, FuseOperation, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, TOO_LITTLE_ROOM, errno,
 };
+use crate::fuse::mounting::DeviceNumber;
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::passthrough::Passthrough;
 use crate::fuse::proc::{ClosingThread, opener};
@@ -52,6 +53,8 @@ pub(in crate::fuse) struct Rules {
     pub(in crate::fuse) access: Access,
     /// The users that the mount serves.
     pub(in crate::fuse) allowed_users: AllowedUsers,
+    /// Number of the mount's device, if the kernel tells it.
+    pub(in crate::fuse) device: Option<DeviceNumber>,
     /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6).
     /// Where it cannot, only files opened with `O_DIRECT` are read that way: more programs use
     /// `mmap` than it seems.
@@ -285,7 +288,10 @@ impl Dispatcher {
                 })
             }
             Operation::Flush { handle } => Box::pin(async move {
-                let closing = ClosingThread(pid);
+                let closing = ClosingThread {
+                    thread: pid,
+                    device: this.rules.device,
+                };
                 let result = this.fs.flush(HandleNo(handle), &closing).await;
                 this.fs.settled().await;
                 this.done(FuseOperation::Flush, ino, result)

@@ -113,6 +113,7 @@ mod tests {
             let rules = Rules {
                 access: Access::ReadWrite,
                 allowed_users: AllowedUsers::All,
+                device: None,
                 can_map_direct,
             };
             let dispatcher = Dispatcher::new(fs, rules, None, None, &Clock::manual());

@@ -18,7 +18,6 @@ mod unmount_watchdog;
 pub use coverage::{Coverage, MountedAt};
 pub use inherited::inherit;
 pub use mount_error::MountError;
-#[cfg(test)]
-pub(super) use mount_info::MountInfo;
+pub(super) use mount_info::{DeviceNumber, MountInfo};
 pub use mount_options::MountOptions;
 pub use mount_point::{Mount, check_mount_point, is_dead_mount, mount};

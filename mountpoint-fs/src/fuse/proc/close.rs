@@ -10,16 +10,36 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::fuse::mounting::{DeviceNumber, MountInfo};
 use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
 
-/// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is invisible.
+/// The thread that closes a descriptor.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::fuse) struct ClosingThread(pub(in crate::fuse) u32);
+pub(in crate::fuse) struct ClosingThread {
+    /// Its number in our PID namespace; 0 if it is invisible.
+    pub(in crate::fuse) thread: u32,
+    /// The device of the mount, if it is known.
+    pub(in crate::fuse) device: Option<DeviceNumber>,
+}
+
+impl ClosingThread {
+    /// Whether files of the mount with this number may be ours. Other mounts give the same numbers
+    /// to their files.
+    fn may_be_here(self, mount: Option<u32>) -> bool {
+        let (Some(device), Some(mount)) = (self.device, mount) else {
+            return true;
+        };
+        // A process may see mounts that we do not.
+        let mounts = MountInfo::all().unwrap_or_default();
+        let found = mounts.iter().find(|it| it.id == mount);
+        found.is_none_or(|it| it.number == device)
+    }
+}
 
 impl Closing for ClosingThread {
     fn closer(&self, opener: Opener) -> Closer {
-        let (closer, process) = (self.0, opener.process);
+        let (closer, process) = (self.thread, opener.process);
         if closer == 0 || process == 0 {
             return Closer::Opener;
         }
@@ -37,14 +57,14 @@ impl Closing for ClosingThread {
         }
     }
 
-    /// The closed descriptor is no longer listed. A descriptor of another mount's file with the
-    /// same number and name counts as one of this file: the file is then stored when its last
-    /// descriptor is closed.
+    /// The closed descriptor is no longer listed. If it cannot be told which mount a descriptor is
+    /// of, one with the same number and name counts as one of this file: the file is then stored when
+    /// its last descriptor is closed.
     fn others(&self, ino: InodeNo, name: &str) -> OtherDescriptors {
-        if self.0 == 0 {
+        if self.thread == 0 {
             return OtherDescriptors::Unknown;
         }
-        let process = format!("/proc/{}", self.0);
+        let process = format!("/proc/{}", self.thread);
         let descriptors = match fs::read_dir(format!("{process}/fdinfo")) {
             Ok(descriptors) => descriptors,
             // The process is gone, with all its descriptors.
@@ -70,7 +90,8 @@ impl Closing for ClosingThread {
                 let path = fs::read_link(Path::new(&process).join("fd").join(number));
                 path.is_ok_and(|path| path.file_name().is_some_and(|it| it == name))
             };
-            if info.is_writable && info.ino == ino && is_named() {
+            let is_it = info.is_writable && info.ino == ino && is_named();
+            if is_it && self.may_be_here(info.mount) {
                 return OtherDescriptors::Held;
             }
         }
@@ -151,6 +172,8 @@ impl ProcessStat {
 struct DescriptorInfo {
     is_writable: bool,
     ino: InodeNo,
+    /// The mount that it was opened in.
+    mount: Option<u32>,
 }
 
 impl DescriptorInfo {
@@ -165,6 +188,7 @@ impl DescriptorInfo {
         Some(Self {
             is_writable: flags & libc::O_ACCMODE != libc::O_RDONLY,
             ino: InodeNo(ino),
+            mount: value("mnt_id:").and_then(|id| id.parse().ok()),
         })
     }
 }
@@ -177,6 +201,7 @@ const DESCRIPTORS_SEEN_MAX: usize = 1024;
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::MetadataExt as _;
     use std::process::{Command, Stdio};
 
@@ -185,21 +210,29 @@ mod tests {
 
     use super::*;
 
+    fn closing(thread: u32) -> ClosingThread {
+        ClosingThread {
+            thread,
+            device: None,
+        }
+    }
+
     #[test]
     fn what_the_kernel_tells_is_read() {
-        let info = |ino, is_writable| {
+        let info = |ino, is_writable, mount| {
             Some(DescriptorInfo {
                 is_writable,
                 ino: InodeNo(ino),
+                mount,
             })
         };
         for (text, expected) in [
             (
                 "pos:\t0\nflags:\t0100001\nmnt_id:\t29\nino:\t7\n",
-                info(7, true),
+                info(7, true, Some(29)),
             ),
-            ("pos:\t0\nflags:\t02\nino:\t7\n", info(7, true)),
-            ("flags:\t0100000\nino:\t8\n", info(8, false)),
+            ("pos:\t0\nflags:\t02\nino:\t7\n", info(7, true, None)),
+            ("flags:\t0100000\nino:\t8\n", info(8, false, None)),
             ("pos:\t0\nflags:\t0100001\nmnt_id:\t29\n", None),
             ("flags:\tx\nino:\t8\n", None),
             ("", None),
@@ -248,7 +281,7 @@ mod tests {
         assert_eq!(its.unwrap(), me);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let its = opener(child.id());
-        let closer = |number: u32, opener| ClosingThread(number).closer(opener);
+        let closer = |number: u32, opener| closing(number).closer(opener);
         assert_eq!(closer(thread(), me), Closer::Opener);
         assert_eq!(closer(std::process::id(), me), Closer::Opener);
         assert_eq!(closer(child.id(), me), Closer::Child);
@@ -279,21 +312,29 @@ mod tests {
         let path = directory.path().join("file");
         let file = File::create(&path).unwrap();
         let ino = InodeNo(file.metadata().unwrap().ino());
-        let me = ClosingThread(std::process::id());
+        let me = closing(std::process::id());
         assert_eq!(me.others(ino, "file"), OtherDescriptors::Held);
         assert_eq!(me.others(ino, "another"), OtherDescriptors::None);
+        // Files of other mounts have the same numbers.
+        let info = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
+        let info = DescriptorInfo::parse(&fs::read_to_string(info).unwrap()).unwrap();
+        let mounts = MountInfo::all().unwrap();
+        let here = mounts.iter().find(|it| Some(it.id) == info.mount).unwrap();
+        let DeviceNumber { major, minor } = here.number;
+        for (minor, expected) in [
+            (minor, OtherDescriptors::Held),
+            (minor + 1, OtherDescriptors::None),
+        ] {
+            let device = Some(DeviceNumber { major, minor });
+            let me = ClosingThread { device, ..me };
+            assert_eq!(me.others(ino, "file"), expected);
+        }
         drop(file);
         let reader = File::open(&path).unwrap();
         assert_eq!(me.others(ino, "file"), OtherDescriptors::None);
         drop(reader);
-        assert_eq!(
-            ClosingThread(0).others(ino, "file"),
-            OtherDescriptors::Unknown
-        );
+        assert_eq!(closing(0).others(ino, "file"), OtherDescriptors::Unknown);
         // Larger than any number of a process.
-        assert_eq!(
-            ClosingThread(1 << 30).others(ino, "file"),
-            OtherDescriptors::None
-        );
+        assert_eq!(closing(1 << 30).others(ino, "file"), OtherDescriptors::None);
     }
 }
