@@ -34,7 +34,7 @@ pub(crate) async fn made_by(
         Ok(there) if there.token.as_ref() == Some(token) => {
             tracing::warn!(
                 %key,
-                "the bucket has the object of this write, although its last answer was: {error}"
+                "the bucket has the object of this write, so the change was made, although its last answer was: {error}"
             );
             Ok(Some(there.info))
         }

@@ -261,6 +261,9 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
         let copies = server.log();
         let has_begun = copies.wait_until(Operation::CopyObject, PATIENCE, |it| it.requests > 0);
         let at = |name: &str| mounted.join(name);
+        let refused = log.write_all(b"two");
+        let content = std::fs::read(at("d/s/file-3"));
+        // The kernel lets nobody look up names in a directory while one of these waits in it.
         let (new_file, replaced, removed) = (at("d/s/new"), at("d/s/file-1"), at("d/s/file-2"));
         let directory = at("d/s/dir");
         let waiting = [
@@ -269,8 +272,6 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
             scope.spawn(|| std::fs::remove_file(removed)),
             scope.spawn(|| std::fs::create_dir(directory)),
         ];
-        let refused = log.write_all(b"two");
-        let content = std::fs::read(at("d/s/file-3"));
         let has_ended = renaming.is_finished() || waiting.iter().any(ScopedJoinHandle::is_finished);
         // Before any assertion: a failure would wait for the rename for ever.
         server.faults().remove(held);

@@ -138,7 +138,7 @@ const WITH_FLAGS: [(&str, &str, &str); 17] = [
     (
         "os.setxattr('d/x', 'user.a', bytes(2000))",
         "ENOSPC",
-        "2048",
+        "1991",
     ),
 ];
 

@@ -279,8 +279,8 @@ fn an_object_of_ten_thousand_parts_is_renewed() {
         "for i in 1 2 3 4 5 6 7 8 9; do printf $i >> log; done",
     );
     assert_eq!(content(&server, "log").unwrap(), b"123456789");
-    let copies = server.log().count(Operation::CopyObject);
-    assert_eq!(copies, 1, "one part, and four that are appended to it");
+    // One part, and four that are appended to it; before the first copy, a trial of the server.
+    assert_eq!(server.log().count(Operation::CopyObject), 1 + 1);
 }
 
 /// The append, and the size of the object before it.
@@ -329,6 +329,16 @@ fn every_fault_at_every_request_of_an_append_is_told_or_overcome() {
         faults.push((error(400, "InvalidWriteOffset"), Some(1), false));
         faults.push((error(403, "AccessDenied"), Some(1), false));
         faults.push((Fault::CutBody(0), Some(1), false));
+        // Nothing tells whose appended bytes are.
+        for (fault, _, is_overcome) in &mut faults {
+            let loses_answer = matches!(
+                fault,
+                Fault::ErrorAfterwards { .. }
+                    | Fault::PageAfterwards(_)
+                    | Fault::DropConnectionAfterwards
+            );
+            *is_overcome &= !loses_answer;
+        }
         let run = |key: &str| {
             if before > 0 {
                 server.store().put(BUCKET, key, after[..before].to_vec());
