@@ -15,7 +15,6 @@ use mountpoint_client::types::ListOutput;
 use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::follow::read_unsent;
 use super::open_directory::OpenDirectory;
 use crate::cache::Caches;
 use crate::clock::Clock;
@@ -421,4 +420,16 @@ impl FileSystem {
     pub fn inode_count(&self) -> usize {
         self.namespace.inode_count()
     }
+}
+
+/// The bytes of a written file that are in memory, for its own process. `None` if they were sent.
+///
+/// A page of a mapping takes stored bytes alone: it would not change when the file grows.
+async fn read_unsent(
+    open: &OpenWriter,
+    (offset, size): (u64, u32),
+    fills_cache: bool,
+) -> Result<Option<ReadData>, FsError> {
+    let unsent = open.writer.unsent(offset, size).await?;
+    Ok(unsent.filter(|unsent| unsent.is_empty() || !fills_cache))
 }

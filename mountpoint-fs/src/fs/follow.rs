@@ -139,18 +139,6 @@ impl FileSystem {
     }
 }
 
-/// The bytes of a written file that are in memory, for its own process. `None` if they were sent.
-///
-/// A page of a mapping takes stored bytes alone: it would not change when the file grows.
-pub(super) async fn read_unsent(
-    open: &OpenWriter,
-    (offset, size): (u64, u32),
-    fills_cache: bool,
-) -> Result<Option<ReadData>, FsError> {
-    let unsent = open.writer.unsent(offset, size).await?;
-    Ok(unsent.filter(|unsent| unsent.is_empty() || !fills_cache))
-}
-
 /// Whether `reader` reads another object or another version. A directory bucket's rename keeps the
 /// version.
 fn is_other(reader: &Reader, (key, version): &(Key, Version)) -> bool {

@@ -139,7 +139,8 @@ impl FileSystem {
     /// Gives the file `ino` another name: a copy on the server, which nothing ties to the file.
     ///
     /// `process` may be writing the file: it is stored first, as is what waits for its upload.
-    /// [`FsError::Exists`] if the name is taken, in the bucket or here. Returns the inode number that
+    /// [`FsError::Exists`] if the name is taken, in the bucket or here. Returns the inode number
+    /// that
     /// `stat` shows at first, too: git compares it with that of the file.
     pub async fn link(
         &self,

@@ -268,7 +268,8 @@ fn write_config(
         incremental_upload: write.incremental_upload,
         allow_rename: all || write.allow_rename,
         directory_markers: write.directory_markers,
-        // What objects carry is shown whether or not it may be changed. An index tells nothing of it.
+        // What objects carry is shown whether or not it may be changed. An index tells nothing of
+        // it.
         posix_metadata: write.posix_metadata
             || write.allow_changes && args.metadata.index.is_none(),
         copy_limits: CopyLimits::default(),

@@ -69,8 +69,8 @@ impl Conditions {
         }
     }
 
-    /// Runs `change` on a condition that must fail, unless it is known what the server does. Returns
-    /// what was made, by a server that ignores conditions.
+    /// Runs `change` on a condition that must fail, unless it is known what the server does.
+    /// Returns what was made, by a server that ignores conditions.
     pub(super) async fn prove<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         request: Conditional,

@@ -103,8 +103,8 @@ impl Mutator {
     }
 
     /// Whether an object of `size` bytes, which one request can copy, is copied on conditions by an
-    /// upload, or stored by a PUT if it is empty: the server keeps their conditions, and not those of
-    /// copies.
+    /// upload, or stored by a PUT if it is empty: the server keeps their conditions, and not those
+    /// of copies.
     pub(super) fn goes_around_copies(&self, size: u64) -> bool {
         let other = match size {
             0 => Conditional::Put,

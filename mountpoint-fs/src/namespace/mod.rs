@@ -14,6 +14,7 @@ mod change;
 mod facade;
 mod inodes;
 mod listing;
+mod moment;
 mod names;
 mod open;
 mod refusals;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{Key, ObjectDetails, bytes_of_text};
 
-use crate::namespace::inodes::Moment;
+use crate::namespace::moment::Moment;
 use crate::sync::Mutex;
 
 /// One of them.

@@ -1,8 +1,8 @@
 //! `mount-s3 warm BUCKET/PREFIX --cache DIR` fills a mount's cache before the mount reads.
 //!
 //! `sources` finds the objects, `filler` fetches the ranges that the cache lacks, `tally` counts
-//! and `progress` displays the counts. Pure: `patterns`, `glob`, `bandwidth`, `rate`. Knows neither the
-//! cache's format nor the division of listings.
+//! and `progress` displays the counts. Pure: `patterns`, `glob`, `bandwidth`, `rate`. Knows neither
+//! the cache's format nor the division of listings.
 
 mod arguments;
 mod bandwidth;

@@ -121,8 +121,8 @@ impl Attempts {
         }
     }
 
-    /// The last attempt, which has brought bytes, ended because nothing moved for `silence`. A server
-    /// that stops in the middle of each answer is given up like one that sends nothing.
+    /// The last attempt, which has brought bytes, ended because nothing moved for `silence`. A
+    /// server that stops in the middle of each answer is given up like one that sends nothing.
     pub(in crate::crt_client) fn stalled(&mut self, silence: Duration) {
         let moved = self.began.elapsed().saturating_sub(silence);
         self.stalled = self.stalled.saturating_sub(moved) + silence;

@@ -35,8 +35,8 @@ impl ChecksumMode {
         }
     }
 
-    /// Whether a GET that is to be compared, of a whole object whose size is known, is sent without a
-    /// Range.
+    /// Whether a GET that is to be compared, of a whole object whose size is known, is sent without
+    /// a Range.
     pub(in crate::crt_client) fn asks_without_range(&self) -> bool {
         self.checks_reads
             && !self.is_unknown.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! Failures: the meaning of one, and of many.
 //!
-//! `classify` has the one table of failures, for the CRT and the SDK, and `origin` tells S3's answers
-//! from those of gateways. `Breaker` and `Watch` notice
+//! `classify` has the one table of failures, for the CRT and the SDK, and `origin` tells S3's
+//! answers from those of gateways. `Breaker` and `Watch` notice
 //! a server that answers nothing, `Suspicion` keys that the server refuses because they expired.
 
 mod breaker;

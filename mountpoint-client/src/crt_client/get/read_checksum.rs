@@ -1,7 +1,7 @@
 //! The checksum of read bytes, if S3 sends one of exactly these bytes.
 //!
-//! S3 sends an object's stored checksum with an answer that has the whole object; other servers only
-//! if no Range was asked for (`ChecksumMode`). The checksum of
+//! S3 sends an object's stored checksum with an answer that has the whole object; other servers
+//! only if no Range was asked for (`ChecksumMode`). The checksum of
 //! an object in parts may be made of its parts' checksums (COMPOSITE) and cannot be compared; an
 //! answer to a range does not mark that. So a checksum counts if the answer calls it FULL_OBJECT,
 //! or names no type and the ETag is that of an object in one piece.

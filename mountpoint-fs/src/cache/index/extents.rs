@@ -11,8 +11,8 @@ use std::ops::Range;
 /// 4 KiB out of it stays cheap, large enough that the index of 10 GiB is 4 MiB.
 pub(in crate::cache) const CHUNK: u64 = 64 << 10;
 
-/// Most extents of one chunk: sixteen reads of a page each. Further bytes make one extent with their
-/// neighbours, or take the place of a shorter one.
+/// Most extents of one chunk: sixteen reads of a page each. Further bytes make one extent with
+/// their neighbours, or take the place of a shorter one.
 const EXTENTS_PER_CHUNK_MAX: usize = 16;
 
 /// Bytes that are there, inside one chunk.

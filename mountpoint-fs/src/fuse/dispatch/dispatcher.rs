@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::failure_log::{FailureLog, Subject};
-use super::mutations::maker;
+use super::maker::maker;
 use super::open_flags::new_file;
 use super::refusal::{Refusal, unsupported};
 use super::subject::subject;

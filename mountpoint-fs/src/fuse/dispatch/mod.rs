@@ -5,6 +5,7 @@
 
 mod dispatcher;
 mod failure_log;
+mod maker;
 mod mutations;
 mod open_flags;
 mod opening;

@@ -4,9 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use nix::unistd::geteuid;
-
 use super::dispatcher::{Answer, Dispatcher};
+use super::maker::maker;
 use super::refusal::Refusal;
 use crate::fuse::errno::{FuseOperation, NO_SUCH_ATTRIBUTES};
 use crate::fuse::parked::{OnSignal, PendingReply};
@@ -291,13 +290,6 @@ impl Dispatcher {
             })
         })
     }
-}
-
-/// The user that makes a name, unless that is the user of the mount, whose files belong to the
-/// owner that the flags name.
-pub(super) fn maker(header: &Header) -> Option<Maker> {
-    let (uid, gid) = (header.uid, header.gid);
-    (uid != geteuid().as_raw()).then_some(Maker { uid, gid })
 }
 
 /// The effect of the flags of `fallocate`; `None` for those without a meaning here.

@@ -58,8 +58,8 @@ impl Closing for ClosingThread {
     }
 
     /// The closed descriptor is no longer listed. If it cannot be told which mount a descriptor is
-    /// of, one with the same number and name counts as one of this file: the file is then stored when
-    /// its last descriptor is closed.
+    /// of, one with the same number and name counts as one of this file: the file is then stored
+    /// when its last descriptor is closed.
     fn others(&self, ino: InodeNo, name: &str) -> OtherDescriptors {
         if self.thread == 0 {
             return OtherDescriptors::Unknown;

@@ -22,7 +22,8 @@ use futures::future::BoxFuture;
 
 use crate::operation::{CallMark, FileKind, Purpose};
 
-/// The thread that looks a name up, or opens what it has found, by its number in our PID namespace; 0 if it is invisible.
+/// The thread that looks a name up, or opens what it has found, by its number in our PID namespace;
+/// 0 if it is invisible.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 

@@ -5,9 +5,10 @@
 //! the first failure no request is sent, and those in flight are awaited: no effect of a rename
 //! follows its end. So every object has at least one of its names at any time.
 //!
-//! The journal records a rename with its token, which all its copies carry: only an equal rename may
-//! resume it, skips the copies of it, and takes no other object below the new name for one. A bucket
-//! that can rename moves each object by itself: then only those go on that existed when it began.
+//! The journal records a rename with its token, which all its copies carry: only an equal rename
+//! may resume it, skips the copies of it, and takes no other object below the new name for one. A
+//! bucket that can rename moves each object by itself: then only those go on that existed when it
+//! began.
 
 use std::collections::HashMap;
 use std::time::SystemTime;

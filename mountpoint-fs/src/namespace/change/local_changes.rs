@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::namespace::inodes::Moment;
+use crate::namespace::moment::Moment;
 use crate::sync::Mutex;
 
 /// The changes of a mount. The lock guards only them; no other lock is taken under it.

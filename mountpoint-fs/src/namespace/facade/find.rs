@@ -10,10 +10,10 @@ use mountpoint_client::types::{Key, ListRequest};
 
 use super::Namespace;
 use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS};
-use crate::namespace::inodes::Moment;
 use crate::namespace::listing::Siblings;
 use crate::namespace::listing::cache::{ListingCache, RecentEntry};
 use crate::namespace::listing::page::Page;
+use crate::namespace::moment::Moment;
 use crate::namespace::names;
 use crate::namespace::resolve::probe::{self, Answer};
 use crate::namespace::resolve::strategy::{

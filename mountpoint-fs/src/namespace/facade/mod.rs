@@ -24,10 +24,11 @@ use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig};
 use crate::namespace::change::{KeyLocks, LinkNumbers, LocalChanges};
 use crate::namespace::inodes::table::{InodeTable, sum_of};
-use crate::namespace::inodes::{AttributeStyle, Moment, Observed};
+use crate::namespace::inodes::{AttributeStyle, Observed};
 use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
 use crate::namespace::listing::{AheadBudget, HiddenKeys, SavedListings, WalkStats};
+use crate::namespace::moment::Moment;
 use crate::namespace::resolve::{
     Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, OWN_AGE_MAX, OwnDirectories,
     SingleFlight, Subtree,

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::inode::Moment;
+use crate::namespace::moment::Moment;
 
 /// The last change of the names of one directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

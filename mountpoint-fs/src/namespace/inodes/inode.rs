@@ -1,41 +1,10 @@
 //! One inode: facts about a name, and how long they are valid.
 
-use std::time::Duration;
-
 use super::directory_time::{ChangeTime, DirectoryTime};
 use super::packed_version::PackedVersion;
+use crate::namespace::moment::Moment;
 use crate::namespace::version::Found;
 use crate::operation::{CallMark, FileKind, InodeNo};
-
-/// A time on the mount's clock. Half the size of a `Duration`, because there may be millions of
-/// inodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::namespace) struct Moment(u64);
-
-impl Moment {
-    /// The earliest moment, before the clock's zero.
-    pub(in crate::namespace) const START: Self = Self(0);
-
-    /// The time since the clock's zero.
-    pub(in crate::namespace) fn since_start(self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(1))
-    }
-
-    /// The time that is left from `now` until this moment.
-    pub(in crate::namespace) fn left(self, now: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(now.0))
-    }
-}
-
-impl From<Duration> for Moment {
-    fn from(since_start: Duration) -> Self {
-        Self(
-            u64::try_from(since_start.as_nanos())
-                .unwrap_or(u64::MAX)
-                .saturating_add(1),
-        )
-    }
-}
 
 /// Age and validity of an answer from S3.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,6 @@ pub(super) mod table;
 mod writing;
 
 pub use attributes::AttributeStyle;
-pub(super) use inode::{Moment, Observed};
+pub(super) use inode::Observed;
 pub use writing::Readers;
 pub(super) use writing::written;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mountpoint_client::types::ETag;
 
-use crate::namespace::inodes::Moment;
+use crate::namespace::moment::Moment;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 

@@ -218,7 +218,8 @@ fn mv_moves_files_and_directories_on_the_server() {
         3 << 30
     );
     assert_eq!(server.log().count(Operation::PutObject), 0);
-    // A trial of the server, 1,213 objects below the directory, one before it; a trial and two batches.
+    // A trial of the server, 1,213 objects below the directory, one before it; a trial and two
+    // batches.
     assert_eq!(server.log().count(Operation::CopyObject), 1 + 1 + 1213);
     assert_eq!(server.log().count(Operation::DeleteObjects), 1 + 2);
     shell(

@@ -1,5 +1,5 @@
-//! What programs hold on to for long: working directories, files that are mounted elsewhere, times of
-//! directories.
+//! What programs hold on to for long: working directories, files that are mounted elsewhere, times
+//! of directories.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd as _;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::InodeTable;
 use super::entries::{Admitted, IMPLICIT_DIRECTORIES_MAX};
-use crate::namespace::inodes::inode::{Body, Moment, Observed};
+use crate::namespace::inodes::inode::{Body, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
+use crate::namespace::moment::Moment;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 

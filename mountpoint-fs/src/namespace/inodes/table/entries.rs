@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::namespace::inodes::directory_time::ForgottenTimes;
 use crate::namespace::inodes::eviction::Eviction;
-use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
+use crate::namespace::inodes::inode::{Body, Inode, Observed};
 use crate::namespace::inodes::kept::Kept;
 use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::inodes::reserved::Reserved;
 use crate::namespace::inodes::sharded_table::Shards;
 use crate::namespace::inodes::writing::{Writing, version_of};
+use crate::namespace::moment::Moment;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 

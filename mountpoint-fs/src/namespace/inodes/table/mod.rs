@@ -7,7 +7,8 @@
 //! reference. The table has an inode while the kernel knows it, a handle is open on it or a name in
 //! it has an inode; so a parent is never dropped before its children. Numbers are never used twice.
 
-use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
+use crate::namespace::inodes::inode::{Body, Inode, Observed};
+use crate::namespace::moment::Moment;
 use crate::namespace::open::FileOpened;
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};

@@ -6,8 +6,9 @@ use std::time::SystemTime;
 use super::InodeTable;
 use super::entries::Table;
 use crate::namespace::inodes::directory_time::{ChangeTime, DirectoryTime};
-use crate::namespace::inodes::inode::{Inode, Moment};
+use crate::namespace::inodes::inode::Inode;
 use crate::namespace::listing::Page;
+use crate::namespace::moment::Moment;
 use crate::operation::InodeNo;
 
 impl InodeTable {

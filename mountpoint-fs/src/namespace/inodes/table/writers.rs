@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::InodeTable;
 use super::entries::{Admitted, Table};
-use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
+use crate::namespace::inodes::inode::{Body, Inode, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::inodes::writing::{Readers, Writing, version_of};
+use crate::namespace::moment::Moment;
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::namespace::inodes::Moment;
 use crate::namespace::listing::page::{Listed, Page, Place};
 use crate::namespace::listing::siblings::Siblings;
+use crate::namespace::moment::Moment;
 use crate::namespace::version::Found;
 use crate::sync::Mutex;
 

@@ -4,8 +4,8 @@
 //! For directory buckets. The first part of a new file is a PutObject; each further one is put
 //! behind the end of the object that the one before has made, on the condition that version and
 //! length are unchanged. So the object is always the beginning of the file, and no bytes of another
-//! client are ever replaced. Appended bytes carry no token, so that nothing tells whose they are: if
-//! the answer to a part was lost, the file fails.
+//! client are ever replaced. Appended bytes carry no token, so that nothing tells whose they are:
+//! if the answer to a part was lost, the file fails.
 //!
 //! Invariants: one part of a file is in flight at a time; after a failed part none is sent. Each
 //! step runs in the background from its request on.

@@ -7,8 +7,9 @@ use mountpoint_client::types::ETag;
 use super::*;
 use crate::config::limits::{EVICTION_PERIOD, INODES_MAX_LEAST};
 use crate::namespace::inodes::eviction::{EVICTION_PAUSE_MIN, INODES_PER_SECOND_MAX};
-use crate::namespace::inodes::inode::{Moment, Observed};
+use crate::namespace::inodes::inode::Observed;
 use crate::namespace::inodes::writing::Writing;
+use crate::namespace::moment::Moment;
 use crate::namespace::version::{Found, Version};
 use crate::operation::InodeNo;
 
