@@ -8,7 +8,7 @@ TOOLS := $(CURDIR)/.tools
 PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
-APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rpm rsync
+APT_TEST := $(APT_BUILD) attr fish git iproute2 procps python3 rpm rsync systemd zsh
 APT_PACKAGING := binutils gzip rpm
 # Programs that the tests have write into a mount.
 APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip

@@ -84,7 +84,7 @@ const REFERENCE: [(&str, Option<char>, bool, &str); 52] = [
         "endpoint-url",
         None,
         true,
-        "`AWS_ENDPOINT_URL`, the region's",
+        "`AWS_ENDPOINT_URL`, the profile's, the region's",
     ),
     ("force-path-style", None, false, "off"),
     ("transfer-acceleration", None, false, "off"),
@@ -347,47 +347,57 @@ fn maps() -> Vec<String> {
     maps
 }
 
+/// The text without its blocks of code and drawings.
+fn prose(text: &str) -> String {
+    text.split("```").step_by(2).collect()
+}
+
+/// The anchors that a document's headings have in GitHub's view.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let prose = prose(text);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let letters = heading
+            .chars()
+            .filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        letters.collect::<String>().replace(' ', "-")
+    };
+    headings.map(anchor).collect()
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let others = [
-        "../README.md",
-        "BENCHMARKING.md",
-        "COMPATIBILITY.md",
-        "CONFIGURATION.md",
-        "DEVELOPMENT.md",
-        "LOADING-MODELS.md",
-        "METRICS.md",
-        "PROGRAMS.md",
-        "SEMANTICS.md",
-        "TRACES.md",
-        "TROUBLESHOOTING.md",
-    ];
-    let others = others.into_iter().map(str::to_owned);
-    for name in others.chain(maps()) {
-        let text = document(&name);
-        let folder = workspace()
-            .join("doc")
-            .join(&name)
-            .parent()
-            .unwrap()
-            .to_owned();
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', '#']).next())
-        {
-            let local = !target.is_empty() && !target.contains("://");
-            assert!(
-                !local || folder.join(target).exists(),
-                "{name} links to {target}"
-            );
+    let all = ["README.md", "CHANGELOG.md"].map(str::to_owned).into_iter();
+    let all = all.chain(committed("doc")).chain(committed("benchmark"));
+    let mut checked = 0;
+    for name in all.filter(|name| name.ends_with(".md")) {
+        let path = workspace().join(&name);
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let links = text.split("](").skip(1);
+        for target in links.filter_map(|rest| rest.split(')').next()) {
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = match file {
+                "" => path.clone(),
+                file => path.with_file_name(file),
+            };
+            assert!(file.exists(), "{name} links to {target}");
+            if !anchor.is_empty() {
+                let there = anchors(&std::fs::read_to_string(&file).unwrap());
+                assert!(there.contains(anchor), "{name}: no section {target}");
+            }
+            checked += 1;
         }
     }
+    assert!(checked > 100, "{checked} links");
 }
 
 /// The texts in backquotes in a document, but for its blocks of code and drawings.
 fn quoted(document: &str) -> Vec<String> {
-    let text = document.split("```").step_by(2).collect::<String>();
+    let text = prose(document);
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.map(str::to_owned).collect()
 }

@@ -4,6 +4,7 @@
 
 mod cache;
 mod chain;
+mod endpoint_files;
 mod mode;
 mod region;
 mod renewal;
@@ -12,5 +13,6 @@ mod source;
 pub use cache::CredentialsCache;
 pub(crate) use cache::chain_text;
 pub(crate) use chain::{ChainOptions, credentials_cache};
+pub use endpoint_files::EndpointSettings;
 pub use mode::{CredentialsMode, StaticKeys};
 pub(crate) use region::find_region;

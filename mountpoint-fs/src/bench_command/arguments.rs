@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, CommandFactory as _, Parser as _, value_parser};
 
-use crate::cli::{CliArgs, Flag, flags_given, mount_arguments, text_given};
+use crate::cli::{BucketArg, CliArgs, Flag, flags_given, mount_arguments, text_given};
 
 /// The bucket and directory to measure, and the flags of the mount.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl BenchArguments {
 
 /// `BUCKET/PREFIX` as `s3://BUCKET/PREFIX/`; anything else as it is.
 fn as_uri(bucket: &str) -> String {
-    let is_plain = bucket.contains('/') && !bucket.contains(':');
+    let is_plain = bucket.contains('/') && !bucket.starts_with('/') && !bucket.contains(':');
     match is_plain {
         true => format!("s3://{}/", bucket.trim_end_matches('/')),
         false => bucket.to_owned(),
@@ -80,7 +80,9 @@ pub(super) fn command() -> Command {
              everything was measured, 1 if not, 2 for a wrong command line.",
         )
         .after_help(EXAMPLES)
-        .mut_arg(BUCKET, |arg| arg.value_parser(value_parser!(String)))
+        .mut_arg(BUCKET, |arg| {
+            arg.value_parser(|text: &str| as_uri(text).parse::<BucketArg>())
+        })
         .mut_arg(DIRECTORY, |arg| arg.required(false))
         .arg(flag(JSON, "Print the figures as JSON"))
         .arg(flag(

@@ -203,7 +203,7 @@ Examples:
 In /etc/fstab, flags are options without their dashes, and '\\' stands before a ',', '\\' or '\"' of a value:
   s3://my-bucket/imagenet/  /mnt/data  mount-s3  _netdev,nosuid,nodev,ro,allow-other,region=eu-central-1  0  0
 
-Helper commands (each has --help with examples; a bucket of such a name is s3://doctor):
+Helper commands (each has --help with examples; s3://doctor is always a bucket):
   mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
   mount-s3 bench BUCKET [DIR]                           how fast the bucket is from here, and why
   mount-s3 index BUCKET -o FILE                         all names of a bucket in a file
@@ -217,7 +217,8 @@ Helper commands (each has --help with examples; a bucket of such a name is s3://
   mount-s3 man [COMMAND]                                the manual page, on standard output
 
 Credentials come from the usual places: AWS_ACCESS_KEY_ID, ~/.aws, SSO, a container's or an instance's role.
-All flags and variables: doc/CONFIGURATION.md. When something is wrong: doc/TROUBLESHOOTING.md.";
+The packages have documents in /usr/share/doc/mountpoint-fs: CONFIGURATION.md has all variables, TROUBLESHOOTING.md what
+to do when something is wrong.";
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,14 @@ pub enum BucketArgError {
     /// A name with a slash, but without `s3://`.
     #[error("'{0}' is not a bucket name; a bucket with a prefix is written s3://{0}")]
     PathWithoutScheme(String),
+    /// A bucket as other programs write it.
+    #[error("'{text}' is not a bucket name; here it is written {form}")]
+    Foreign {
+        /// The text.
+        text: String,
+        /// The right form.
+        form: String,
+    },
     /// A prefix without its slash.
     #[error("the prefix in an s3:// URI must end with '/': s3://{0}/")]
     Prefix(String),
@@ -77,16 +85,85 @@ impl FromStr for BucketArg {
 
 /// Old buckets of us-east-1 may have up to 255 characters, capitals and underscores.
 fn check_name(name: &str) -> Result<&str, BucketArgError> {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-    if (3..=255).contains(&name.len()) && name.bytes().all(legal) {
+    if is_name(name) {
         return Ok(name);
     }
-    let (first, rest) = name.split_once('/').unwrap_or((name, ""));
-    if !rest.is_empty() && check_name(first).is_ok() {
-        let slash = if rest.ends_with('/') { "" } else { "/" };
+    if let Some((first, rest)) = name.split_once('/')
+        && is_name(first)
+    {
+        let slash = if rest.is_empty() || rest.ends_with('/') {
+            ""
+        } else {
+            "/"
+        };
         return Err(BucketArgError::PathWithoutScheme(format!("{name}{slash}")));
     }
-    Err(BucketArgError::Name(name.to_owned()))
+    match foreign_form(name) {
+        Some(form) => Err(BucketArgError::Foreign {
+            text: name.to_owned(),
+            form,
+        }),
+        None => Err(BucketArgError::Name(name.to_owned())),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    (3..=255).contains(&name.len()) && name.bytes().all(legal)
+}
+
+/// The form of a bucket that is written as for other programs: `bucket:/path`, a URL, `s3a://`.
+fn foreign_form(text: &str) -> Option<String> {
+    if let Some((scheme, rest)) = text.split_once("://") {
+        return match scheme.to_ascii_lowercase().as_str() {
+            "s3" | "s3a" | "s3n" => as_uri(rest),
+            "http" | "https" => of_url(scheme, rest),
+            _ => None,
+        };
+    }
+    let (name, path) = text.split_once(':')?;
+    match name {
+        "s3" | "S3" => as_uri(path.trim_start_matches('/')),
+        _ => as_uri(&format!("{name}/{}", path.trim_start_matches('/'))),
+    }
+}
+
+/// `BUCKET/PREFIX` as a URI, if it begins with a bucket.
+fn as_uri(path: &str) -> Option<String> {
+    let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
+    let slash = if prefix.is_empty() || prefix.ends_with('/') {
+        ""
+    } else {
+        "/"
+    };
+    is_name(name).then(|| match prefix {
+        "" => name.to_owned(),
+        _ => format!("s3://{name}/{prefix}{slash}"),
+    })
+}
+
+/// The form of a bucket at `scheme://rest`. Amazon's hosts have the bucket in front, or in the
+/// path; other hosts in the path.
+fn of_url(scheme: &str, rest: &str) -> Option<String> {
+    let rest = rest.split(['?', '#']).next()?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // A password must not be shown.
+    if host.contains('@') {
+        return None;
+    }
+    let amazon = [".amazonaws.com", ".amazonaws.com.cn"];
+    if amazon.iter().any(|end| host.ends_with(end)) {
+        let place = host.find(".s3.").or_else(|| host.find(".s3-"));
+        return match place {
+            Some(end) => as_uri(&format!("{}/{path}", &host[..end])),
+            None => as_uri(path),
+        };
+    }
+    let server = format!("--endpoint-url {scheme}://{host}");
+    Some(match as_uri(path) {
+        Some(form) => format!("{form} with {server}"),
+        None => format!("BUCKET with {server}"),
+    })
 }
 
 /// Checks the shape of an ARN of an S3 service. The client resolves its resource.
@@ -158,10 +235,51 @@ mod tests {
         check("ab", Err("not a bucket name"));
         check("", Err("not a bucket name"));
         check("bucket/prefix", Err("is written s3://bucket/prefix/"));
-        check("bucket/", Err("not a bucket name"));
+        check("bucket/", Err("is written s3://bucket/"));
         check("s3://", Err("not a bucket name"));
         check("s3:///a/", Err("not a bucket name"));
-        check("https://bucket.s3.amazonaws.com", Err("not a bucket name"));
+    }
+
+    #[test]
+    fn forms_of_other_programs_get_the_right_one() {
+        for (text, form) in [
+            ("bucket:/path", "s3://bucket/path/"),
+            ("bucket:path/", "s3://bucket/path/"),
+            ("bucket:/", "bucket"),
+            ("bucket:", "bucket"),
+            ("s3:bucket", "bucket"),
+            ("s3:/bucket/a", "s3://bucket/a/"),
+            ("S3://bucket/a", "s3://bucket/a/"),
+            ("s3a://bucket", "bucket"),
+            ("https://bucket.s3.amazonaws.com", "bucket"),
+            (
+                "https://my.bucket.s3.eu-west-1.amazonaws.com/a/b",
+                "s3://my.bucket/a/b/",
+            ),
+            ("https://bucket.s3-us-west-2.amazonaws.com/", "bucket"),
+            (
+                "https://s3.eu-west-1.amazonaws.com/bucket/a/",
+                "s3://bucket/a/",
+            ),
+            (
+                "http://127.0.0.1:9000/bucket/a",
+                "s3://bucket/a/ with --endpoint-url http://127.0.0.1:9000",
+            ),
+            (
+                "https://minio.local",
+                "BUCKET with --endpoint-url https://minio.local",
+            ),
+        ] {
+            check(text, Err(&format!("here it is written {form}")));
+        }
+        for text in [
+            "https://user:password@host/bucket",
+            "ftp://host/b",
+            "a:",
+            ":/a",
+        ] {
+            check(text, Err("3 to 255 letters"));
+        }
     }
 
     #[test]

@@ -33,9 +33,6 @@ pub(super) enum FstabError {
         /// The remedy.
         instead: &'static str,
     },
-    /// Both options at once.
-    #[error("the options 'ro' and 'rw' exclude each other")]
-    ReadOnlyAndNot,
 }
 
 impl FstabError {
@@ -43,7 +40,6 @@ impl FstabError {
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             Self::NotText => ErrorKind::InvalidUtf8,
-            Self::ReadOnlyAndNot => ErrorKind::ArgumentConflict,
             _ => ErrorKind::InvalidValue,
         }
     }
@@ -75,22 +71,25 @@ fn flags(options: &str) -> Result<Vec<String>, FstabError> {
     if let Some(option) = options.iter().find(|option| option.starts_with('-')) {
         return Err(FstabError::Dash(option.clone()));
     }
-    let given = |name: &str| options.iter().any(|option| option == name);
-    if given("ro") && given("rw") {
-        return Err(FstabError::ReadOnlyAndNot);
-    }
     for (option, instead) in REFUSED {
-        if given(option) {
+        if options.iter().any(|given| given == option) {
             return Err(FstabError::Refused { option, instead });
         }
     }
-    let kept = options.into_iter().filter(|option| !is_for_others(option));
-    Ok(kept
-        .map(|option| match option.as_str() {
-            "ro" => "--read-only".to_owned(),
-            _ => format!("--{option}"),
-        })
-        .collect())
+    // As for mount(8), the last one counts.
+    let access = options.iter().rfind(|option| is_access(option));
+    let is_read_only = access.is_some_and(|option| option == "ro");
+    let read_only = is_read_only.then(|| "--read-only".to_owned());
+    let kept = options
+        .iter()
+        .filter(|option| !is_access(option) && !is_for_others(option));
+    let kept = kept.map(|option| format!("--{option}"));
+    Ok(read_only.into_iter().chain(kept).collect())
+}
+
+/// Whether an option says if the mount can be changed.
+fn is_access(option: &str) -> bool {
+    matches!(option, "ro" | "rw")
 }
 
 /// Options between commas, unescaped.
@@ -122,7 +121,7 @@ fn is_for_others(option: &str) -> bool {
 ///
 /// mount.fuse adds options that permit what a bucket cannot contain. Some hold always: programs can
 /// be run, and access times are not kept.
-const IGNORED: [&str; 18] = [
+const IGNORED: [&str; 17] = [
     "auto",
     "noauto",
     "user",
@@ -130,7 +129,6 @@ const IGNORED: [&str; 18] = [
     "users",
     "_netdev",
     "nofail",
-    "rw",
     "nodev",
     "nosuid",
     "defaults",
@@ -143,10 +141,61 @@ const IGNORED: [&str; 18] = [
     "relatime",
 ];
 
-const REFUSED: [(&str, &str); 2] = [
+const REFUSED: [(&str, &str); 3] = [
     ("foreground", "mount(8) waits for the background process"),
     ("read-only", "write 'ro'"),
+    (
+        "remount",
+        "a mount keeps its options; unmount it, and mount it with the new ones",
+    ),
 ];
+
+/// The bucket and the directory of a command line that mount(8) made, and their line in `fstab`,
+/// the text of `/etc/fstab`, for messages: `mount -a` runs many such command lines.
+#[must_use]
+pub fn fstab_entry(arguments: &[OsString], fstab: &str) -> Option<String> {
+    let [_, bucket, directory, minus_o, _] = arguments else {
+        return None;
+    };
+    if minus_o != "-o" {
+        return None;
+    }
+    let fields = [bucket, directory].map(|field| field.to_string_lossy());
+    let is_it = |line: &str| {
+        let mut typed = line.split_ascii_whitespace().map(unescaped);
+        fields
+            .iter()
+            .all(|field| typed.next().as_deref() == Some(&**field))
+    };
+    let line = fstab.lines().position(is_it);
+    let [bucket, directory] = &fields;
+    Some(match line {
+        Some(line) => format!("line {} of /etc/fstab: {bucket} {directory}", line + 1),
+        None => format!("{bucket} {directory}"),
+    })
+}
+
+/// A field of `/etc/fstab`, which has blanks as `\\040`.
+fn unescaped(field: &str) -> String {
+    let mut pieces = field.split('\\');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let octal = piece
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match octal {
+            Some(byte) => {
+                text.push(char::from(byte));
+                text.push_str(&piece[3..]);
+            }
+            None => {
+                text.push('\\');
+                text.push_str(piece);
+            }
+        }
+    }
+    text
+}
 
 #[cfg(test)]
 mod tests {
@@ -163,6 +212,8 @@ mod tests {
         check("", Ok(&[]));
         check("rw", Ok(&[]));
         check("ro", Ok(&["--read-only"]));
+        check("ro,rw", Ok(&[]));
+        check("rw,uid=2,ro", Ok(&["--read-only", "--uid=2"]));
         check("uid=2,gid=4,debug", Ok(&["--uid=2", "--gid=4", "--debug"]));
         check(
             "_netdev,nofail,ro,x-systemd.automount",
@@ -196,9 +247,36 @@ mod tests {
         check("prefix=\"a\"", Err(FstabError::Quote));
         check("uid=1,--gid=1", Err(FstabError::Dash("--gid=1".to_owned())));
         check("-f", Err(FstabError::Dash("-f".to_owned())));
-        check("ro,rw", Err(FstabError::ReadOnlyAndNot));
         for (option, instead) in REFUSED {
             check(option, Err(FstabError::Refused { option, instead }));
+        }
+    }
+
+    #[test]
+    fn errors_name_the_line_of_fstab() {
+        let fstab =
+            "# a comment\n\nother /mnt/a mount-s3 ro\n  s3://b/p/\t/mnt/a\\040b mount-s3 ro 0 0\n";
+        let entry = |line: &str| {
+            let arguments: Vec<OsString> = line.split('|').map(OsString::from).collect();
+            fstab_entry(&arguments, fstab)
+        };
+        for (line, expected) in [
+            (
+                "m|other|/mnt/a|-o|ro",
+                Some("line 3 of /etc/fstab: other /mnt/a"),
+            ),
+            (
+                "m|s3://b/p/|/mnt/a b|-o|rw",
+                Some("line 4 of /etc/fstab: s3://b/p/ /mnt/a b"),
+            ),
+            ("m|other|/mnt/b|-o|rw", Some("other /mnt/b")),
+            ("m|other|/mnt/a", None),
+            ("m|other|/mnt/a|--region|r", None),
+        ] {
+            assert_eq!(entry(line).as_deref(), expected, "{line}");
+        }
+        for (field, expected) in [("a\\134b", "a\\b"), ("a\\", "a\\"), ("\\ä0", "\\ä0")] {
+            assert_eq!(unescaped(field), expected);
         }
     }
 

@@ -1,25 +1,27 @@
-//! Text generated from the flags: completions for shells, and the manual page.
+//! Texts about the flags: completions for shells, and the manual page.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 use clap::{Command, CommandFactory as _};
-use clap_complete::generate;
-use clap_complete::shells;
 
+use super::complete::candidates;
 use super::{CliArgs, Helper, Shell};
 
-/// The script that a shell loads to complete the flags of `mount-s3` and of its `helpers`.
+/// The script that a shell loads to complete the words of `mount-s3`.
 #[must_use]
-pub fn completions(shell: Shell, helpers: &[Helper]) -> Vec<u8> {
-    let subcommands = helpers.iter().map(Helper::subcommand);
-    let mut command = CliArgs::command().subcommands(subcommands);
-    let mut text = Vec::new();
+pub fn completions(shell: Shell) -> &'static str {
     match shell {
-        Shell::Bash => generate(shells::Bash, &mut command, NAME, &mut text),
-        Shell::Zsh => generate(shells::Zsh, &mut command, NAME, &mut text),
-        Shell::Fish => generate(shells::Fish, &mut command, NAME, &mut text),
+        Shell::Bash => include_str!("shells/mount-s3.bash"),
+        Shell::Zsh => include_str!("shells/mount-s3.zsh"),
+        Shell::Fish => include_str!("shells/mount-s3.fish"),
     }
-    text
+}
+
+/// The lines that these scripts ask for: what can stand in the place of the last word.
+#[must_use]
+pub fn completion_candidates(words: &[OsString], helpers: &[Helper]) -> String {
+    candidates(words, helpers).lines()
 }
 
 /// The manual page in roff, of one helper command or, without one, of the program.
@@ -102,22 +104,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flag_is_in_every_text() {
-        let texts = [
-            completions(Shell::Bash, &[]),
-            completions(Shell::Zsh, &[]),
-            completions(Shell::Fish, &[]),
-            man_page(None, &[]),
-        ];
-        for text in texts {
-            // roff escapes dashes, and fish writes flags without them.
-            let text = String::from_utf8(text).unwrap().replace('\\', "");
-            for flag in CliArgs::command()
-                .get_arguments()
-                .filter_map(|arg| arg.get_long())
-            {
-                assert!(text.contains(flag), "{flag}");
-            }
+    fn every_flag_is_in_the_page() {
+        // roff escapes dashes.
+        let text = String::from_utf8(man_page(None, &[])).unwrap();
+        let text = text.replace('\\', "");
+        for flag in CliArgs::command()
+            .get_arguments()
+            .filter_map(|arg| arg.get_long())
+        {
+            assert!(text.contains(flag), "{flag}");
         }
     }
 
@@ -136,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn helper_commands_are_in_every_text() {
+    fn helper_commands_have_their_pages() {
         let helper = Helper {
             name: "tend",
             command: || {
@@ -149,12 +144,6 @@ mod tests {
             run: |_| std::process::ExitCode::SUCCESS,
         };
         let helpers = [helper];
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let text = String::from_utf8(completions(shell, &helpers)).unwrap();
-            for word in ["tend", "sweep", "twice"] {
-                assert!(text.contains(word), "{shell:?} {word}");
-            }
-        }
         let page = String::from_utf8(man_page(None, &helpers)).unwrap();
         assert!(page.contains("mount\\-s3\\-tend(1)"), "{page}");
         let page = String::from_utf8(man_page(Some(&helper), &helpers)).unwrap();

@@ -1,9 +1,10 @@
 //! The purpose of an invocation: a mount, from flags or from `/etc/fstab`, or a helper command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, ValueEnum};
+use clap::{Command, CommandFactory as _, Parser, ValueEnum};
 
 use super::{CliArgs, Helper, fstab};
 
@@ -14,8 +15,10 @@ pub enum Invocation {
     Mount(Box<CliArgs>),
     /// Run a helper command, with the arguments after its word.
     Helper(Helper, Vec<OsString>),
-    /// Print the completions of flags for a shell.
+    /// Print the completions for a shell.
     Completions(Shell),
+    /// Print what can stand in the place of the last of these words.
+    Candidates(Vec<OsString>),
     /// Print the manual page, of the program or of a helper command.
     Man(Option<Helper>),
 }
@@ -34,8 +37,9 @@ pub enum Shell {
 impl Invocation {
     /// Sorts the arguments, of which the first is the program's name.
     ///
-    /// The five arguments of mount(8) are a mount whatever the bucket's name. Otherwise the first
-    /// argument selects one of `helpers`; a bucket of that name is mounted as `s3://doctor`.
+    /// The five arguments of mount(8) are a mount whatever the bucket's name. Otherwise the name
+    /// of a helper command selects it, unless only a mount fits: behind the name stands
+    /// `/dev/fd/N`, or a directory with flags that the helper command does not take.
     ///
     /// # Errors
     /// The usage, the version, or the error of clap.
@@ -44,13 +48,10 @@ impl Invocation {
         helpers: &[Helper],
     ) -> Result<Self, clap::Error> {
         let arguments: Vec<OsString> = arguments.collect();
-        let rest = arguments.get(2..).unwrap_or_default();
         let first = arguments.get(1).and_then(|first| first.to_str());
-        let helper = helpers.iter().find(|helper| Some(helper.name) == first);
-        if let Some(helper) = helper.filter(|_| has_output(&arguments)) {
-            return Ok(Self::Helper(*helper, rest.to_vec()));
-        }
-        if let Some(translated) = fstab::translate(&arguments) {
+        let selected = first.and_then(|word| Selected::by(word, helpers));
+        let has_output = selected.is_some() && has_output(&arguments);
+        if let Some(translated) = fstab::translate(&arguments).filter(|_| !has_output) {
             let translated =
                 translated.map_err(|error| CliArgs::command().error(error.kind(), error))?;
             let mut args =
@@ -58,21 +59,107 @@ impl Invocation {
             args.is_fstab = true;
             return Ok(Self::Mount(Box::new(args)));
         }
-        if let Some(helper) = helper.filter(|helper| helper.takes(rest)) {
-            return Ok(Self::Helper(*helper, rest.to_vec()));
-        }
-        match first {
-            Some("completions") => {
-                let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
-                Ok(Self::Completions(args.shell))
-            }
-            Some("man") => ManArgs::of(&arguments[1..], helpers),
-            _ => match CliArgs::try_parse_from(&arguments) {
+        match selected {
+            Some(selected) => selected.or_mount(&arguments, helpers),
+            None => match CliArgs::try_parse_from(&arguments) {
                 Ok(args) => Ok(Self::Mount(Box::new(args))),
                 Err(error) => Err(options_elsewhere(&arguments, &error).unwrap_or(error)),
             },
         }
     }
+}
+
+/// The command that a word selects.
+#[derive(Clone, Copy)]
+enum Selected<'a> {
+    Helper(&'a Helper),
+    Completions,
+    Man,
+}
+
+impl<'a> Selected<'a> {
+    fn by(word: &str, helpers: &'a [Helper]) -> Option<Self> {
+        match word {
+            "completions" => Some(Self::Completions),
+            "man" => Some(Self::Man),
+            _ => {
+                let mut known = helpers.iter();
+                known.find(|helper| helper.name == word).map(Self::Helper)
+            }
+        }
+    }
+
+    fn command(self) -> Command {
+        match self {
+            Self::Helper(helper) => (helper.command)(),
+            Self::Completions => CompletionsArgs::command(),
+            Self::Man => ManArgs::command(),
+        }
+    }
+
+    /// This command with its arguments, of which the first is its word.
+    fn with(self, arguments: &[OsString], helpers: &[Helper]) -> Result<Invocation, clap::Error> {
+        match self {
+            Self::Helper(helper) => Ok(Invocation::Helper(*helper, arguments[1..].to_vec())),
+            Self::Completions => {
+                let args = CompletionsArgs::try_parse_from(arguments)?;
+                Ok(match args.candidates {
+                    true => Invocation::Candidates(args.words),
+                    false => Invocation::Completions(args.shell),
+                })
+            }
+            Self::Man => ManArgs::of(arguments, helpers),
+        }
+    }
+
+    /// This command, or the mount of a bucket of its name if only that fits. `arguments` begin
+    /// with the program's name.
+    fn or_mount(
+        self,
+        arguments: &[OsString],
+        helpers: &[Helper],
+    ) -> Result<Invocation, clap::Error> {
+        let own = &arguments[1..];
+        let Some(second) = own.get(1) else {
+            return self.with(own, helpers);
+        };
+        let mount = || CliArgs::try_parse_from(arguments).map(Box::new);
+        if is_passed_descriptor(second)
+            && let Ok(args) = mount()
+        {
+            return Ok(Invocation::Mount(args));
+        }
+        match self.command().try_get_matches_from(own) {
+            // A directory is looked at only where the helper command would fail: it may hang.
+            Err(error) if error.use_stderr() && is_place(second) => match mount() {
+                Ok(args) => Ok(Invocation::Mount(args)),
+                Err(_) => Err(with_form_of_mount(&error, own)),
+            },
+            _ => self.with(own, helpers),
+        }
+    }
+}
+
+/// Whether the text is `/dev/fd/N`, by which a process passes a mount on.
+fn is_passed_descriptor(text: &OsStr) -> bool {
+    let number = text.to_str().and_then(|text| text.strip_prefix("/dev/fd/"));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Whether the text can only mean a directory: no bucket's name begins with a slash.
+fn is_place(text: &OsStr) -> bool {
+    let path = Path::new(text);
+    path.is_absolute() || path.is_dir()
+}
+
+/// The error of a helper command, with the form that mounts a bucket of its name. `own` begins
+/// with that name.
+fn with_form_of_mount(error: &clap::Error, own: &[OsString]) -> clap::Error {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    let [name, directory] = [&own[0], &own[1]].map(|word| word.to_string_lossy());
+    let form = format!("A bucket named {name} is mounted with: mount-s3 s3://{name} {directory}");
+    clap::Error::raw(error.kind(), format!("{text}\n\n{form}\n"))
 }
 
 /// Whether these are the arguments of a helper command whose `-o FILE` looks like the options of
@@ -171,6 +258,13 @@ struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
+
+    /// Used by the scripts: the words after `--` are a command line to complete.
+    #[arg(long, hide = true)]
+    candidates: bool,
+
+    #[arg(last = true, hide = true)]
+    words: Vec<OsString>,
 }
 
 /// Print the manual page of mount-s3, or of a helper command.
@@ -203,6 +297,7 @@ Examples:
   source <(mount-s3 completions bash)                  for this session of bash
   mount-s3 completions bash > /etc/bash_completion.d/mount-s3
                                                        for each one
+  source <(mount-s3 completions zsh)                   for this session of zsh, behind compinit
   mount-s3 completions fish | source                   for this session of fish";
 
 const MAN_EXAMPLES: &str = "\
@@ -218,14 +313,19 @@ mod tests {
 
     use super::*;
 
-    /// Helpers without tasks, and `cache` with one.
+    /// Helpers that take everything, and `cache` with a task.
     fn helpers() -> [Helper; 5] {
         fn run(_: Vec<OsString>) -> ExitCode {
             ExitCode::SUCCESS
         }
         let plain = |name| Helper {
             name,
-            command: || Command::new("mount-s3 helper").about("Help"),
+            command: || {
+                let any = clap::Arg::new("any")
+                    .num_args(0..)
+                    .allow_hyphen_values(true);
+                Command::new("mount-s3 helper").about("Help").arg(any)
+            },
             run,
         };
         let cache = Helper {
@@ -258,6 +358,7 @@ mod tests {
             )),
             Ok(Invocation::Helper(helper, rest)) => Ok(format!("{} {}", helper.name, rest.len())),
             Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
+            Ok(Invocation::Candidates(words)) => Ok(format!("candidates {}", words.len())),
             Ok(Invocation::Man(helper)) => {
                 Ok(format!("man {}", helper.map_or("", |helper| helper.name)))
             }
@@ -302,13 +403,25 @@ mod tests {
         check("warm bucket --cache /c", Ok("warm 3"));
         check("warm /mnt -o rw", Ok("mount warm at /mnt by fstab"));
         check("s3://warm /mnt", Ok("mount warm at /mnt"));
+    }
+
+    #[test]
+    fn completions_and_pages() {
         check("completions zsh", Ok("Zsh"));
+        check(
+            "completions fish --candidates -- mount-s3 --re",
+            Ok("candidates 2"),
+        );
         check("completions tcsh", Err("bash, zsh, fish"));
         check("completions", Err("SHELL"));
         check("man", Ok("man "));
         check("man warm", Ok("man warm"));
         check("man x", Err("doctor, index, warm, trace, cache"));
         check("man warm x", Err("unexpected"));
+    }
+
+    #[test]
+    fn options_of_fstab() {
         check(
             "bucket /mnt -o ro,_netdev",
             Ok("mount bucket at /mnt ro by fstab"),
@@ -337,9 +450,10 @@ mod tests {
             );
             check(line, Err("write --read-only --allow-other --uid=7"));
         }
+        check("bucket /mnt -o ro,rw", Ok("mount bucket at /mnt by fstab"));
         check(
-            "bucket /mnt -o ro,rw",
-            Err("the options 'ro' and 'rw' exclude each other"),
+            "bucket /mnt -o rw,remount",
+            Err("'remount' cannot be used after -o: a mount keeps its options"),
         );
         check("bucket /mnt -o ro --debug", Err("-o"));
     }

@@ -5,6 +5,7 @@
 
 mod args;
 mod bucket;
+mod complete;
 mod flags;
 mod fstab;
 mod generate;
@@ -15,13 +16,14 @@ mod page;
 
 pub use args::{CliArgs, VERSION};
 pub use bucket::{BucketArg, BucketArgError};
-pub(crate) use flags::parse_endpoint;
 pub use flags::{
     BucketFlags, BucketTypeArg, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags,
     ListenAddress, LoggingFlags, MetadataFlags, MetricsFlags, MountFlags, OnConflict, ReadModeArg,
     Sse, StagingFlags, TimeToLive, UploadChecksums, WriteFlags,
 };
-pub use generate::{completions, man_page};
+pub(crate) use flags::{mebibytes, parse_endpoint, seconds};
+pub use fstab::fstab_entry;
+pub use generate::{completion_candidates, completions, man_page};
 pub use helper::{HELPER_NAMES, Helper};
 pub use invocation::{Invocation, Shell};
 pub use mount_like::{Flag, flags_given, mount_arguments, text_given};

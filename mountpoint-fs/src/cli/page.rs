@@ -1,10 +1,11 @@
-//! The page of the documents that explains a flag.
+//! Where a flag is explained on this machine.
 
 use clap::CommandFactory as _;
 
 use super::CliArgs;
 
-/// A sentence about the section that explains the first flag of a mount that `text` names.
+/// A sentence about the section of the manual page that explains the first flag of a mount that
+/// `text` names.
 #[must_use]
 pub fn page_of(text: &str) -> Option<String> {
     let command = CliArgs::command();
@@ -16,25 +17,26 @@ pub fn page_of(text: &str) -> Option<String> {
         known.find(|argument| argument.get_long() == Some(name))
     });
     let argument = named.next()?;
-    let heading = argument.get_help_heading().unwrap_or(COMMON).to_lowercase();
-    let heading = heading
-        .trim_start_matches("aws ")
-        .trim_end_matches(" options");
+    let heading = argument.get_help_heading().unwrap_or(COMMON);
     let flag = argument.get_long()?;
-    Some(format!("--{flag} is explained in {PAGE}#{heading}"))
+    Some(format!(
+        "`mount-s3 man` explains --{flag}, under {}",
+        heading.to_uppercase()
+    ))
 }
 
-const PAGE: &str = "doc/CONFIGURATION.md";
 /// The section of flags that stand under no heading of `--help`.
-const COMMON: &str = "Flags";
+const COMMON: &str = "Options";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::man_page;
 
     #[test]
     fn each_flag_is_in_the_section_that_is_named() {
-        let text = include_str!("../../../doc/CONFIGURATION.md").to_lowercase();
+        let text = String::from_utf8(man_page(None, &[])).unwrap();
+        let text = text.replace('\\', "");
         let command = CliArgs::command();
         let flags = command
             .get_arguments()
@@ -42,18 +44,17 @@ mod tests {
         for flag in flags.filter(|flag| !["help", "version"].contains(flag)) {
             let page = page_of(&format!("this needs --{flag}, or not"));
             let page = page.unwrap_or_else(|| panic!("{flag}"));
-            let section = page.split('#').nth(1).unwrap();
-            let begin = format!("# {section}\n");
-            let rest = text.split(&begin).nth(1);
-            let rest = rest.unwrap_or_else(|| panic!("{page}"));
-            let section = rest.split("\n##").next().unwrap();
-            assert!(section.contains(&format!("`--{flag}")), "{page}");
+            let section = page.split("under ").nth(1).unwrap();
+            let mut sections = text.split("\n.SH ");
+            let begins = |it: &&str| it.trim_start_matches('"').starts_with(section);
+            let section = sections.find(begins).unwrap_or_else(|| panic!("{page}"));
+            assert!(section.contains(&format!("--{flag}")), "{page}");
         }
     }
 
     #[test]
     fn the_first_known_flag_counts() {
-        let page = "--region is explained in doc/CONFIGURATION.md#bucket";
+        let page = "`mount-s3 man` explains --region, under BUCKET OPTIONS";
         assert_eq!(
             page_of("-- --unknown, --region=x and --fips").as_deref(),
             Some(page)

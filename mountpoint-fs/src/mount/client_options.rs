@@ -6,14 +6,16 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use mountpoint_client::credentials::CredentialsMode;
+use mountpoint_client::credentials::{CredentialsMode, EndpointSettings};
 use mountpoint_client::crt_client::{CrtClientOptions, ServerSideEncryption, SseCustomerKey};
 use mountpoint_client::endpoint::BucketType;
 use mountpoint_client::instance::MetadataUse;
 
 use super::Environment;
+use super::environment::AwsFiles;
 use crate::cli::{
     BucketArg, BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags, Sse, WriteFlags,
+    parse_endpoint,
 };
 use crate::config::limits;
 
@@ -29,7 +31,6 @@ pub fn client_options(
     environment: &Environment,
 ) -> Result<CrtClientOptions, String> {
     let mut options = CrtClientOptions::new(&bucket.name);
-    set_bucket(&mut options, flags, environment)?;
     options.credentials = if credentials.no_sign_request {
         CredentialsMode::Unsigned
     } else {
@@ -37,6 +38,7 @@ pub fn client_options(
             profile: credentials.profile.clone(),
         }
     };
+    set_bucket(&mut options, flags, environment)?;
     if let Some(gbps) = client.maximum_throughput_gbps {
         #[expect(
             clippy::cast_precision_loss,
@@ -76,7 +78,7 @@ fn set_bucket(
     options.region = flags.region.clone().or_else(|| environment.region.clone());
     options.endpoint_url = match &flags.endpoint_url {
         Some(url) => Some(url.clone()),
-        None => environment.endpoint_url.clone().transpose()?,
+        None => endpoint_from_elsewhere(&options.credentials, environment)?,
     };
     options.force_path_style = flags.force_path_style;
     options.transfer_acceleration = flags.transfer_acceleration;
@@ -96,6 +98,39 @@ fn set_bucket(
         .map(sse_customer_key)
         .transpose()?;
     Ok(())
+}
+
+/// The endpoint by variables, else by the profile's files, as in every program that uses AWS.
+fn endpoint_from_elsewhere(
+    credentials: &CredentialsMode,
+    environment: &Environment,
+) -> Result<Option<String>, String> {
+    let profile = match credentials {
+        CredentialsMode::Default { profile } => profile.as_deref(),
+        CredentialsMode::Unsigned | CredentialsMode::Static(_) => None,
+    };
+    let files = match environment.aws_files {
+        AwsFiles::OfProcess => EndpointSettings::of_profile(profile),
+        AwsFiles::None => EndpointSettings::default(),
+    };
+    endpoint_url(environment, &files)
+}
+
+fn endpoint_url(
+    environment: &Environment,
+    files: &EndpointSettings,
+) -> Result<Option<String>, String> {
+    let ignores = environment.ignores_endpoint_urls;
+    if ignores.unwrap_or(files.ignores_urls) {
+        return Ok(None);
+    }
+    match (&environment.endpoint_url, &files.url) {
+        (Some(url), _) => url.clone().map(Some),
+        (None, Some(url)) => parse_endpoint(url)
+            .map(Some)
+            .map_err(|why| format!("endpoint_url in the configuration of AWS: {why}")),
+        (None, None) => Ok(None),
+    }
 }
 
 /// The encryption of new objects.
@@ -215,6 +250,53 @@ mod tests {
         };
         assert_eq!(resolve("", &bad).unwrap_err(), "why");
         assert!(resolve("--endpoint-url http://flag", &bad).is_ok());
+    }
+
+    #[test]
+    fn endpoints_of_files_come_after_variables_and_may_be_ignored() {
+        const IGNORES: EndpointSettings = EndpointSettings {
+            url: None,
+            ignores_urls: true,
+        };
+        let file = |url: &str| EndpointSettings {
+            url: Some(url.to_owned()),
+            ignores_urls: false,
+        };
+        for (variable, ignored, files, expected) in [
+            (None, None, EndpointSettings::default(), Ok(None)),
+            (
+                None,
+                None,
+                file("http://f:9000/"),
+                Ok(Some("http://f:9000")),
+            ),
+            (
+                Some("http://v"),
+                None,
+                file("http://f"),
+                Ok(Some("http://v")),
+            ),
+            (Some("http://v"), Some(true), file("http://f"), Ok(None)),
+            (Some("http://v"), None, IGNORES, Ok(None)),
+            (Some("http://v"), Some(false), IGNORES, Ok(Some("http://v"))),
+            (
+                None,
+                None,
+                file("f:9000"),
+                Err("endpoint_url in the configuration"),
+            ),
+        ] {
+            let environment = Environment {
+                endpoint_url: variable.map(|url| Ok(url.to_owned())),
+                ignores_endpoint_urls: ignored,
+                ..Environment::default()
+            };
+            match (endpoint_url(&environment, &files), expected) {
+                (Ok(url), expected) => assert_eq!(Ok(url.as_deref()), expected, "{files:?}"),
+                (Err(error), Err(part)) => assert!(error.starts_with(part), "{error}"),
+                (Err(error), Ok(_)) => panic!("{error}"),
+            }
+        }
     }
 
     #[test]

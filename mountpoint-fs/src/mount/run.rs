@@ -12,10 +12,14 @@ use super::metrics::{MetricsService, MountDescription, RunningMetrics};
 use super::process::daemon::{Reporter, Side, daemonise};
 use super::process::notify::Notifier;
 use super::process::pid_file::PidFile;
+use super::process::signals::outlive_signals;
 use super::start_log::log_start;
 use super::target::MountingFlags;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
-use crate::cli::{CliArgs, Helper, Invocation, VERSION, completions, man_page, page_of};
+use crate::cli::{
+    CliArgs, HELPER_NAMES, Helper, Invocation, VERSION, completion_candidates, completions,
+    fstab_entry, man_page, page_of,
+};
 use crate::config::limits;
 use crate::journal;
 
@@ -25,30 +29,36 @@ use crate::journal;
 /// 1 after a failure, 2 for a wrong command line. The `helpers` are above this layer.
 #[must_use]
 pub fn run(arguments: impl Iterator<Item = OsString>, helpers: &[Helper]) -> ExitCode {
-    let invocation = match Invocation::parse(arguments, helpers) {
+    let arguments: Vec<OsString> = arguments.collect();
+    let invocation = match Invocation::parse(arguments.iter().cloned(), helpers) {
         Ok(invocation) => invocation,
         Err(error) => {
             // `--help` and `--version` take this path as well, with code 0. A failure to print
             // cannot be reported.
             error.print().ok();
-            if let Some(page) = page_of(&error.to_string()).filter(|_| error.use_stderr()) {
-                tell(&page);
+            if error.use_stderr() {
+                page_of(&error.to_string()).iter().for_each(|it| tell(it));
+                in_fstab(&arguments).iter().for_each(|it| tell(it));
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     let result = match invocation {
-        Invocation::Mount(args) => start(&args),
+        Invocation::Mount(args) => start(&args).map_err(|reason| with_helper(&args, reason)),
         Invocation::Helper(helper, arguments) => Ok((helper.run)(arguments)),
-        Invocation::Completions(shell) => Ok(print(&completions(shell, helpers))),
+        Invocation::Completions(shell) => Ok(print(completions(shell).as_bytes())),
+        Invocation::Candidates(words) => {
+            Ok(print(completion_candidates(&words, helpers).as_bytes()))
+        }
         Invocation::Man(helper) => Ok(print(&man_page(helper.as_ref(), helpers))),
     };
     match result {
         Ok(code) => code,
         Err(reason) => {
-            match page_of(&reason) {
-                Some(page) => tell(&format!("{reason} ({page})")),
-                None => tell(&reason),
+            let remarks = in_fstab(&arguments).into_iter().chain(page_of(&reason));
+            match remarks.collect::<Vec<_>>().join("; ").as_str() {
+                "" => tell(&reason),
+                remarks => tell(&format!("{reason} ({remarks})")),
             }
             ExitCode::FAILURE
         }
@@ -164,7 +174,10 @@ impl Start<'_> {
 
     /// Mounts the bucket, and creates the PID file and the notifier.
     fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
-        let mut remarks = logging::start(self.args, self.environment, is_daemon)?;
+        outlive_signals()
+            .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
+        let state_directory = self.config.fs.write.state_directory.as_deref();
+        let mut remarks = logging::start(self.args, self.environment, is_daemon, state_directory)?;
         log_start(self.config);
         let notifier = Notifier::new(self.environment.notify_socket.as_deref())
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
@@ -173,7 +186,6 @@ impl Start<'_> {
         let time_max = self.time_max - self.time_max / START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
         // A look at a directory in the mount would wait for the mount.
-        let state_directory = self.config.fs.write.state_directory.as_deref();
         let state_directory = state_directory.filter(|directory| !mounted.covers(directory));
         let start_metrics = |metrics: MetricsService| {
             let costs = CostMeter::new(prices(self.config, mounted.billing_region()));
@@ -252,7 +264,10 @@ fn describe(config: &MountConfig) -> MountDescription {
     MountDescription {
         bucket: config.client.bucket.clone(),
         prefix: config.fs.prefix.clone(),
-        directory: config.directory.display().to_string(),
+        directory: std::path::absolute(&config.directory)
+            .unwrap_or_else(|_| config.directory.clone())
+            .display()
+            .to_string(),
         pid: std::process::id(),
         uid: nix::unistd::geteuid().as_raw(),
         version: VERSION.to_owned(),
@@ -276,6 +291,24 @@ fn prices(config: &MountConfig, region: Option<&str>) -> Option<StorePrices> {
     };
     let is_express = config.client.is_directory_bucket();
     region.map(|region| StorePrices::of_amazon(region, is_express, cache))
+}
+
+/// The mount's line in `/etc/fstab`, if mount(8) made this command line.
+fn in_fstab(arguments: &[OsString]) -> Option<String> {
+    fstab_entry(arguments, "")?;
+    let fstab = std::fs::read("/etc/fstab").unwrap_or_default();
+    fstab_entry(arguments, &String::from_utf8_lossy(&fstab))
+}
+
+/// The reason for a failure; with the helper command that has the bucket's name, if that was typed.
+fn with_helper(args: &CliArgs, reason: String) -> String {
+    let name = &args.bucket.text;
+    match HELPER_NAMES.contains(&name.as_str()) && !args.is_fstab {
+        true => format!(
+            "{reason}. This was taken for a mount; `mount-s3 {name} --help` tells of the helper command {name}"
+        ),
+        false => reason,
+    }
 }
 
 /// Prints a generated text. A reader that closes the pipe early (`| head`) has had enough.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::cli::{BucketFlags, ClientFlags, CredentialsFlags};
+use crate::cli::{BucketFlags, ClientFlags, CredentialsFlags, seconds};
 
 /// Look after files that a mount with --staging has not stored.
 ///
@@ -31,7 +31,7 @@ pub(super) enum StagedTask {
         #[command(flatten)]
         place: StagedPlace,
         /// Longest wait
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_name = "SECONDS", value_parser = seconds(0..=u64::MAX))]
         timeout: Option<u64>,
     },
     /// Write a version to a new file; a pending one only while no mount uses the directory

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, value_parser};
 
 use super::patterns::{Pattern, parse_pattern};
-use crate::cli::{BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags};
+use crate::cli::{BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, mebibytes};
 
 /// Fetch objects into the cache of a mount before they are read.
 ///
@@ -27,7 +27,7 @@ pub(super) struct WarmArguments {
     pub(super) cache: PathBuf,
 
     /// Most space for the cache, as the mount has it [default: all but 5 % of the file system]
-    #[arg(long, value_name = "MiB", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MiB", value_parser = mebibytes(1..=u64::MAX))]
     pub(super) max_cache_size: Option<u64>,
 
     /// Take names, sizes and versions from this file of `mount-s3 index`, with no LIST and no HEAD

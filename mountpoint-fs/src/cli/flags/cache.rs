@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 
-use super::values::parse_endpoint;
+use super::values::{mebibytes, parse_endpoint};
 use crate::cli::{BucketArg, BucketArgError};
 use crate::config::{CacheConfig, PassthroughMode, SharedCacheConfig};
 
@@ -23,7 +23,7 @@ pub struct CacheFlags {
     pub cache: Option<PathBuf>,
 
     /// Most space for --cache; 0 keeps nothing [default: all but 5 % of the file system]
-    #[arg(long, value_name = "MiB", requires = "cache")]
+    #[arg(long, value_name = "MiB", requires = "cache", value_parser = mebibytes(0..=u64::MAX))]
     pub max_cache_size: Option<u64>,
 
     /// Empty --cache when the mount ends

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
+
+use super::values::seconds;
 
 /// Flags under "Metrics options".
 #[derive(Clone, Debug, Default, Args)]
@@ -21,7 +23,7 @@ pub struct MetricsFlags {
     pub otlp_endpoint: Option<String>,
 
     /// How often metrics are sent
-    #[arg(long, value_name = "SECONDS", requires = "otlp_endpoint", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", requires = "otlp_endpoint", value_parser = seconds(1..=u64::MAX))]
     pub otlp_export_interval: Option<u64>,
 
     /// Show metrics to Prometheus: port of this machine, IP address with port, or Unix socket

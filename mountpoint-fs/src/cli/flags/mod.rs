@@ -22,5 +22,5 @@ pub use metrics::{ListenAddress, MetricsFlags};
 pub use mount::{MountFlags, ReadModeArg};
 pub use staging::{OnConflict, StagingFlags};
 pub use values::TimeToLive;
-pub(crate) use values::parse_endpoint;
+pub(crate) use values::{mebibytes, parse_endpoint, seconds};
 pub use write::{Sse, UploadChecksums, WriteFlags};

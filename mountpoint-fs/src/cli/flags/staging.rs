@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 
+use super::values::seconds;
 use crate::config::{ConflictPolicy, WriteBackConfig};
 
 /// Flags under "Staging options".
@@ -26,12 +27,12 @@ pub struct StagingFlags {
     pub write_back: bool,
 
     /// Wait before the upload of a closed file: rewrites meanwhile make one upload [default: 1]
-    #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = value_parser!(u64).range(..=DELAY_MAX))]
+    #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = seconds(0..=DELAY_MAX))]
     pub write_back_delay: Option<u64>,
 
     /// Longest wait for uploads at the end of the mount; the next mount goes on with the rest
     /// [default: 20]
-    #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = value_parser!(u64).range(..=DRAIN_MAX))]
+    #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = seconds(0..=DRAIN_MAX))]
     pub drain_timeout: Option<u64>,
 }
 

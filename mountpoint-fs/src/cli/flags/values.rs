@@ -47,36 +47,48 @@ impl FromStr for TimeToLive {
 pub(super) fn bytes(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    number("bytes", 0, range)
+    number("bytes", SIZES, 1, range)
 }
 
 /// A number of MiB without a unit.
-pub(super) fn mebibytes(
+pub(crate) fn mebibytes(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    number("MiB", 20, range)
+    number("MiB", SIZES, 1 << 20, range)
 }
 
-/// A number whose unit is two to the power of `shift` bytes.
+/// A number of seconds without a unit.
+pub(crate) fn seconds(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    number("seconds", TIMES, 1, range)
+}
+
+/// A number of a unit, which is `size` of the smallest one in `units`.
 fn number(
     unit: &'static str,
-    shift: u32,
+    units: &'static [(&'static str, u64)],
+    size: u64,
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let (least, most) = (range.start(), range.end());
+        let least = range.start();
+        let (bounds, within) = match *range.end() {
+            u64::MAX => (format!("{least} on"), format!("{least}..")),
+            most => (format!("{least} to {most}"), format!("{least}..={most}")),
+        };
         let count: u64 = text.parse().map_err(|_| {
-            let count = without_unit(text, SIZES).map(|bytes| bytes >> shift);
+            let count = without_unit(text, units).map(|count| count / size);
             // The hint must not suggest a number out of range.
             match count.filter(|count| range.contains(count)) {
                 Some(count) => format!("a number of {unit} is written without a unit: {count}"),
-                None => format!("a number of {unit} from {least} to {most}, without a unit"),
+                None => format!("a number of {unit} from {bounds}, without a unit"),
             }
         })?;
         if range.contains(&count) {
             Ok(count)
         } else {
-            Err(format!("{count} is not in {least}..={most}"))
+            Err(format!("{count} is not in {within}"))
         }
     }
 }
@@ -101,6 +113,9 @@ const SIZES: &[(&str, u64)] = &[
     ("g", 1 << 30),
     ("gb", 1 << 30),
     ("gib", 1 << 30),
+    ("t", 1 << 40),
+    ("tb", 1 << 40),
+    ("tib", 1 << 40),
 ];
 
 const TIMES: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];
@@ -322,6 +337,13 @@ mod tests {
         check(&memory, "2G", "without a unit: 2048");
         check(&memory, "100M", "from 512 to");
         check(&memory, "511", "511 is not in 512..=");
+        check(&mebibytes(0..=u64::MAX), "10G", "without a unit: 10240");
+        check(&mebibytes(0..=u64::MAX), "1TiB", "without a unit: 1048576");
+        check(
+            &seconds(1..=3600),
+            "5m",
+            "of seconds is written without a unit: 300",
+        );
         let ttl = |text: &str| TimeToLive::from_str(text).map(|_| 0);
         check(&ttl, "5m", "seconds (300),");
         check(&ttl, "soon", "seconds, 'minimal' or 'indefinite'");

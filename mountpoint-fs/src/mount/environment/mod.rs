@@ -6,6 +6,7 @@
 //! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and
 //! each has a stable name without that word. The stable name wins.
 
+mod misspelt;
 mod names;
 mod variables;
 
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use mountpoint_client::network::ProxySettings;
 
+use self::misspelt::misspelt;
 pub(super) use self::names::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use self::variables::Variables;
 use crate::fuse::Transport;
@@ -56,6 +58,11 @@ pub struct Environment {
     ///
     /// The reason matters where no flag names an endpoint.
     pub endpoint_url: Option<Result<String, String>>,
+    /// `AWS_IGNORE_CONFIGURED_ENDPOINT_URLS`: whether neither variables nor files name an endpoint;
+    /// wins over the profile.
+    pub ignores_endpoint_urls: Option<bool>,
+    /// The files of AWS that go with these variables.
+    pub aws_files: AwsFiles,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
     /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether the variable names the metadata service. The
@@ -80,6 +87,16 @@ pub struct Environment {
     pub relative_file: Option<&'static str>,
     /// Remarks about variables that are set.
     pub warnings: Vec<String>,
+}
+
+/// The files of AWS that may name an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AwsFiles {
+    /// No files: the variables were given.
+    #[default]
+    None,
+    /// `~/.aws/config`, or the files that variables of this process name.
+    OfProcess,
 }
 
 impl Environment {
@@ -116,7 +133,12 @@ impl Environment {
         reason = "this is the one place that reads the environment"
     )]
     pub fn read() -> Result<Self, String> {
-        Self::parse(|name| std::env::var_os(name))
+        let mut environment = Self::parse(|name| std::env::var_os(name))?;
+        environment.aws_files = AwsFiles::OfProcess;
+        let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let read: Vec<&str> = Self::names().collect();
+        environment.warnings.extend(misspelt(set, &read));
+        Ok(environment)
     }
 
     /// Parses the variables; an empty value counts as none.
@@ -154,6 +176,10 @@ impl Environment {
             max_attempts: variables.number(&names::MAX_ATTEMPTS, 1, 100)?,
             region: variables.text(&names::REGION),
             endpoint_url: variables.endpoint_url(),
+            ignores_endpoint_urls: variables
+                .text(&names::IGNORE_ENDPOINT_URLS)
+                .map(|value| value.eq_ignore_ascii_case("true")),
+            aws_files: AwsFiles::None,
             ca_bundle: variables.text(&names::CA_BUNDLE),
             // Every AWS tool takes any value but "true" for no.
             ec2_metadata_disabled: variables

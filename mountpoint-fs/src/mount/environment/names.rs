@@ -49,6 +49,7 @@ pub(super) const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 pub(super) const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
 pub(super) const REGION: [&str; 1] = ["AWS_REGION"];
 pub(super) const ENDPOINT_URL: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
+pub(super) const IGNORE_ENDPOINT_URLS: [&str; 1] = ["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"];
 pub(super) const CA_BUNDLE: [&str; 1] = ["AWS_CA_BUNDLE"];
 pub(super) const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
 pub(super) const EC2_METADATA_ENDPOINT: [&str; 1] = ["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
@@ -89,7 +90,7 @@ pub(super) const WITHOUT_EFFECT: [(&str, &str); 4] = [
 ];
 
 /// Every variable that has an effect.
-pub(super) const EFFECTIVE: [&Names; 26] = [
+pub(super) const EFFECTIVE: [&Names; 27] = [
     &MAX_BACKGROUND,
     &CONGESTION_THRESHOLD,
     &CLONE_FUSE_FD,
@@ -105,6 +106,7 @@ pub(super) const EFFECTIVE: [&Names; 26] = [
     &MAX_ATTEMPTS,
     &REGION,
     &ENDPOINT_URL,
+    &IGNORE_ENDPOINT_URLS,
     &CA_BUNDLE,
     &EC2_METADATA_DISABLED,
     &EC2_METADATA_ENDPOINT,

@@ -93,12 +93,15 @@ fn a_wrong_line_says_what_is_wrong() {
         ("--debug", "without dashes"),
         ("prefix=a\\b/", "'\\' stands before"),
         ("prefix=a", "must end with '/'"),
+        ("remount", "a mount keeps its options"),
     ] {
         let fstab = format!("test-bucket $DIR/mnt mount-s3 {options},$AT 0 0\n");
         let output = in_namespace(&server, &fstab, "mkdir mnt\nmount -a -T fstab");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{options}: {stderr}");
         assert!(stderr.contains(message), "{options}: {stderr}");
+        // `mount -a` has many lines.
+        assert!(stderr.contains("test-bucket /"), "{options}: {stderr}");
     }
 }
 

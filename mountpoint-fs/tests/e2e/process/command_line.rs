@@ -26,7 +26,12 @@ fn helper_commands_print_and_end() {
         (&["--help"], 0, "Metrics options", ""),
         (&["completions", "bash"], 0, "complete -F", ""),
         (&["completions", "zsh"], 0, "#compdef mount-s3", ""),
-        (&["completions", "fish"], 0, "complete -c mount-s3", ""),
+        (
+            &["completions", "fish"],
+            0,
+            "complete --command mount-s3",
+            "",
+        ),
         (&["completions", "--help"], 0, "mount-s3 completions", ""),
         (&["completions", "tcsh"], 2, "", "bash, zsh, fish"),
         (&["man"], 0, ".TH mount-s3", ""),

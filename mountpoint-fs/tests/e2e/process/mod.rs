@@ -3,6 +3,7 @@
 mod background;
 mod bench;
 mod command_line;
+mod completions;
 mod doctor;
 mod doctor_writes;
 mod lifecycle;
