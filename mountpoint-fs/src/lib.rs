@@ -35,5 +35,6 @@ pub mod staging;
 pub mod stats_command;
 mod store_distance;
 pub mod sync;
+mod unix_connect;
 pub mod warmer;
 pub mod write;

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
     let config = match config {
         Ok(config) => config,
         Err(reason) => {
-            let advice = "`mount-s3 --help` explains the flags, doc/CONFIGURATION.md the variables";
+            let advice = "`mount-s3 man` explains the flags, /usr/share/doc/mountpoint-fs/CONFIGURATION.md the variables";
             report.add(Finding::error(Area::Flags, "flags", reason, advice));
             return report.finish(None);
         }
@@ -82,7 +82,7 @@ fn look_at_log(arguments: &Arguments, report: &mut Report) {
 fn look_at_machine(config: &MountConfig, report: &mut Report) -> Vec<Change> {
     report.looking_at("kernel");
     for warning in &config.warnings {
-        let advice = "see doc/CONFIGURATION.md";
+        let advice = "`mount-s3 man` explains the flags";
         report.add(Finding::warning(Area::Flags, "flags", warning, advice));
     }
     report.extend(kernel::judge(&facts::kernel(config)));
@@ -135,13 +135,15 @@ fn look_at_bucket(config: &MountConfig, checks_writes: bool, report: &mut Report
     changes
 }
 
-/// The endpoint, if only a variable names it: the recommended command must work everywhere.
+/// The endpoint, if only a variable or a file names it: the recommended command must work
+/// everywhere.
 fn endpoint_from_elsewhere(arguments: &Arguments, config: &MountConfig) -> Option<Change> {
     const FLAG: &str = "--endpoint-url";
     let url = config.client.endpoint_url.as_deref()?;
     let is_given = arguments.flags.iter().any(|flag| flag.name == FLAG);
     (!is_given).then(|| {
-        let reason = "a variable names it here, and may not where the command runs";
+        let reason =
+            "a variable or ~/.aws/config names it here, and may not where the command runs";
         Change::value(FLAG, url, reason)
     })
 }

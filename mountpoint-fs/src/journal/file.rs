@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use mountpoint_client::types::{Key, Upload};
+use nix::fcntl::OFlag;
 
 use super::line::{Header, Line, Renaming, VERSION};
 use super::origin::{self, Origin};
@@ -263,7 +264,14 @@ impl JournalReport {
     /// Examines the file at `path`.
     pub(super) fn at(path: &Path, place: &JournalDirectory) -> io::Result<Self> {
         // NFS grants an exclusive lock only on a file that is open for writing.
-        let mut file = File::options().read(true).write(true).open(path)?;
+        let mut options = File::options();
+        options.read(true).write(true);
+        // Others may write to a shared state directory.
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let mut file = options.custom_flags(flags.bits()).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(Self::Nothing);
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Self::Nothing),

@@ -611,6 +611,16 @@ fn the_lock_of_a_journal_is_taken_with_leave_to_write() {
     assert_eq!(flags & libc::O_ACCMODE, libc::O_RDWR);
 }
 
+#[test]
+fn what_somebody_put_in_place_of_a_journal_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = JournalDirectory::new(directory.path(), "b");
+    let path = directory.path().join("uploads-x.journal");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let report = JournalReport::at(&path, &place);
+    assert!(matches!(report, Ok(JournalReport::Nothing)));
+}
+
 /// Replaces the journal's file by a pipe that blocks until its reader reads.
 fn make_slow(journal: &Journal, directory: &Path) -> File {
     let path = directory.join("slow");

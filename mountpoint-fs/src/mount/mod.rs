@@ -21,7 +21,7 @@ mod target;
 pub use client_options::{client_options, read_part_size};
 pub use config::{FuseTuning, MountConfig, memory_target};
 pub use connect::{Connected, connect};
-pub use environment::Environment;
+pub use environment::{AwsFiles, Environment};
 pub use index::open_index;
 pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;

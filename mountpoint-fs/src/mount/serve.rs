@@ -10,7 +10,6 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use mountpoint_client::ObjectClient;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
@@ -23,6 +22,7 @@ use super::parts::{
     session_options, stage, store_id,
 };
 use super::process::open_files;
+use super::process::signals::ENDING;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget, index};
 use crate::cache::Caches;
@@ -52,7 +52,7 @@ pub struct MountedBucket {
 impl MountedBucket {
     /// Connects to S3, checks the bucket and mounts it; its requests end within `time_max`.
     ///
-    /// From then on SIGINT, SIGTERM and SIGHUP to this process end the mount.
+    /// From then on the signals [`ENDING`] to this process end the mount.
     ///
     /// # Errors
     /// With a text for the user: the failure and its remedy.
@@ -143,7 +143,7 @@ impl MountedBucket {
             tuning,
         } = parts;
         // Before the mount exists, so that no signal can leave it behind.
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        let signals = Signals::new(ENDING)
             .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
         let (mount, directory) = match target {
             MountTarget::Passed(mount) => (mount, None),

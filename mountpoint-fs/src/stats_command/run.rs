@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -39,7 +40,10 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
 fn work(arguments: &StatsArguments) -> Result<(), String> {
     let mounts = SelectedMounts::new(arguments.directory.as_deref());
     // An answer is there before the terminal changes.
-    let documents = mounts.ask()?;
+    let documents = mounts.ask().map_err(|reason| match &arguments.directory {
+        Some(directory) => format!("{reason}. {}", form_of_mount(directory)),
+        None => reason,
+    })?;
     let shown = match arguments.once {
         true => show_once(documents, arguments.json),
         false => watch(arguments, &mounts, documents),
@@ -49,6 +53,12 @@ fn work(arguments: &StatsArguments) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         shown => shown.map_err(|error| error.to_string()),
     }
+}
+
+/// How a bucket with the name of this command is mounted.
+fn form_of_mount(directory: &Path) -> String {
+    let directory = directory.display();
+    format!("A bucket named stats is mounted with: mount-s3 s3://stats {directory}")
 }
 
 /// Shows the numbers since the mounts began.

@@ -179,14 +179,13 @@ fn passthrough(facts: &KernelFacts, version: Option<Version>) -> Finding {
             "not in this kernel (since Linux 6.9)"
         }
         (_, Some(false)) => "not built into this kernel",
-        (_, Some(true)) => "in this kernel",
-        (_, None) => "in kernels since Linux 6.9, if it is built in",
+        (_, Some(true)) if facts.is_root => "in this kernel; --cache uses it",
+        (_, None) if facts.is_root => {
+            "in kernels since Linux 6.9, if it is built in; --cache uses it"
+        }
+        (_, _) => "for mounts of root alone, with --cache",
     };
-    Finding::ok(
-        Area::Kernel,
-        CHECK,
-        format!("{found}; this version does not use it"),
-    )
+    Finding::ok(Area::Kernel, CHECK, found)
 }
 
 fn io_uring(facts: &KernelFacts) -> Finding {
@@ -367,12 +366,16 @@ mod tests {
             "not built",
         );
         check(
-            |f| f.build = some("A=1\nCONFIG_FUSE_PASSTHROUGH=y\n"),
+            |f| {
+                f.build = some("A=1\nCONFIG_FUSE_PASSTHROUGH=y\n");
+                f.is_root = true;
+            },
             name,
             ok,
-            "in this kernel",
+            "in this kernel; --cache uses it",
         );
-        check(|_| (), name, ok, "if it is built in");
+        check(|f| f.is_root = true, name, ok, "; --cache uses it");
+        check(|f| f.is_root = false, name, ok, "mounts of root alone");
         let name = "FUSE over io_uring";
         check(|_| (), name, ok, "off");
         check(|f| f.enable_uring = some("Y\n"), name, ok, "on;");

@@ -4,29 +4,24 @@
 //! Standard error is for the reason of a failed start: operators of many mounts collect it
 //! separately.
 //!
-//! Each SIGUSR2 makes the log one level more verbose, and after the last level quiet again.
-//! Threads: `log-level` waits for that signal.
+//! Each SIGUSR2 makes the log one level more verbose, and after the last level quiet again; SIGUSR1
+//! opens the log file anew, which another program may have moved. Threads: `log-signals` waits for
+//! both.
 
+mod files;
 pub(super) mod format;
+mod no_syslog;
 
-use std::error::Error as _;
-use std::fs::DirBuilder;
 use std::io::{self, IsTerminal as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use nix::sys::stat::{Mode, umask};
-use signal_hook::consts::SIGUSR2;
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use syslog_tracing::{Facility, Options, Syslog};
-use time::format_description::well_known::Rfc3339;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
-use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
@@ -34,11 +29,13 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 use crate::cli::{CliArgs, LoggingFlags};
 use crate::mount::Environment;
 use crate::mount::metrics::LOG_TARGET;
+use files::LogFiles;
 use format::{NoForeignTrace, OneLine};
 
 /// Starts logging. Returns a remark for the user, or nothing.
 ///
-/// `in_background` means that there is no terminal.
+/// `in_background` means that there is no terminal. `state_directory` remembers what was remarked
+/// since the machine's boot.
 ///
 /// # Errors
 /// A text for the user.
@@ -46,49 +43,57 @@ pub(in crate::mount) fn start(
     args: &CliArgs,
     environment: &Environment,
     in_background: bool,
+    state_directory: Option<&Path>,
 ) -> Result<String, String> {
     let logs_metrics = args.metrics.log_metrics;
     let args = &args.logging;
     if args.no_log {
-        // There is no level to change, but the signal must not end the process.
-        signal_hook::flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
-            .map_err(|error| format!("cannot take signals: {error}"))?;
         return Ok(String::new());
     }
     let filter = filter(args, logs_metrics, environment)?;
     let level = filter.max_level_hint();
     let (filter, handle) = reload::Layer::new(filter);
-    let (layer, remark) = output(args, in_background)?;
+    let files = open_files(args)?;
+    let is_lost = files.is_none() && in_background && !is_syslog_there();
+    let remark = match is_lost && no_syslog::is_first_of_boot(state_directory) {
+        true => format!("{NO_SYSLOG}\n"),
+        false => String::new(),
+    };
+    let layer = output(files.clone(), in_background)?;
     tracing_subscriber::registry()
         .with(filter)
         .with(layer)
         .with(NoForeignTrace)
         .init();
-    change_with_signal(handle, level, logs_metrics)
+    obey_signals(handle, level, logs_metrics, files)
         .map_err(|error| format!("cannot take signals: {error}"))?;
     Ok(remark)
 }
 
-/// The destination of log lines, with a remark for the user: log files, syslog or the terminal.
-fn output(args: &LoggingFlags, in_background: bool) -> Result<(BoxedLayer, String), String> {
+/// The files of `--log-directory`, if it is given.
+fn open_files(args: &LoggingFlags) -> Result<Option<LogFiles>, String> {
+    let Some(directory) = &args.log_directory else {
+        return Ok(None);
+    };
+    let files = LogFiles::create(directory).map_err(|error| {
+        format!(
+            "cannot write a log file in {}: {error}; name a directory that you may write to with --log-directory",
+            directory.display()
+        )
+    });
+    files.map(Some)
+}
+
+/// The destination of log lines: log files, syslog or the terminal.
+fn output(files: Option<LogFiles>, in_background: bool) -> Result<BoxedLayer, String> {
     let layer = fmt::layer().with_target(true).with_thread_names(true);
-    let mut remark = String::new();
-    let layer = if let Some(directory) = &args.log_directory {
-        let file = create_log_files(directory).map_err(|error| {
-            format!(
-                "cannot write a log file in {}: {error}; name a directory that you may write to with --log-directory",
-                directory.display()
-            )
-        })?;
+    let layer = if let Some(files) = files {
         layer
             .map_event_format(OneLine)
             .with_ansi(false)
-            .with_writer(file)
+            .with_writer(files)
             .boxed()
     } else if in_background {
-        if !is_syslog_there() {
-            remark = format!("{NO_SYSLOG}\n");
-        }
         let syslog = Syslog::new(c"mount-s3", Options::LOG_PID, Facility::Daemon)
             .ok_or("syslog is in use already; log to files with --log-directory")?;
         layer
@@ -105,7 +110,7 @@ fn output(args: &LoggingFlags, in_background: bool) -> Result<(BoxedLayer, Strin
             .with_writer(io::stdout)
             .boxed()
     };
-    Ok((layer, remark))
+    Ok(layer)
 }
 
 type Filtered = tracing_subscriber::layer::Layered<reload::Layer<EnvFilter, Registry>, Registry>;
@@ -129,16 +134,24 @@ pub fn is_syslog_there() -> bool {
     })
 }
 
-/// Advances the level with each SIGUSR2, from the one that the command line set.
-fn change_with_signal(
+/// Advances the level with each SIGUSR2, from the one that the command line set, and opens the
+/// files anew with each SIGUSR1.
+fn obey_signals(
     handle: reload::Handle<EnvFilter, Registry>,
     chosen: Option<LevelFilter>,
     logs_metrics: bool,
+    files: Option<LogFiles>,
 ) -> io::Result<()> {
-    let mut signals = Signals::new([SIGUSR2])?;
+    let mut signals = Signals::new([SIGUSR1, SIGUSR2])?;
     let mut level = chosen.and_then(LevelFilter::into_level);
-    let change = move || {
-        for _ in signals.forever() {
+    let obey = move || {
+        for signal in signals.forever() {
+            if signal == SIGUSR1 {
+                if let Some(Err(error)) = files.as_ref().map(LogFiles::reopen) {
+                    tracing::warn!("the log file cannot be opened anew: {error}");
+                }
+                continue;
+            }
             let next = after(level);
             let directives = with_metrics(directives(next), logs_metrics);
             match handle.reload(EnvFilter::new(directives)) {
@@ -149,8 +162,8 @@ fn change_with_signal(
         }
     };
     thread::Builder::new()
-        .name("log-level".to_owned())
-        .spawn(change)
+        .name("log-signals".to_owned())
+        .spawn(obey)
         .map(drop)
 }
 
@@ -218,52 +231,8 @@ fn filter(
         .map_err(|error| format!("MOUNTPOINT_LOG={directives} is no log filter: {error}"))
 }
 
-/// Log files, one a day, that a mount keeps. A mount that lives for months must not fill the disk.
-const LOG_FILES_MAX: usize = 14;
-
-/// Log files of this mount, one a day, readable by their owner alone.
-///
-/// A missing directory is created with equal permissions. Sets the process's file mode mask,
-/// because the thread that logs first on a later day creates the file.
-fn create_log_files(directory: &Path) -> io::Result<RollingFileAppender> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)?;
-    umask(Mode::S_IRWXG | Mode::S_IRWXO);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the name of a log file tells the time of day"
-    )]
-    let now = time::OffsetDateTime::from(std::time::SystemTime::now());
-    let now = now
-        .replace_nanosecond(0)
-        .unwrap_or(now)
-        .format(&Rfc3339)
-        .map_err(io::Error::other)?;
-    let name = format!(
-        "mountpoint-s3-{}-{}",
-        now.replace(':', "-"),
-        std::process::id()
-    );
-    RollingFileAppender::builder()
-        .rotation(Rotation::DAILY)
-        .filename_prefix(name)
-        .filename_suffix("log")
-        .max_log_files(LOG_FILES_MAX)
-        .build(directory)
-        .map_err(|error| {
-            let reason = error
-                .source()
-                .and_then(|source| source.downcast_ref::<io::Error>());
-            io::Error::other(reason.map_or_else(|| error.to_string(), ToString::to_string))
-        })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -286,28 +255,5 @@ mod tests {
         ];
         assert_eq!(seen[..5], all);
         assert_eq!(seen[5], Level::ERROR);
-    }
-
-    #[test]
-    fn log_files_are_private() {
-        let root = tempfile::tempdir().unwrap();
-        let directory = root.path().join("a/b");
-        create_log_files(&directory).unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&directory), 0o700);
-        let file = std::fs::read_dir(&directory)
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap()
-            .path();
-        assert_eq!(mode(&file), 0o600);
-        assert!(
-            file.file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with("mountpoint-s3-20")
-        );
     }
 }

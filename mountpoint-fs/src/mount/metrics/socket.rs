@@ -8,7 +8,6 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::capture;
 use super::http::{CONNECTIONS_MAX, accepted};
-use super::unix_socket::{BoundSocket, is_permitted, is_socket};
+use super::unix_socket::{BoundSocket, is_dead, is_permitted};
 use crate::metrics::MetricsRegistry;
 
 /// Begin of the names of these sockets, by which they are found.
@@ -60,17 +59,13 @@ fn remove_dead(directory: &Path, now: SystemTime) {
             .to_str()
             .is_some_and(|name| name.starts_with(SOCKET_PREFIX));
         let path = entry.path();
-        if !is_ours || !is_socket(&path) {
+        if !is_ours {
             continue;
         }
         // A new one may not listen yet.
         let made = entry.metadata().and_then(|it| it.modified());
         let age = made.ok().and_then(|made| now.duration_since(made).ok());
-        let is_refused = || {
-            let connected = UnixStream::connect(&path);
-            connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-        };
-        if age.is_some_and(|age| age > NEW_FOR) && is_refused() {
+        if age.is_some_and(|age| age > NEW_FOR) && is_dead(&path) {
             // Another mount may have removed it.
             fs::remove_file(&path).ok();
         }

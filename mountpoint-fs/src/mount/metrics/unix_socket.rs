@@ -4,8 +4,10 @@ use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
+
+use crate::unix_connect::connect_at_once;
 
 /// A socket that listens. Its name in the file system, if it has one, is removed on drop.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ impl Drop for BoundSocket {
 impl BoundSocket {
     /// A socket at `path` for this user alone. One that a killed process left there is replaced.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
-        if is_socket(path) && UnixStream::connect(path).is_err() {
+        if is_dead(path) {
             fs::remove_file(path)?;
         }
         let bound = Self {
@@ -54,9 +56,11 @@ impl BoundSocket {
     }
 }
 
-/// Whether a socket has this name.
-pub(super) fn is_socket(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket())
+/// Whether a socket has this name that nobody listens at.
+pub(super) fn is_dead(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && connect_at_once(path).is_err_and(refused)
 }
 
 /// Whether the process at the other end is of this user, or of root. The mode of a socket counts

@@ -5,3 +5,4 @@ pub(super) mod daemon;
 pub(super) mod notify;
 pub(super) mod open_files;
 pub(super) mod pid_file;
+pub(super) mod signals;

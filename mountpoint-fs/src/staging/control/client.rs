@@ -1,15 +1,15 @@
 //! Asking the mount that uses a staging directory.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 
 use super::messages::{ControlRequest, PendingReport};
 use super::server::{ANSWER_TIME_MAX, SOCKET, socket_path};
 use crate::private_folder::Folder;
+use crate::unix_connect::connect_at_once;
 
 /// Asks the mount that uses `folder`. `None` if no mount answers there.
 pub(crate) fn ask(folder: &Folder, request: ControlRequest) -> io::Result<Option<PendingReport>> {
-    let stream = match UnixStream::connect(socket_path(folder, SOCKET)) {
+    let stream = match connect_at_once(&socket_path(folder, SOCKET)) {
         Ok(stream) => stream,
         Err(error) if is_no_mount(&error) => return Ok(None),
         Err(error) => return Err(error),

@@ -26,7 +26,8 @@ pub(super) struct TraceArguments {
 ///
 /// The file has a line of JSON for each open, read, write and close: which file, where, how much,
 /// when. `make bench WORKLOAD=replay BENCH_ARGS='--replay FILE'` carries out the same reads. What
-/// the kernel answers from its page cache, the mount does not see. doc/TRACES.md has the format.
+/// the kernel answers from its page cache, the mount does not see.
+/// /usr/share/doc/mountpoint-fs/TRACES.md has the format.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3 record", bin_name = "mount-s3 record", max_term_width = 110, after_help = RECORD_EXAMPLES)]
 pub(super) struct RecordArguments {
@@ -89,7 +90,7 @@ Examples:
   mount-s3 trace /mnt/data --seconds 60 -o job.json   a minute, or until Ctrl-C
   sudo mount-s3 trace /mnt/data -o job.json           of a mount of another user
 
-How to read the file: doc/TRACES.md. A bucket that is called trace is mounted with
+How to read the file: /usr/share/doc/mountpoint-fs/TRACES.md. A bucket that is called trace is mounted with
 `mount-s3 s3://trace DIRECTORY`.";
 
 const RECORD_EXAMPLES: &str = "\
@@ -99,7 +100,7 @@ Examples:
   make bench WORKLOAD=replay BENCH_ARGS='--replay job.jsonl'
                                                            the same reads, in a checkout of the sources
 
-The format: doc/TRACES.md. A bucket that is called record is mounted with
+The format: /usr/share/doc/mountpoint-fs/TRACES.md. A bucket that is called record is mounted with
 `mount-s3 s3://record DIRECTORY`.";
 
 #[cfg(test)]

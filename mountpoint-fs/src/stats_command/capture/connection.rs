@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::cli::VERSION;
+use crate::clock::Clock;
 use crate::mount::{CAPTURE_FORMAT, CaptureLine, CaptureRequest};
 use crate::stats_command::sockets::AnsweringMount;
 
@@ -26,7 +27,7 @@ pub(super) struct CaptureConnection {
 pub(super) enum Received {
     /// A line.
     Line(CaptureLine),
-    /// Nothing, for [`LOOK`].
+    /// No whole line, for [`LOOK`] at most.
     Nothing,
     /// The mount has gone.
     Gone,
@@ -62,9 +63,16 @@ impl CaptureConnection {
         // A mount that does not know captures may have hung up already; its answer tells more.
         stream.write_all(&text).ok();
         let waits = |stream: &UnixStream, time| stream.set_read_timeout(Some(time));
-        waits(&stream, BEGIN_MAX).map_err(no_answer)?;
+        waits(&stream, LOOK).map_err(no_answer)?;
         let mut connection = Self::of(stream);
-        match connection.receive() {
+        let clock = Clock::monotonic();
+        let answer = loop {
+            match connection.receive() {
+                Ok(Received::Nothing) if clock.now() < BEGIN_MAX => {}
+                answer => break answer,
+            }
+        };
+        match answer {
             Ok(Received::Line(CaptureLine::Began)) => {}
             Ok(Received::Line(CaptureLine::Refused(reason))) => return Err(reason),
             Ok(Received::Nothing) => return Err("the mount does not answer".to_owned()),
@@ -76,7 +84,6 @@ impl CaptureConnection {
                 ));
             }
         }
-        waits(&connection.stream, LOOK).map_err(no_answer)?;
         Ok(connection)
     }
 
@@ -94,38 +101,46 @@ impl CaptureConnection {
         self.stream.shutdown(Shutdown::Write).ok();
     }
 
-    /// The next line.
+    /// The next line. Reads once at most, so that a line in small pieces delays no signal.
     ///
     /// # Errors
     /// The next line is not of this format, or the connection failed.
     pub(super) fn receive(&mut self) -> io::Result<Received> {
-        let mut searched = self.taken;
-        loop {
-            let new = self.rest[searched..].iter().position(|it| *it == b'\n');
-            if let Some(end) = new.map(|at| searched + at) {
-                let line = serde_json::from_slice(&self.rest[self.taken..end]);
-                self.taken = end + 1;
-                return Ok(Received::Line(line.map_err(io::Error::from)?));
-            }
-            self.rest.drain(..self.taken);
-            (self.taken, searched) = (0, self.rest.len());
-            if self.rest.len() > LINE_MAX {
-                return Err(io::Error::other("the mount sends lines without end"));
-            }
-            let mut bytes = vec![0; READ_SIZE];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Ok(Received::Gone),
-                Ok(count) => self.rest.extend_from_slice(&bytes[..count]),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                        return Ok(Received::Nothing);
-                    }
-                    io::ErrorKind::Interrupted => {}
-                    io::ErrorKind::ConnectionReset => return Ok(Received::Gone),
-                    _ => return Err(error),
-                },
-            }
+        if let Some(line) = self.next_line()? {
+            return Ok(Received::Line(line));
         }
+        self.rest.drain(..self.taken);
+        self.taken = 0;
+        if self.rest.len() > LINE_MAX {
+            return Err(io::Error::other("the mount sends lines without end"));
+        }
+        let mut bytes = vec![0; READ_SIZE];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Ok(Received::Gone),
+            Ok(count) => {
+                self.rest.extend_from_slice(&bytes[..count]);
+                let line = self.next_line()?;
+                Ok(line.map_or(Received::Nothing, Received::Line))
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => Ok(Received::Nothing),
+                io::ErrorKind::ConnectionReset => Ok(Received::Gone),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The next line among the bytes that came.
+    fn next_line(&mut self) -> io::Result<Option<CaptureLine>> {
+        let new = &self.rest[self.taken..];
+        let Some(len) = new.iter().position(|it| *it == b'\n') else {
+            return Ok(None);
+        };
+        let line = serde_json::from_slice(&new[..len]);
+        self.taken += len + 1;
+        Ok(Some(line.map_err(io::Error::from)?))
     }
 }
 
