@@ -14,8 +14,8 @@ name=mount-s3-$version-$(uname -m)-linux-gnu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$here/tree.sh" "$binary" "$work/$name"
-# The user decides where mount(8) looks.
-rm -r "$work/$name/sbin"
+# The user decides where mount(8) looks, and where the service's files are.
+rm -r "$work/$name/sbin" "$work/$name/etc"
 cp -a "$work/$name/usr/." "$work/$name/" && rm -r "$work/$name/usr"
 install -m 0644 "$workspace/LICENSE" "$work/$name/LICENSE"
 cat >"$work/$name/INSTALL" <<TEXT
@@ -28,6 +28,7 @@ certificates of ca-certificates, and, for users other than root, fusermount3 of 
   ln -s /usr/local/bin/mount-s3 /sbin/mount.mount-s3    # for lines in /etc/fstab
   cp -r share/man share/bash-completion share/fish share/zsh /usr/local/share/
   cp lib/systemd/system/mount-s3@.service /etc/systemd/system/   # its ExecStart names /usr/bin/mount-s3
+  mkdir -p /etc/mount-s3                                # for its files, as share/doc/mountpoint-fs/examples/my-data.conf
 TEXT
 chmod -R u=rwX,go=rX "$work/$name"
 mkdir -p "$folder"

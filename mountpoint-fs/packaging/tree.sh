@@ -41,9 +41,12 @@ doc=usr/share/doc/mountpoint-fs
 put 0644 "$here/my-data.conf" $doc/examples/my-data.conf
 put 0644 "$here/copyright" $doc/copyright
 put 0644 "$workspace/CHANGELOG.md" $doc/changelog
-for document in CONFIGURATION PROGRAMS SEMANTICS TROUBLESHOOTING; do
+for document in COMPATIBILITY CONFIGURATION KUBERNETES LOADING-MODELS METRICS PROGRAMS SEMANTICS TRACES TROUBLESHOOTING; do
   put 0644 "$workspace/doc/$document.md" "$doc/$document.md"
 done
+put 0644 "$workspace/doc/dashboard.json" $doc/dashboard.json
+# Where mount-s3@.service looks for NAME.conf.
+mkdir -p "$root/etc/mount-s3"
 # The crates that are linked in, with their licences. It builds nothing.
 make_text $doc/crates sh -c "cd '$workspace' && cargo tree --offline --locked --package mountpoint-fs \
   --edges normal --prefix none --format '{p} {l}' | sed -e 's| ([^)]*)||' -e 's| (\\*)\$||' | sort -u"

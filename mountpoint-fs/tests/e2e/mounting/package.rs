@@ -87,9 +87,14 @@ fn the_package_installs_and_mounts() {
         "fish/vendor_completions.d/mount-s3.fish",
         "doc/mountpoint-fs/copyright",
         "doc/mountpoint-fs/CONFIGURATION.md",
+        "doc/mountpoint-fs/KUBERNETES.md",
+        "doc/mountpoint-fs/METRICS.md",
+        "doc/mountpoint-fs/TRACES.md",
+        "doc/mountpoint-fs/dashboard.json",
     ] {
         assert!(shared.join(file).metadata().unwrap().len() > 500, "{file}");
     }
+    assert!(root.join("etc/mount-s3").is_dir());
     let crates = std::fs::read_to_string(shared.join("doc/mountpoint-fs/crates")).unwrap();
     assert!(crates.contains("clap v"), "{crates}");
 
@@ -133,6 +138,7 @@ fn the_rpm_installs_what_the_binary_needs_and_is_the_same_each_time() {
         "usr/share/man/man1/mount-s3.1.gz",
         "usr/share/man/man1/mount-s3-warm.1.gz",
         "usr/share/zsh/site-functions/_mount-s3",
+        "etc/mount-s3",
     ] {
         assert!(root.join(file).symlink_metadata().is_ok(), "{file}");
     }
@@ -183,6 +189,18 @@ fn the_container_is_built_with_this_toolchain() {
     let container = file("Containerfile");
     assert!(container.contains(&format!("rust:{minor}-")), "{channel}");
     assert!(container.contains("mountpoint-fs/packaging/deb.sh"));
+}
+
+/// What can be taken from a service that mounts for everybody is taken.
+#[test]
+fn the_unit_is_hardened() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("mount-s3@test.service");
+    std::fs::copy(format!("{PACKAGING}/mount-s3@.service"), &unit).unwrap();
+    let unit = unit.to_str().unwrap();
+    let threshold = ["security", "--offline=true", "--threshold=50", "--no-pager"];
+    let judged = run("systemd-analyze", &[&threshold[..], &[unit]].concat());
+    assert!(judged.status.success(), "{judged:?}");
 }
 
 /// Runs the unit's command for the end of the process, as systemd would.

@@ -199,6 +199,16 @@ fn what_is_lost_is_said_on_the_terminal() {
         let (directory, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         bare_devices();
         fuse_device(root.path(), 0o600);
+        // Once a boot, as far as that can be remembered.
+        let state = root.path().join("state");
+        let state = ["--state-directory", state.to_str().unwrap()];
+        for is_first in [true, false] {
+            let output = command(&server, directory.path(), &state).output().unwrap();
+            unmount(directory.path());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{stderr}");
+            assert_eq!(stderr.contains("there is no syslog"), is_first, "{stderr}");
+        }
         let state = ["--state-directory", "/proc/no-such-directory"];
         let output = command(&server, directory.path(), &state).output().unwrap();
         unmount(directory.path());

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
 use mountpoint_fs::config::scale::max_background;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{
     BUCKET, HANG, Mounted, is_mounted, mount_s3, put, read, run, server, unmount, wait_until,
@@ -24,7 +24,13 @@ fn umount_ends_the_process_with_0() {
 
 #[test]
 fn signals_unmount_and_end() {
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGXCPU,
+    ] {
         let server = server();
         let mounted = Mounted::new(&server, &[]);
         let directory = mounted.path().to_owned();
@@ -32,6 +38,35 @@ fn signals_unmount_and_end() {
         assert_eq!(status.code(), Some(0), "{signal}");
         assert!(took < HANG, "{signal}: {took:?}");
         assert!(!is_mounted(&directory), "{signal}");
+    }
+}
+
+#[test]
+fn other_signals_leave_the_mount_as_it_is() {
+    let server = server();
+    put(&server, "file", "x");
+    for flags in [&[][..], &["--no-log"]] {
+        let mounted = Mounted::new(&server, flags);
+        for signal in [
+            Signal::SIGUSR1,
+            Signal::SIGUSR2,
+            Signal::SIGALRM,
+            Signal::SIGVTALRM,
+            Signal::SIGPROF,
+            Signal::SIGIO,
+            Signal::SIGPWR,
+            Signal::SIGSTKFLT,
+            Signal::SIGXFSZ,
+            Signal::SIGPIPE,
+        ] {
+            kill(mounted.pid(), signal).unwrap();
+        }
+        let pid = mounted.pid().to_string();
+        for number in ["34", "64"] {
+            assert!(run("kill", &["-s", number, &pid]).status.success());
+        }
+        assert_eq!(read(&mounted.join("file")), b"x");
+        assert_eq!(mounted.unmount().code(), Some(0));
     }
 }
 
