@@ -11,7 +11,7 @@ use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
-use super::staged::HeldFile;
+use super::staged::{HeldFile, VAIN};
 use crate::handle::Opener;
 use crate::mutate::{Removal, Target, marker};
 use crate::namespace::{DirectoryMarker, Found, NameChange, Version};
@@ -27,7 +27,7 @@ impl FileSystem {
         self.finish_closed_name(directory, name).await?;
         let change = self.namespace.removal(directory, name)?;
         let (ino, _) = change.file()?;
-        let staged = self.hold_staged(Some(ino)).await;
+        let staged = self.hold_staged(Some(ino), VAIN).await;
         let noted = match &staged {
             // Nothing was sent, so there is nothing to delete.
             Some(file) if !file.may_have_object() => {

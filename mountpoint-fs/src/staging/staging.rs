@@ -13,6 +13,7 @@ use super::control::ControlServer;
 use super::directory::{DataFileName, Holder, JournalBucket, StagingDirectory};
 use super::file::{StagedBase, StagedFile, StagedObserver};
 use super::journal::{AdaptivePolicy, Journal};
+use super::kept::keep_version;
 use super::record::{FoundRecord, RecoveredVersion, recover};
 use super::upload::{FoundCheckpoint, checkpoint, find_checkpoint};
 use super::uploads::{PendingUploads, UploadQueue};
@@ -277,23 +278,51 @@ impl Drop for Staging {
 }
 
 impl Left {
-    /// Releases all but the newest version of each key: a kill between the record of a rename and
-    /// that of the removal of the file that it replaces leaves both.
-    fn drop_replaced(&mut self, journal: &Journal) {
+    /// Leaves the newest version of each key. A kill between the record of a rename and that of the
+    /// removal of the file that it replaces leaves both: the older one is released. Any other older
+    /// version was acknowledged, and is kept.
+    fn drop_replaced(
+        &mut self,
+        journal: &Journal,
+        (directory, config, now): (&StagingDirectory, &StagingConfig, SystemTime),
+    ) {
         let mut newest = BTreeMap::new();
+        let mut renamed_over = BTreeSet::new();
         for found in &self.versions {
             let version = newest.entry(found.version.key.clone()).or_insert(0);
             *version = found.id.version.max(*version);
+            renamed_over.extend(found.version.over);
         }
         self.versions.retain(|found| {
-            let is_newest = newest.get(&found.version.key) == Some(&found.id.version);
-            if !is_newest {
-                let key = &found.version.key;
-                tracing::info!(key, "a file that an earlier mount replaced is not uploaded");
-                // Without it, the next start releases it.
-                drop(journal.release(found.id));
+            let key = &found.version.key;
+            let is_newest = newest.get(key) == Some(&found.id.version);
+            if is_newest {
+                return true;
             }
-            is_newest
+            if renamed_over.contains(&found.id.key.0) {
+                tracing::info!(key, "a file that an earlier mount replaced is not uploaded");
+            } else {
+                let reason = "an earlier mount has committed a newer file of this name".to_owned();
+                let files = &found.files;
+                match keep_version(directory, config, files, &found.version, (reason, now)) {
+                    Ok(id) => tracing::error!(
+                        key,
+                        "two files of this name wait for their upload: the older one is kept as {id}, see \
+                         `mount-s3 staged list {}`",
+                        config.directory.display()
+                    ),
+                    Err(error) => {
+                        tracing::error!(
+                            key,
+                            "two files of this name wait for their upload: the older one stays in the journal: {error}"
+                        );
+                        return false;
+                    }
+                }
+            }
+            // Without it, the next start releases it.
+            drop(journal.release(found.id));
+            false
         });
     }
 
@@ -348,7 +377,7 @@ impl Left {
             }
             left.needed.insert(name);
         }
-        left.drop_replaced(&journal);
+        left.drop_replaced(&journal, (directory, config, clock.wall()));
         let delay = config.write_back.map_or(Duration::ZERO, |it| it.delay);
         let queue = UploadQueue::start(delay, clock);
         let queue = queue.map_err(|error| format!("cannot start a thread: {error}"))?;

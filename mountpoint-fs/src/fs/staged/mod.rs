@@ -12,4 +12,4 @@ mod markers;
 mod names;
 mod open;
 
-pub(super) use names::HeldFile;
+pub(super) use names::{HeldFile, VAIN};

@@ -14,7 +14,7 @@ use crate::handle::OpenStaged;
 use crate::mutate::Target;
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{FsError, InodeNo, Stop};
-use crate::staging::{StagedBase, StoresHeld};
+use crate::staging::{StagedBase, StagedFile, StoresHeld};
 use crate::write::Stored;
 
 /// A staged file whose stores are held while its name changes.
@@ -88,10 +88,9 @@ impl HeldFile {
         }
     }
 
-    /// Keeps changes that can be stored under no name, and ends the file.
+    /// Ends a file that can be stored under no name. Changes are kept.
     pub(in crate::fs) async fn lost(&self, reason: &str) {
-        self.open.file.keep_changes(reason).await;
-        self.open.file.removed();
+        self.open.file.lose_name(reason).await;
     }
 
     /// Notes the new name `key` of a file that the bucket has as `version` now.
@@ -105,10 +104,18 @@ impl HeldFile {
 }
 
 impl FileSystem {
-    /// Holds the stores of the inode `ino`, if it is staged.
-    pub(in crate::fs) async fn hold_staged(&self, ino: Option<InodeNo>) -> Option<HeldFile> {
+    /// Holds the stores of the inode `ino`, if it is staged. A store in progress goes on to its end,
+    /// unless it is `vain`.
+    pub(in crate::fs) async fn hold_staged(
+        &self,
+        ino: Option<InodeNo>,
+        vain: impl FnOnce(&StagedFile) -> bool,
+    ) -> Option<HeldFile> {
         let open = self.staged_file(ino?)?;
-        let held = open.file.hold_stores().await;
+        let held = match vain(&open.file) {
+            true => open.file.stop_stores().await,
+            false => open.file.hold_stores().await,
+        };
         let files = self.staged.as_ref()?;
         Some(HeldFile {
             is_open: files.is_open(&open) || self.namespace.has_readers(open.ino),
@@ -118,14 +125,16 @@ impl FileSystem {
     }
 
     /// Holds the stores of the inode `ino`, whose name is about to be changed by requests to S3.
-    /// A file that waits for its upload is stored before, if it `must_be`.
+    /// A file that waits for its upload is stored before, if it `must_be`. A store in progress goes
+    /// on to its end, unless it is `vain`.
     async fn hold_settled(
         &self,
         ino: Option<InodeNo>,
-        must_be: impl Fn(&HeldFile) -> bool,
+        must_be: fn(&HeldFile) -> bool,
+        vain: fn(&StagedFile) -> bool,
     ) -> Result<Option<HeldFile>, FsError> {
         for _ in 0..SETTLES_MAX {
-            match self.hold_staged(ino).await {
+            match self.hold_staged(ino, vain).await {
                 Some(held) if must_be(&held) => {
                     let open = Arc::clone(&held.open);
                     drop(held);
@@ -139,6 +148,13 @@ impl FileSystem {
         ))
     }
 
+    /// Holds the stores of the inode `ino`, whose object moves to another name: the bucket has its
+    /// newest bytes then, or nothing of a new file, which is sent under the new name alone.
+    async fn hold_moved(&self, ino: Option<InodeNo>) -> Result<Option<HeldFile>, FsError> {
+        self.hold_settled(ino, HeldFile::must_be_stored, StagedFile::is_unsent)
+            .await
+    }
+
     /// Holds the stores of two names of a rename. The wait ends when `stop` is asked for.
     pub(in crate::fs) async fn hold_both(
         &self,
@@ -149,14 +165,17 @@ impl FileSystem {
             return Ok((None, None));
         }
         let held = pin!(async {
-            let source = self.hold_settled(from, HeldFile::must_be_stored).await?;
+            let source = self.hold_moved(from).await?;
             let to = to.filter(|to| Some(*to) != from);
             let is_one_record = source.as_ref().is_some_and(HeldFile::is_renamed_in_journal);
             let target = match is_one_record {
-                true => self.hold_staged(to).await,
+                true => self.hold_staged(to, VAIN).await,
                 // A kill behind the requests must not bring back what they have replaced, and one
                 // before the close of a file that nobody has yet must not lose what it replaces.
-                false => self.hold_settled(to, HeldFile::is_waiting).await?,
+                false => {
+                    self.hold_settled(to, HeldFile::is_waiting, |_| false)
+                        .await?
+                }
             };
             Ok((source, target))
         });
@@ -173,8 +192,7 @@ impl FileSystem {
         stop: &Stop,
     ) -> Result<Vec<HeldFile>, FsError> {
         let below = self.namespace.written_below(directory).into_iter();
-        let must_be = HeldFile::must_be_stored;
-        let holds = below.map(|(ino, _)| self.hold_settled(Some(ino), must_be));
+        let holds = below.map(|(ino, _)| self.hold_moved(Some(ino)));
         let held = stream::iter(holds).buffer_unordered(SETTLES_IN_FLIGHT_MAX);
         let held = pin!(held.try_collect::<Vec<_>>());
         match select(held, pin!(stop.asked())).await {
@@ -190,12 +208,12 @@ impl FileSystem {
         &self,
         file: &HeldFile,
         (to, target): (&NameChange<'_>, &Target),
-        replaced: Option<&HeldFile>,
+        over: Option<&HeldFile>,
     ) -> Result<(), FsError> {
         let key = to.key();
         let is_recorded = file.open.file.is_recorded();
         // An upload of a file of that name may have reached the bucket.
-        let is_known = to.is_own() && !replaced.is_some_and(HeldFile::may_have_object);
+        let is_known = to.is_own() && !over.is_some_and(HeldFile::may_have_object);
         let known = match to.known() {
             Some((_, Found::File(version))) => Some(version),
             Some((_, Found::Directory)) | None => None,
@@ -229,7 +247,11 @@ impl FileSystem {
             (Some(Err(error)), _) => return Err(error),
         };
         // None of the bytes of that version show through: it only is what the store replaces.
-        file.open.file.rename_unstored(key.clone(), replaced).await
+        let over = over.map(|held| &*held.open.file);
+        file.open
+            .file
+            .rename_unstored(key.clone(), replaced, over)
+            .await
     }
 
     /// Notes that the directory `old`, which `files` are below, is called `new`.
@@ -252,7 +274,7 @@ impl FileSystem {
             };
             let Some(base) = file.base() else {
                 let replaced = StagedBase::Unasked;
-                return file.open.file.rename_unstored(key, replaced).await;
+                return file.open.file.rename_unstored(key, replaced, None).await;
             };
             let etag: ETag = match self.mutator.describe(&key).await {
                 Ok(object) if object.info.size == base.size => object.info.etag,
@@ -268,6 +290,9 @@ impl FileSystem {
         join_all(moved).await.into_iter().collect()
     }
 }
+
+/// The store of a file that loses its name is vain.
+pub(in crate::fs) const VAIN: fn(&StagedFile) -> bool = |_| true;
 
 /// Most bytes that are fetched of an open file before its object is removed: what programs map and
 /// keep open. Reads of a larger one fail behind its removal, but for what was read or written.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::close::end;
+use super::names::VAIN;
 use crate::config::StagingConfig;
 use crate::fs::FileSystem;
 use crate::fs::opening::OpenedFor;
@@ -205,7 +206,7 @@ impl FileSystem {
     ) {
         if let Ok(change) = self.namespace.removal(parent, name)
             && change.known().is_some_and(|(known, _)| *known == ino)
-            && let Some(file) = self.hold_staged(Some(ino)).await
+            && let Some(file) = self.hold_staged(Some(ino), VAIN).await
             && !file.may_have_object()
         {
             // It has no record that a kill would bring back, or one that was refused.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::keeping::keep_as;
+use super::ending::keep_unsynced;
 use super::parts::FileParts;
 use crate::operation::FsError;
 use crate::staging::context::{StagingContext, WriteBack};
@@ -100,7 +100,7 @@ fn poison(file: &Arc<FileParts>, error: &FsError) {
     background::run(async move {
         let _turn = this.storing.lock().await;
         let reason = format!("bytes of it may be lost, as they could not be synced: {reason}");
-        keep_as(&this, &reason).await;
+        keep_unsynced(&this, &reason).await;
         drop(work);
     });
 }

@@ -1,12 +1,12 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
-//! `storing` → `committing` → `keeping` → `releasing` → `parts` → `state` →
+//! `storing` → `committing` → `ending` → `releasing` → `parts` → `state` →
 //! `ahead`, and `sending_ahead` → `parts`.
 
 mod ahead;
 mod committing;
-mod keeping;
+mod ending;
 mod naming;
 mod parts;
 mod releasing;

@@ -10,7 +10,7 @@ use mountpoint_client::types::Key;
 use super::committing::commit_file;
 use super::parts::FileParts;
 use super::releasing::{end_upload, forget};
-use super::state::{Base, NeverStored, StagedBase};
+use super::state::{Base, UnstoredName};
 use super::storing::store;
 use crate::operation::FsError;
 use crate::staging::context::WriteBack;
@@ -20,25 +20,16 @@ use crate::write::Stored;
 /// Makes it durable that the file is removed: a version of it that waits is never uploaded, not
 /// after a kill either. A failure leaves the state as it was.
 pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
-    let before = {
-        let mut state = file.state.lock();
-        state.never_stored.replace(NeverStored::Removed)
-    };
-    let Some(write_back) = &file.context.write_back else {
-        return Ok(());
-    };
-    // A commit that runs ends first.
+    // A commit that runs ends first, and one that begins waits for the outcome.
     let _turn = file.gate.write().await;
-    if !file.files.is_recorded() {
-        end_upload(file);
-        return Ok(());
+    if let Some(write_back) = &file.context.write_back
+        && file.files.is_recorded()
+    {
+        end_record(file, write_back).await?;
     }
-    let ended = end_record(file, write_back).await;
-    match &ended {
-        Ok(()) => end_upload(file),
-        Err(_) => file.state.lock().never_stored = before,
-    }
-    ended
+    file.state.lock().removed();
+    end_upload(file);
+    Ok(())
 }
 
 /// Has the bucket alone have the file: stores it, and makes it durable that no record has it. A
@@ -91,18 +82,15 @@ pub(super) async fn renamed(
     commit_name(file).await
 }
 
-/// Calls a file of which the bucket has nothing `key`, where its store will replace `replaced`. A
-/// failure leaves the name.
+/// Gives a file of which the bucket has nothing another name. A failure leaves the one of before.
 pub(super) async fn rename_unstored(
     file: &Arc<FileParts>,
-    key: Key,
-    replaced: StagedBase,
+    name: UnstoredName,
 ) -> Result<(), FsError> {
-    let before = file.state.lock().rename_unstored(key, replaced);
+    let before = file.state.lock().rename_unstored(name);
     let committed = commit_name(file).await;
     if committed.is_err() {
-        let (key, replaced) = before;
-        file.state.lock().rename_unstored(key, replaced);
+        file.state.lock().rename_unstored(before);
     }
     committed
 }
@@ -115,8 +103,11 @@ pub(super) async fn commit_name(file: &Arc<FileParts>) -> Result<(), FsError> {
     };
     // A commit that runs may have the name of before, and ends first.
     drop(file.gate.write().await);
-    let is_recorded = file.state.lock().recorded.is_some();
-    match is_recorded {
+    let is_due = {
+        let state = file.state.lock();
+        state.recorded.is_some() || state.due_edits > 0
+    };
+    match is_due {
         true => commit_file(file, write_back).await,
         false => Ok(()),
     }

@@ -10,7 +10,7 @@ use super::state::FileState;
 use crate::operation::{FsError, Progress};
 use crate::staging::context::StagingContext;
 use crate::staging::local::{DataFiles, RoomHolder};
-use crate::staging::upload::{EarlyStore, FoundCheckpoint, checkpoint};
+use crate::staging::upload::{EarlyStore, FoundCheckpoint, StoreStop, checkpoint};
 use crate::sync::{Mutex, RwLock};
 use crate::write::{Stored, UploadCheckpoint, WriteObserver, background};
 
@@ -35,6 +35,8 @@ pub(super) struct FileParts {
     is_durable: bool,
     /// Held as long as a store runs.
     pub(super) storing: Arc<AsyncMutex<()>>,
+    /// Has a store end for a caller that waits for `storing`.
+    pub(super) stop: Arc<StoreStop>,
 }
 
 impl FileParts {
@@ -61,6 +63,7 @@ impl FileParts {
             gate: Arc::default(),
             giving_back: RwLock::new(()),
             storing: Arc::default(),
+            stop: Arc::default(),
         });
         let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&parts) as _));
         context.room_holders.add(name, holder);
@@ -70,6 +73,11 @@ impl FileParts {
     /// Whether its changes are made durable on the local disk, and uploaded later.
     pub(super) fn is_durable(&self) -> bool {
         self.is_durable
+    }
+
+    /// The upload that a store goes on with, and what ends the store.
+    pub(super) fn ways(&self) -> (&Arc<UploadCheckpoint>, &Arc<StoreStop>) {
+        (&self.checkpoint, &self.stop)
     }
 
     /// The key of its object.
@@ -84,13 +92,6 @@ impl FileParts {
 
     pub(super) fn set_observer(&self, observer: Arc<dyn StagedObserver>) {
         *self.observer.lock() = observer;
-    }
-
-    /// The file takes no more changes.
-    pub(super) fn end(&self, failure: FsError) {
-        let mut state = self.state.lock();
-        state.contents.end_store(false);
-        state.failure.get_or_insert(failure);
     }
 }
 

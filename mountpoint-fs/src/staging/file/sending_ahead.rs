@@ -41,7 +41,7 @@ async fn step(file: &Arc<FileParts>) -> bool {
             return false;
         };
         let snapshot = Arc::new(state.contents.now().clone());
-        let request = state.request(&file.files, &file.checkpoint, snapshot);
+        let request = state.request(&file.files, file.ways(), snapshot);
         (request, state.ahead.sending(range.end), range.end)
     };
     let early = early.unwrap_or_else(|| {

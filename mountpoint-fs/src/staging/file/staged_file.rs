@@ -9,19 +9,22 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
+use futures::poll;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
 use super::committing::{RoomWait, ask_others, commit_file, committed};
-use super::keeping::keep_as;
+use super::ending::{keep_uncommitted, lose_name};
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
 use super::releasing::{give_back, keep_stored};
 use super::sending_ahead::send_ahead;
-use super::state::{Base, FileState, NeverStored, StagedBase};
+use super::state::{Base, FileState, NeverStored, StagedBase, UnstoredName};
 use super::storing::store;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress, ReadData};
@@ -439,25 +442,20 @@ impl StagedFile {
     /// file whose changes are stored or committed. For the end of the mount.
     pub async fn keep(&self, reason: &str) {
         let _turn = self.parts.storing.lock().await;
-        if !self.is_committed() {
-            keep_as(&self.parts, reason).await;
-        }
+        keep_uncommitted(&self.parts, reason).await;
     }
 
     /// Keeps the local version as [`Self::keep`] does, without a wait for a store in progress,
     /// which may succeed all the same.
     pub async fn keep_at_end(&self, reason: &str) {
-        if !self.is_committed() {
-            keep_as(&self.parts, reason).await;
-        }
+        keep_uncommitted(&self.parts, reason).await;
     }
 
-    /// Keeps the local version in the directory, for the reason, and ends the file, whether or not
-    /// it waits for its upload. The caller holds the stores.
-    pub async fn keep_changes(&self, reason: &str) {
-        if self.is_changed() {
-            keep_as(&self.parts, reason).await;
-        }
+    /// Ends a file whose name means something else, for the reason. Changes are kept in the
+    /// directory, whether or not they wait for their upload, and each later close tells of that.
+    /// The caller holds the stores.
+    pub async fn lose_name(&self, reason: &str) {
+        lose_name(&self.parts, reason).await;
     }
 
     /// Handles the last close: commits changes. If that fails it stores them, and keeps them in the
@@ -475,11 +473,16 @@ impl StagedFile {
 
     /// Changes the headers of the object. `false` if the bucket has the file as it is: then the
     /// caller changes the object, and says so by [`Self::headers_replaced`].
+    ///
+    /// With write-back a store in progress sends the headers of before, and a later one these.
     pub async fn change_headers(
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
     ) -> Result<bool, FsError> {
-        let _turn = self.parts.storing.lock().await;
+        let _turn = match self.parts.context.committing() {
+            Some(_) => None,
+            None => Some(self.parts.storing.lock().await),
+        };
         self.parts.state.lock().change_headers(change)
     }
 
@@ -510,6 +513,24 @@ impl StagedFile {
         StoresHeld(Arc::clone(&self.parts.storing).lock_owned().await)
     }
 
+    /// As [`Self::hold_stores`], for a change of the name that makes the store in progress vain: it
+    /// ends unless its object is being made.
+    pub async fn stop_stores(&self) -> StoresHeld {
+        let mut held = pin!(self.hold_stores());
+        // The wish may resume the store on this thread: this caller is the next one by then.
+        if let Poll::Ready(held) = poll!(held.as_mut()) {
+            return held;
+        }
+        let _asked = self.parts.stop.ask();
+        held.await
+    }
+
+    /// Whether nothing of the file was sent, but for what the store in progress sends.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        self.parts.state.lock().is_unsent()
+    }
+
     /// Whether the bucket has an object of the file's key as far as this mount knows, or may have
     /// one: the base, one that the file replaces, or one that was sent and not acknowledged.
     #[must_use]
@@ -536,10 +557,21 @@ impl StagedFile {
         naming::renamed(&self.parts, key, version).await
     }
 
-    /// Calls a file of which the bucket has nothing `key`, where its store will replace `replaced`.
-    /// Durable as [`Self::renamed`] is; a failure leaves the name.
-    pub async fn rename_unstored(&self, key: Key, replaced: StagedBase) -> Result<(), FsError> {
-        naming::rename_unstored(&self.parts, key, replaced).await
+    /// Calls a file of which the bucket has nothing `key`, where its store will replace `replaced`,
+    /// and where it takes the place of the file `over`, if there is one. Durable as
+    /// [`Self::renamed`] is; a failure leaves the name.
+    pub async fn rename_unstored(
+        &self,
+        key: Key,
+        replaced: StagedBase,
+        over: Option<&Self>,
+    ) -> Result<(), FsError> {
+        let name = UnstoredName {
+            key,
+            replaced,
+            over: over.map(|file| file.parts.files.name()),
+        };
+        naming::rename_unstored(&self.parts, name).await
     }
 
     /// Makes changes of the headers durable, if a version of the file waits for its upload.
@@ -605,7 +637,7 @@ impl StagedFile {
 
     /// Notes that the file has lost its name: it is never stored again.
     pub fn removed(&self) {
-        self.parts.state.lock().never_stored = Some(NeverStored::Removed);
+        self.parts.state.lock().removed();
     }
 
     /// Notes that the file has lost its name, and makes that durable: a version of it that waits

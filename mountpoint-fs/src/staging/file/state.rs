@@ -11,12 +11,13 @@ use super::ahead::SendAhead;
 use crate::operation::{FsError, PosixAttributes};
 use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
+use crate::staging::directory::DataFileName;
 use crate::staging::local::DataFiles;
 use crate::staging::record::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
 };
 use crate::staging::sources::ByteSources;
-use crate::staging::upload::{StoreIdentity, StoreRequest};
+use crate::staging::upload::{StoreIdentity, StoreRequest, StoreStop};
 use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint};
 
 /// The object that a staged file begins with.
@@ -28,6 +29,16 @@ pub enum StagedBase {
     Unasked,
     /// This version.
     Version(Stored),
+}
+
+/// The name of a file of which the bucket has nothing.
+#[derive(Clone, Debug)]
+pub(super) struct UnstoredName {
+    pub(super) key: Key,
+    /// The object that the file's store replaces there.
+    pub(super) replaced: StagedBase,
+    /// The file that it replaces there, which may have a record.
+    pub(super) over: Option<DataFileName>,
 }
 
 /// The version that the file's changes are based on.
@@ -81,10 +92,17 @@ pub(super) struct FileState {
     pub(super) adopts: Adopts,
     /// The object that the first store of a file without a base replaces.
     replaced: StagedBase,
+    /// The file whose name it has got, and which the journal may have as well.
+    over: Option<DataFileName>,
     /// The bucket may have a version that was sent, whatever the answer was.
     may_be_stored: bool,
     /// The token of all stores under this key. Their numbers are those of their changes.
     series: WriteToken,
+    /// The same, before the store in progress.
+    may_have_been_stored: bool,
+    /// Changes of headers while the journal had the file, which a commit is to make durable
+    /// whatever was uploaded meanwhile; 0 if there are none.
+    pub(super) due_edits: u64,
     /// The headers may hold a time, which the next write makes void.
     is_timed: bool,
     /// Counts changes of any kind; 0 if the bucket has the file as it is.
@@ -135,8 +153,11 @@ impl FileState {
                 true => StagedBase::Unasked,
                 false => StagedBase::None,
             },
+            over: None,
             may_be_stored: false,
             series: WriteToken::random(),
+            may_have_been_stored: false,
+            due_edits: 0,
             is_timed,
             edits: u64::from(size.is_none()),
             recorded: None,
@@ -167,6 +188,7 @@ impl FileState {
             stored_edits: version.known,
             recorded: Some(Recorded { record, edits }),
             may_be_stored: true,
+            over: version.over.map(DataFileName),
             series: series.unwrap_or_else(|| new.series.clone()),
             ..new
         }
@@ -197,6 +219,7 @@ impl FileState {
             headers: HeadersRecord::from(self.headers.clone()),
             ranges: Vec::new(),
             is_inline: false,
+            over: self.over.map(|name| name.0),
             series: self.series.as_str().to_owned(),
             number: self.edits,
             known: self.stored_edits,
@@ -214,6 +237,7 @@ impl FileState {
     /// The version with the changes up to `edits` is durable in `record`.
     pub(super) fn committed(&mut self, record: CommittedRecord, edits: u64) {
         self.recorded = Some(Recorded { record, edits });
+        self.due_edits = 0;
     }
 
     /// The version that the next store replaces: the base, or another file's.
@@ -235,22 +259,44 @@ impl FileState {
         self.may_be_stored || self.replaced_version().is_some()
     }
 
-    /// Calls a file without a base `key`, and notes the object that its store replaces there.
-    ///
-    /// Returns the key and the object before.
-    pub(super) fn rename_unstored(&mut self, key: Key, replaced: StagedBase) -> (Key, StagedBase) {
+    /// Whether the bucket has no object of the key that is known, and none of an earlier store.
+    pub(super) fn is_unsent(&self) -> bool {
+        let may_be_stored = match self.contents.sending() {
+            Some(_) => self.may_have_been_stored,
+            None => self.may_be_stored,
+        };
+        !may_be_stored && self.replaced_version().is_none()
+    }
+
+    /// The store in progress has ended early, and has made nothing.
+    pub(super) fn stopped(&mut self) {
+        self.contents.end_store(false);
+        self.may_be_stored = self.may_have_been_stored;
+    }
+
+    /// Gives a file without a base another name. Returns that of before.
+    pub(super) fn rename_unstored(&mut self, name: UnstoredName) -> UnstoredName {
         self.edits += 1;
         // It was made under another name.
         self.adopts = Adopts::Nothing;
         self.series = WriteToken::random();
-        let key = std::mem::replace(&mut self.key, key);
-        (key, std::mem::replace(&mut self.replaced, replaced))
+        UnstoredName {
+            key: std::mem::replace(&mut self.key, name.key),
+            replaced: std::mem::replace(&mut self.replaced, name.replaced),
+            over: std::mem::replace(&mut self.over, name.over),
+        }
     }
 
     /// Whether the journal has a record, and the bucket all of it.
     pub(super) fn is_recorded_in_vain(&self) -> bool {
         self.recorded
             .is_some_and(|it| it.edits <= self.stored_edits)
+    }
+
+    /// The record of a version that the bucket lacks, if the journal has one.
+    pub(super) fn pending_record(&self) -> Option<CommittedRecord> {
+        let pending = self.recorded.filter(|it| it.edits > self.stored_edits);
+        pending.map(|it| it.record)
     }
 
     /// Whether a commit has something to do.
@@ -306,6 +352,9 @@ impl FileState {
         if is_changed {
             self.contents.touch();
             self.edits += 1;
+            if self.recorded.is_some() {
+                self.due_edits = self.edits;
+            }
         }
         Ok(is_changed)
     }
@@ -328,24 +377,25 @@ impl FileState {
 
     /// Whether the bucket lacks something.
     pub(super) fn needs_store(&self) -> Result<bool, FsError> {
-        if self.never_stored.is_some() {
-            return Ok(false);
+        match self.never_stored {
+            Some(NeverStored::Settled) => Ok(false),
+            // What was kept is not what the application believes to have closed.
+            Some(NeverStored::Removed) => self.check().map(|()| false),
+            None => self.check().map(|()| self.contents.is_changed()),
         }
-        self.check()?;
-        Ok(self.contents.is_changed())
     }
 
     /// Begins a store of the file as it is.
     pub(super) fn begin_store(
         &mut self,
         files: &Arc<DataFiles>,
-        checkpoint: &Arc<UploadCheckpoint>,
+        ways: (&Arc<UploadCheckpoint>, &Arc<StoreStop>),
     ) -> StoreRequest {
         self.sent_edits = self.edits;
         let snapshot = self.contents.begin_store();
         let early = self.ahead.end();
-        let request = self.request(files, checkpoint, snapshot);
-        self.may_be_stored = true;
+        let request = self.request(files, ways, snapshot);
+        self.may_have_been_stored = std::mem::replace(&mut self.may_be_stored, true);
         StoreRequest { early, ..request }
     }
 
@@ -353,7 +403,7 @@ impl FileState {
     pub(super) fn request(
         &self,
         files: &Arc<DataFiles>,
-        checkpoint: &Arc<UploadCheckpoint>,
+        (checkpoint, stop): (&Arc<UploadCheckpoint>, &Arc<StoreStop>),
         snapshot: Arc<Snapshot>,
     ) -> StoreRequest {
         let replaced = match self.replaced_version() {
@@ -368,8 +418,10 @@ impl FileState {
             replaced,
             headers: self.headers.clone(),
             adopts: self.adopts,
+            beside: None,
             checkpoint: Arc::clone(checkpoint),
             early: None,
+            stop: Arc::clone(stop),
             identity: StoreIdentity {
                 series: self.series.clone(),
                 number: self.edits,
@@ -407,12 +459,44 @@ impl FileState {
         self.last_failure = Some(error.to_string());
     }
 
-    /// The store ended, and something else than the file is in its place. Returns whether a record
-    /// has more than the store sent.
-    pub(super) fn end_sent(&mut self) -> bool {
+    /// The store in progress ended, and something else is in the file's place: the file ends by
+    /// that, and a close of it is no failure. `false` if it has changed since the store had begun:
+    /// then it goes on, and the bucket lacks all of it.
+    pub(super) fn give_way(&mut self, failure: FsError) -> bool {
         self.contents.end_store(false);
+        if self.edits > self.sent_edits {
+            return false;
+        }
         self.stored_edits = self.sent_edits;
-        self.recorded.is_some_and(|it| it.edits > self.sent_edits)
+        self.settle(failure);
+        true
+    }
+
+    /// The name means something else, and the file ends by that if it has no changes. Returns
+    /// whether it has some, which are to be kept.
+    pub(super) fn lose_name(&mut self, reason: &str) -> bool {
+        let is_changed = self.needs_store().ok();
+        if is_changed == Some(false) && self.never_stored.is_none() {
+            self.settle(FsError::Stale(reason.to_owned()));
+        }
+        is_changed == Some(true)
+    }
+
+    /// The file has lost its name. One that has ended with all of its bytes stays so.
+    pub(super) fn removed(&mut self) {
+        self.never_stored.get_or_insert(NeverStored::Removed);
+    }
+
+    /// The file ends by the failure, and there is nothing that a close could lose.
+    fn settle(&mut self, failure: FsError) {
+        self.failure.get_or_insert(failure);
+        self.never_stored = Some(NeverStored::Settled);
+    }
+
+    /// The file ends by the failure. Without another end, each commit returns it.
+    pub(super) fn fail(&mut self, failure: FsError) {
+        self.contents.end_store(false);
+        self.failure.get_or_insert(failure);
     }
 
     /// The bucket has the version of this number, whose store was not known to be done: `base`. The

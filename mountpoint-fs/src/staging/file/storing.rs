@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use mountpoint_client::types::ObjectHeaders;
+use tokio::sync::OwnedMutexGuard;
 
 use super::committing::commit_now;
-use super::keeping::keep_as;
+use super::ending::{give_way, keep_as};
 use super::parts::FileParts;
 use super::releasing::{end_upload, release};
-use super::state::{Base, NeverStored};
+use super::state::Base;
 use crate::config::limits::METADATA_LEN_MAX;
 use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
@@ -26,7 +27,7 @@ pub(super) async fn store(file: &Arc<FileParts>) -> Result<(), FsError> {
     let (this, settled) = (Arc::clone(file), outcome.clone());
     let work = file.context.writing.begin_work();
     background::run(async move {
-        let stored = store_now(&this).await;
+        let (turn, stored) = store_in_turn(&this, turn).await;
         // A caller that drops the file next is the last one to have it.
         drop((this, turn));
         settled.settle(stored);
@@ -35,11 +36,51 @@ pub(super) async fn store(file: &Arc<FileParts>) -> Result<(), FsError> {
     outcome.wait().await
 }
 
+/// The right to store a file: `storing` is held.
+pub(super) type StoreTurn = OwnedMutexGuard<()>;
+
+/// Stores the file as it is. Returns the turn as well.
+///
+/// A change of the name that waits for the turn goes first: the store ends, and begins anew behind
+/// it with what there is to store.
+pub(super) async fn store_in_turn(
+    file: &Arc<FileParts>,
+    mut turn: StoreTurn,
+) -> (StoreTurn, Result<(), FsError>) {
+    loop {
+        let stored = store_now(file).await;
+        if !matches!(stored, Ok(StoreEnd::Stopped)) {
+            return (turn, stored.map(drop));
+        }
+        drop(turn);
+        turn = Arc::clone(&file.storing).lock_owned().await;
+        let needs_store = file.state.lock().needs_store();
+        match needs_store {
+            Ok(true) => {}
+            other => return (turn, other.map(drop)),
+        }
+    }
+}
+
+/// The end of a store without a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreEnd {
+    /// The bucket has the file, or another object stands for it.
+    Done,
+    /// The store was asked to end, and has changed nothing.
+    Stopped,
+}
+
 /// Stores the file as it is. The caller holds `storing`.
-pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
+async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
+    if file.stop.is_asked() {
+        return Ok(StoreEnd::Stopped);
+    }
+    let (mut beside, mut met) = (None, None);
     for _ in 0..SENDS_MAX {
         let mut request = begin(file).await?;
         keep_time(file, &mut request.headers);
+        request.beside = beside.take();
         match resolve(&file.context, &request).await {
             Ok(Resolved::Stored { version, is_sent }) => {
                 let base = Base::new(&file.context.reading, &request.key, version.clone());
@@ -47,7 +88,7 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
                 file.observer().stored(&version);
                 end_upload(file);
                 release(file, false);
-                return Ok(());
+                return Ok(StoreEnd::Done);
             }
             Ok(Resolved::Sent(there, number)) => {
                 let base = Base::new(&file.context.reading, &request.key, there);
@@ -56,13 +97,23 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
             Ok(Resolved::Adopted) => {
                 let key = &request.key;
                 let text = format!("another host has made {key} meanwhile");
-                return adopted(file, text).await;
+                if give_way(file, &text).await {
+                    return Ok(StoreEnd::Done);
+                }
+                met = Some(text);
             }
-            Ok(Resolved::Beside(beside)) => {
+            Ok(Resolved::Beside(copy, version)) => {
                 let key = &request.key;
                 let text =
-                    format!("another client changed {key}, and this host's version is {beside}");
-                return adopted(file, text).await;
+                    format!("another client changed {key}, and this host's version is {copy}");
+                if give_way(file, &text).await {
+                    return Ok(StoreEnd::Done);
+                }
+                (beside, met) = (Some((copy, version)), Some(text));
+            }
+            Err(FsError::Interrupted) if file.stop.take_stopped() => {
+                file.state.lock().stopped();
+                return Ok(StoreEnd::Stopped);
             }
             Err(error) => {
                 let is_conflict = is_conflict(&error);
@@ -74,6 +125,10 @@ pub(super) async fn store_now(file: &Arc<FileParts>) -> Result<(), FsError> {
                 return Err(error);
             }
         }
+    }
+    if let Some(text) = met {
+        let reason = format!("{text}, and it was written all the time");
+        return Err(keep_as(file, &reason).await);
     }
     let key = file.key();
     Err(FsError::Busy(format!(
@@ -104,11 +159,13 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
         file.context.on_disk(|| Ok(())).await?;
     }
     let _turn = file.gate.write().await;
+    // Another end may have come behind an attempt that found newer bytes.
+    file.state.lock().check()?;
     match commit_now(file).await {
         // The upload makes room.
         Ok(_) | Err(FsError::NoSpace(_)) => {
             let mut state = file.state.lock();
-            Ok(state.begin_store(&file.files, &file.checkpoint))
+            Ok(state.begin_store(&file.files, file.ways()))
         }
         Err(error) => Err(error),
     }
@@ -133,23 +190,8 @@ fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
     }
 }
 
-/// Ends a file for which another object stands. A version that was committed after the store had
-/// begun is kept.
-async fn adopted(file: &Arc<FileParts>, text: String) -> Result<(), FsError> {
-    let is_newer = file.state.lock().end_sent();
-    if is_newer {
-        return Err(keep_as(file, &text).await);
-    }
-    file.end(FsError::Stale(text));
-    // Closing the file is no failure.
-    file.state.lock().never_stored = Some(NeverStored::Settled);
-    file.observer().adopted();
-    end_upload(file);
-    release(file, false);
-    Ok(())
-}
-
-/// Sends of one store: each but the last finds an upload of a process that was killed.
+/// Sends of one store: each but the last finds an upload of a process that was killed, or another
+/// object in the file's place while the file is written on.
 const SENDS_MAX: usize = 3;
 
 /// Ranges that any thread has the time to copy.

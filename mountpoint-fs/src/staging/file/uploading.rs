@@ -8,10 +8,10 @@ use futures::future::BoxFuture;
 use mountpoint_client::ErrorKind;
 use mountpoint_client::types::Key;
 
-use super::keeping::keep_as;
+use super::ending::keep_as;
 use super::parts::FileParts;
 use super::releasing::release;
-use super::storing::store_now;
+use super::storing::store_in_turn;
 use crate::operation::FsError;
 use crate::staging::uploads::{Attempt, PendingFile, PendingUpload};
 
@@ -51,14 +51,15 @@ impl PendingFile for FileParts {
 }
 
 async fn upload(file: &Arc<FileParts>) -> Attempt {
-    let _turn = file.storing.lock().await;
+    let turn = Arc::clone(&file.storing).lock_owned().await;
     if !file.state.lock().needs_store().unwrap_or(false) {
         // Stored by somebody else, or removed; a file that failed has its record as long as it is
         // not kept.
         release(file, false);
         return Attempt::Ended;
     }
-    let Err(error) = store_now(file).await else {
+    let (_turn, stored) = store_in_turn(file, turn).await;
+    let Err(error) = stored else {
         return Attempt::Ended;
     };
     let refusals = {

@@ -7,6 +7,7 @@
 mod description;
 mod export;
 mod keep;
+mod recorded;
 mod versions;
 
 pub(super) use description::{BaseVersion, KeptRange};
@@ -15,4 +16,5 @@ pub(crate) use description::{Description, FORMAT, KeptPlace};
 pub(super) use export::BaseFetch;
 pub(crate) use export::{LocalRead, export, read_files};
 pub(super) use keep::{Kept, keep};
+pub(super) use recorded::keep_version;
 pub(crate) use versions::{DirectoryState, KeptVersion, KeptVersions};

@@ -47,6 +47,10 @@ pub(in crate::staging) struct VersionRecord {
     pub(in crate::staging) ranges: Vec<RangeRecord>,
     /// Whether the bytes of the ranges are in the record, and not in the data files.
     pub(in crate::staging) is_inline: bool,
+    /// The number of the file whose name it has got by a rename, and that the journal may have as
+    /// well. Without it, two records of a key are two versions that were acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::staging) over: Option<u64>,
     /// The token of the file's stores, which are numbered: their objects carry it. Older records
     /// have none.
     #[serde(default)]
@@ -303,6 +307,7 @@ mod tests {
             headers: HeadersRecord::default(),
             ranges: vec![RangeRecord(10, 13, 1, false), RangeRecord(20, 90, 0, true)],
             is_inline: true,
+            over: Some(9),
             series: "series".to_owned(),
             number: 7,
             known: 3,

@@ -11,4 +11,6 @@ mod recovery;
 pub(super) use commit::{CommitFailure, CommitRequest, CommittedRecord, commit, remove, sum};
 pub(super) use format::{VersionRecord, in_files};
 pub(super) use headers::HeadersRecord;
-pub(super) use recovery::{FoundRecord, ReadRecord, RecoveredVersion, read_record, recover};
+pub(super) use recovery::{
+    FoundRecord, ReadRecord, RecoveredVersion, read_record, recover, write_inline,
+};

@@ -99,8 +99,7 @@ pub(in crate::staging) fn recover(
         ReadRecord::Newer(reason) => return Err(newer(directory, &reason)),
     };
     let files = if version.is_inline {
-        let files = bring_back(directory, name, &version, &local);
-        version.place_in_first();
+        let files = bring_back(directory, name, &mut version, &local);
         files.map_err(|error| {
             let place = directory.path().display();
             format!("cannot bring back {} in {place}: {error}", version.key)
@@ -155,13 +154,24 @@ fn read_beside(
 fn bring_back(
     directory: &Arc<StagingDirectory>,
     name: DataFileName,
-    version: &VersionRecord,
+    version: &mut VersionRecord,
     local: &[u8],
 ) -> io::Result<DataFiles> {
     for file in DataFileNo::ALL {
         directory.disk().remove(&name.of(file))?;
     }
     let files = DataFiles::recovered(directory, name, [false; 2]);
+    write_inline(&files, version, local)?;
+    files.close();
+    Ok(files)
+}
+
+/// Writes the bytes that a record has to the first data file, and has `version` say so. Blocks.
+pub(in crate::staging) fn write_inline(
+    files: &DataFiles,
+    version: &mut VersionRecord,
+    local: &[u8],
+) -> io::Result<()> {
     let mut rest = local;
     for (_, range) in in_files(version.local()) {
         let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
@@ -171,8 +181,8 @@ fn bring_back(
         files.write(DataFileNo::First, range.start, bytes)?;
         rest = behind;
     }
-    files.close();
-    Ok(files)
+    version.place_in_first();
+    Ok(())
 }
 
 /// The data files of a version, each as long as it must be.

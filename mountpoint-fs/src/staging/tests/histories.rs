@@ -203,7 +203,9 @@ impl History {
             None => self.new_key(),
         };
         let from = std::mem::replace(&mut source.key, to);
-        let renamed = source.file.rename_unstored(key(to), StagedBase::None);
+        let over = replaced.as_ref().map(|other| &*other.file);
+        let base = StagedBase::None;
+        let renamed = source.file.rename_unstored(key(to), base, over);
         if wait(renamed).is_ok() {
             source.oracle.committed();
             self.names.left.push(from);

@@ -3,6 +3,7 @@
 mod ahead;
 mod conflicts;
 mod disk;
+mod ends;
 mod histories;
 mod kept;
 mod model;
@@ -197,5 +198,5 @@ fn read(file: &StagedFile, offset: u64, len: usize) -> Result<Vec<u8>, FsError> 
 /// Calls a file that the bucket does not have `key`.
 fn name(file: &StagedFile, key: &str) {
     let key = Key::parse(key).unwrap();
-    wait(file.rename_unstored(key, StagedBase::None)).unwrap();
+    wait(file.rename_unstored(key, StagedBase::None, None)).unwrap();
 }

@@ -33,8 +33,8 @@ pub(in crate::staging) enum Resolved {
     Sent(Stored, u64),
     /// Another host's object stands for the file.
     Adopted,
-    /// The object was left alone, and the bucket has the file under this key.
-    Beside(Key),
+    /// The object was left alone, and the bucket has the file under this key, in this version.
+    Beside(Key, Stored),
 }
 
 /// Whether a store failed because another client changed the object.
@@ -142,26 +142,35 @@ async fn recognise(
     }
 }
 
-/// Stores the file as `KEY.conflict-HOST-TIME`.
+/// Stores the file as `KEY.conflict-HOST-TIME`, or in the place of such a copy that it has made.
 async fn store_beside(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
 ) -> Result<Resolved, FsError> {
-    let key = conflict_key(&request.key, &context.config.host, context.clock.wall())?;
+    let (key, replaced) = match &request.beside {
+        Some((key, version)) => (key.clone(), Replaced::Version(version.etag.clone())),
+        None => {
+            let now = context.clock.wall();
+            let key = conflict_key(&request.key, &context.config.host, now)?;
+            (key, Replaced::Nothing)
+        }
+    };
     let beside = StoreRequest {
         key: key.clone(),
-        replaced: Replaced::Nothing,
+        replaced,
         adopts: Adopts::Nothing,
         early: None,
         ..request.clone()
     };
-    store(context, &beside).await?;
+    let Outcome::Stored(version) = store(context, &beside).await? else {
+        return Ok(Resolved::Adopted);
+    };
     tracing::warn!(
         key = %request.key,
         "another client changed the file since it was opened here: its version is left alone, and the one of this \
          host is stored as {key}"
     );
-    Ok(Resolved::Beside(key))
+    Ok(Resolved::Beside(key, version))
 }
 
 /// Replaces the version that is there now. Other clients may change the object once more.

@@ -90,6 +90,11 @@ impl EarlyStore {
         Ok(())
     }
 
+    /// Returns when S3 has all parts of a long object, or has refused one. All bytes were sent.
+    pub(super) async fn arrived(&self) {
+        self.writer.parts_arrived().await;
+    }
+
     /// Makes the object, when all bytes were sent.
     pub(super) async fn finish(&self) -> Result<Stored, FsError> {
         self.writer.store().await

@@ -4,6 +4,7 @@
 //! `feed` brings a snapshot to a writer, `store` makes the object, and `conflict` does what the
 //! user wants if another client changed it. `recognise` tells such a client from this file's own
 //! upload, of a process that was killed. `early` begins an object before its file is whole.
+//! `stop` ends a store for a removal or a rename.
 //! `checkpoint_file` keeps what the next attempt needs to send no part again, and
 //! `checkpoint_lines` has its bytes.
 //!
@@ -16,6 +17,7 @@ mod early;
 mod feed;
 mod recognise;
 mod request;
+mod stop;
 mod store;
 
 #[cfg(test)]
@@ -26,3 +28,4 @@ pub(super) use conflict::{Resolved, is_conflict, resolve};
 pub(super) use early::EarlyStore;
 pub(super) use feed::Feed;
 pub(super) use request::{StoreIdentity, StoreRequest};
+pub(super) use stop::StoreStop;

@@ -6,10 +6,11 @@ use mountpoint_client::types::{Key, ObjectHeaders, WriteToken};
 
 use super::early::{EarlyStore, StoreTarget};
 use super::feed::copied_min;
+use super::stop::StoreStop;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
 use crate::staging::sources::ByteSources;
-use crate::write::{Adopts, Replaced, UploadCheckpoint};
+use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint};
 
 /// An object to be made.
 #[derive(Clone, Debug)]
@@ -21,10 +22,15 @@ pub(in crate::staging) struct StoreRequest {
     pub(in crate::staging) headers: ObjectHeaders,
     /// The objects of other hosts that may stand for a new file without bytes.
     pub(in crate::staging) adopts: Adopts,
+    /// The copy beside the object that a store of an older version has made, if there is one: a
+    /// further one replaces it.
+    pub(in crate::staging) beside: Option<(Key, Stored)>,
     /// The upload that an attempt before has begun, and that this one continues.
     pub(in crate::staging) checkpoint: Arc<UploadCheckpoint>,
     /// The store that was begun while the file was still written.
     pub(in crate::staging) early: Option<Arc<EarlyStore>>,
+    /// Ends the store before its object is made.
+    pub(in crate::staging) stop: Arc<StoreStop>,
     pub(in crate::staging) identity: StoreIdentity,
 }
 

@@ -1,14 +1,17 @@
 //! Making the object of a snapshot.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures::future::{Either, select};
 use mountpoint_client::ErrorKind;
 
+use super::early::EarlyStore;
 use super::feed::Feed;
 use super::request::StoreRequest;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
-use crate::write::Stored;
+use crate::write::{Stored, background};
 
 /// The outcome of a store that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +24,8 @@ pub(super) enum Outcome {
 
 /// Stores a snapshot. Returns when the bucket has it.
 ///
-/// [`FsError::Exists`] and [`FsError::Stale`] mean that another client changed the object.
+/// [`FsError::Exists`] and [`FsError::Stale`] mean that another client changed the object, and
+/// [`FsError::Interrupted`] that the store was asked to stop and has made none.
 pub(super) async fn store(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
@@ -71,13 +75,42 @@ async fn attempt(
         sources: request.sources.clone(),
         copies: has_copies,
     };
-    if let Err(error) = begun.send(context, &feed, size).await {
-        begun.give_up(&error).await;
-        return Err(error);
+    let sent = {
+        let sending = pin!(async {
+            begun.send(context, &feed, size).await?;
+            begun.arrived().await;
+            Ok(())
+        });
+        match select(sending, pin!(request.stop.asked())).await {
+            Either::Left((sent, _)) => Some(sent),
+            Either::Right(_) => None,
+        }
+    };
+    match sent {
+        Some(Ok(())) => {}
+        Some(Err(error)) => {
+            begun.give_up(&error).await;
+            return Err(error);
+        }
+        None => {
+            request.stop.stopped();
+            give_up_later(context, begun);
+            return Err(FsError::Interrupted);
+        }
     }
     let stored = begun.finish().await?;
     Ok(match begun.is_adopted() {
         true => Outcome::Adopted,
         false => Outcome::Stored(stored),
     })
+}
+
+/// Ends an attempt that makes no object, in the background: the next attempt, or the abort, waits
+/// until the parts in flight were answered.
+fn give_up_later(context: &StagingContext, begun: Arc<EarlyStore>) {
+    let work = context.writing.begin_work();
+    background::run(async move {
+        begun.give_up(&FsError::Interrupted).await;
+        drop(work);
+    });
 }

@@ -34,6 +34,21 @@ impl Writer {
         outcome.wait().await
     }
 
+    /// Sends what is held of a file that is uploaded in parts, and returns when all its parts were
+    /// answered. For a file that takes no more bytes.
+    pub async fn parts_arrived(&self) {
+        let upload = {
+            let mut state = self.state.lock().await;
+            self.look(&mut state);
+            if !matches!(state.sink, Sink::Multipart(_)) || self.failure.get().is_some() {
+                return;
+            }
+            self.send_last_part(&mut state);
+            Arc::clone(&self.multipart(&mut state, false).upload)
+        };
+        upload.answered().await;
+    }
+
     /// Sends the buffer as a part, if it is long enough for one. Returns whether it did.
     pub(in crate::write) fn send_held(&self, state: &mut FileState) -> bool {
         if !self.can_send(state) {

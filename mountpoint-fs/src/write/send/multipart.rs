@@ -478,7 +478,7 @@ impl Upload {
     }
 
     /// Returns when no part is in flight.
-    async fn answered(&self) {
+    pub(in crate::write) async fn answered(&self) {
         let mut next = 0;
         loop {
             let part = self.parts.lock().get(next).cloned();

@@ -7,6 +7,7 @@ mod links;
 mod model;
 mod names;
 mod open;
+mod uploading;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
