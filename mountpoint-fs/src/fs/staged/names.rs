@@ -104,8 +104,8 @@ impl HeldFile {
 }
 
 impl FileSystem {
-    /// Holds the stores of the inode `ino`, if it is staged. A store in progress goes on to its end,
-    /// unless it is `vain`.
+    /// Holds the stores of the inode `ino`, if it is staged. A store in progress goes on to its
+    /// end, unless it is `vain`.
     pub(in crate::fs) async fn hold_staged(
         &self,
         ino: Option<InodeNo>,
