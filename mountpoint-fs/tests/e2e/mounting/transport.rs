@@ -143,7 +143,7 @@ fn other_tests_pass_over_fuser() {
 /// Tests that cannot pass over the library `fuser`, and the reason.
 ///
 /// `doc/internals/fuse-transports.md` lists what the library cannot do.
-const NOT_OVER_FUSER: [(&str, &str); 12] = [
+const NOT_OVER_FUSER: [(&str, &str); 13] = [
     (
         "failures::signals::a_program_with_a_timer_can_be_ended_while_it_reads",
         NO_INTERRUPTS,
@@ -154,6 +154,10 @@ const NOT_OVER_FUSER: [(&str, &str); 12] = [
     ),
     (
         "names::changing::attributes_and_links_are_kept_in_metadata",
+        NO_UNKNOWN_KIND,
+    ),
+    (
+        "names::changing::hard_links_pipes_and_sockets_are_made",
         NO_UNKNOWN_KIND,
     ),
     (
