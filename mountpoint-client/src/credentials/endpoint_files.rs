@@ -13,7 +13,7 @@ pub struct EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// Those of a profile; of the selected one without a name. None if the files cannot be read,
+    /// The settings of a profile; of the selected one without a name. None if the files cannot be read,
     /// which the search for credentials reports.
     #[must_use]
     pub fn of_profile(profile: Option<&str>) -> Self {
@@ -30,7 +30,7 @@ impl EndpointSettings {
             .map_or_else(|_| Self::default(), |profiles| Self::of(&profiles))
     }
 
-    /// Those of the selected profile.
+    /// The settings of the selected profile.
     fn of(profiles: &ProfileSet) -> Self {
         let text = |name| profiles.get(name).filter(|value: &&str| !value.is_empty());
         let of_service = || {

@@ -68,7 +68,7 @@ fn broken(what: &'static str) -> ConnectorError {
 /// Longest body that is read, as over the CRT: S3's longest documents, lists of a thousand keys,
 /// have 2 MiB.
 const BODY_MAX: usize = 8 << 20;
-/// What is read of an error's body, as over the CRT: S3's have less than 2 KiB.
+/// The bytes read of an error's body, as over the CRT: S3's have less than 2 KiB.
 const ERROR_BODY_MAX: usize = 64 << 10;
 
 #[cfg(test)]

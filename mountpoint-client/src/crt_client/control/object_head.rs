@@ -81,7 +81,7 @@ pub(super) async fn etag_there(core: &Arc<Core>, key: &Key) -> Result<ETag, Clie
     Ok(there?.etag)
 }
 
-/// The same of a request that has stored bytes, if `is_its` says that the version may be theirs.
+/// The ETag that a request has stored, if `is_its` says that the version may be theirs.
 pub(super) async fn etag_stored(
     core: &Arc<Core>,
     operation: &Operation,

@@ -64,7 +64,7 @@ impl ChecksumMode {
         }
     }
 
-    /// Sends no GET without a Range any more: the server's answer to one could not be used.
+    /// Sends GETs with a Range alone from now on: the server's answer to one could not be used.
     pub(in crate::crt_client) fn needs_ranges(&self) {
         self.comes_with_ranges.store(true, Ordering::Relaxed);
     }

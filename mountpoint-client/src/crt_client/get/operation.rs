@@ -510,7 +510,7 @@ pub(super) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
     error.into()
 }
 
-/// Time from the head of an answer until its bytes show that the server goes on with it. What has
-/// come with the head, or just behind it, does not.
+/// Time from the head of an answer until its bytes show that the server goes on with it. Bytes that
+/// came with the head, or just behind it, do not show that.
 const LIFE_AFTER: Duration = Duration::from_secs(1);
 const RANGE_NOT_SATISFIABLE: u16 = 416;

@@ -78,7 +78,7 @@ impl DirectoryTime {
     }
 }
 
-/// The last changes of directories that have no inode any more, by the hash of their paths.
+/// The last changes of directories that no longer have an inode, by the hash of their paths.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct ForgottenTimes {
     by_path: HashMap<u64, ChangeTime>,

@@ -42,7 +42,7 @@ enum WriteTime {
     Behind,
 }
 
-/// What is done for the bytes at once.
+/// The call that follows the write of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Nothing,

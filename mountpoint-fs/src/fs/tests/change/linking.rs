@@ -40,7 +40,7 @@ fn a_link_is_a_file_of_its_own() {
     assert_eq!(mount.names(ROOT), ["b", "d/"]);
     now(mount.fs.unlink(mount.walk("d"), OsStr::new("a"))).unwrap();
     assert_eq!(content(&mount, "b").unwrap(), "content of d/a");
-    // What the file was is not linked any more.
+    // The removed file can no longer be linked.
     let gone = link(&mount, a, "c");
     assert!(matches!(gone, Err(FsError::Stale(_))), "{gone:?}");
 }

@@ -297,7 +297,7 @@ fn the_last_handle_of_the_writing_process_stores_the_file_although_it_only_reads
     assert_eq!(mount.fs.inode_count(), 0);
 }
 
-/// What was sent is neither in memory nor an object; the object that is being replaced is no
+/// A sent part is neither in memory nor an object; the object that is being replaced is no
 /// beginning of the file.
 #[test]
 fn the_writing_process_reads_no_part_that_was_sent_before_the_file_is_stored() {
@@ -335,7 +335,7 @@ fn the_writing_process_reads_no_part_that_was_sent_before_the_file_is_stored() {
     mount.fs.release(writer.handle);
 }
 
-/// Whoever reads a file that has failed is told so, too.
+/// The reader of a file that has failed gets the error, too.
 #[test]
 fn the_writing_process_reads_nothing_of_a_file_that_has_failed() {
     let mount = Mount::immediate(&[]);
