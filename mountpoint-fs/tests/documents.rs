@@ -187,6 +187,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "staging",
             "on-conflict",
             "write-back",
+            "write-back-exclusive",
             "write-back-delay",
             "drain-timeout",
             "allow-changes",

@@ -32,6 +32,9 @@ pub struct WriteBackConfig {
     pub delay: Duration,
     /// Longest wait for uploads at the end of the mount (`--drain-timeout`).
     pub drain_timeout: Duration,
+    /// Whether the bucket has each name that is made for its maker alone, before the call returns
+    /// (`--write-back-exclusive`).
+    pub is_exclusive: bool,
 }
 
 impl Default for WriteBackConfig {
@@ -39,6 +42,7 @@ impl Default for WriteBackConfig {
         Self {
             delay: WRITE_BACK_DELAY,
             drain_timeout: shutdown::WRITE_BACK_DRAIN,
+            is_exclusive: false,
         }
     }
 }

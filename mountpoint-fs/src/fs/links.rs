@@ -1,8 +1,9 @@
 //! Symbolic links, which are objects with the target as bytes, pipes and sockets, which are empty
 //! ones, all with metadata that mark them; and hard links, which are copies.
 //!
-//! With write-back a symbolic link is a staged file that is durable when `symlink` returns. A hard
-//! link asks the bucket in any case: only that can tell which of two hosts has made the name.
+//! With write-back a symbolic link is a staged file that is durable when `symlink` returns, unless
+//! names are made exclusively. A hard link asks the bucket in any case: only that can tell which of
+//! two hosts has made the name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -46,7 +47,8 @@ impl FileSystem {
             ..self.posix_in(directory, Some(0o777), maker)
         };
         let link = (target, posix);
-        match self.staged.as_deref().filter(|files| files.commits()) {
+        let later = self.staged.as_deref().filter(|files| files.commits());
+        match later.filter(|files| !files.are_exclusive()) {
             Some(files) => self.stage_link(files, (directory, name), link).await,
             None => {
                 let target = target.as_bytes().to_vec();
@@ -150,7 +152,7 @@ impl FileSystem {
         process: Opener,
     ) -> Result<(Entry, InodeNo), FsError> {
         permit(&self.write, Change::HardLink)?;
-        self.store_to_link(ino, process, stop).await?;
+        self.store_newest(ino, process, stop).await?;
         let from = self.namespace.file_key_of(ino)?;
         let change = self.namespace.change(directory, name)?;
         if change.known().is_some() {
@@ -169,7 +171,7 @@ impl FileSystem {
     }
 
     /// Stores the newest bytes of the file `ino`, which is to be copied on the server.
-    async fn store_to_link(
+    pub(super) async fn store_newest(
         &self,
         ino: InodeNo,
         process: Opener,

@@ -120,7 +120,9 @@ impl FileSystem {
         let is_usual = posix.mode == Some(self.dir_mode)
             && (posix.uid, posix.gid) == (Some(self.owner.0), Some(self.owner.1));
         let has_own_mode = self.write.posix_metadata && !is_usual;
-        let is_marked = self.mutator.makes_markers() || has_own_mode;
+        // Of two hosts that make the directory, the marker is that of one.
+        let is_exclusive = self.exclusive_files().is_some();
+        let is_marked = self.mutator.makes_markers() || has_own_mode || is_exclusive;
         if !is_marked {
             let (entry, _) = change.made_directory(DirectoryMarker::None, None)?;
             return Ok(entry);
@@ -128,6 +130,7 @@ impl FileSystem {
         let (headers, carried) = self.new_directory(posix);
         // With markers, `mkdir` tells which of two hosts has made the directory.
         let may_wait = change.is_own() || !self.mutator.makes_markers();
+        let may_wait = may_wait && !is_exclusive;
         if let Some(files) = self.marker_staging(may_wait) {
             // Another host's directory does not have the mode.
             let adopts = match has_own_mode {
@@ -206,6 +209,9 @@ impl FileSystem {
         self.finish_closed_name(to.0, to.1).await?;
         let written = self.namespace.written_child(from.0, from.1);
         self.store_own(written, process, stop).await?;
+        if mode == RenameMode::KeepExisting {
+            self.store_to_claim(from, process, stop).await?;
+        }
         // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
         let child = |(directory, name)| self.namespace.known_child(directory, name);

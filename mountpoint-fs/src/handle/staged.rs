@@ -111,6 +111,13 @@ impl StagedFiles {
         self.staging.config().write_back.is_some()
     }
 
+    /// Whether the bucket has each name that is made for its maker alone, before the call returns.
+    #[must_use]
+    pub fn are_exclusive(&self) -> bool {
+        let write_back = self.staging.config().write_back;
+        write_back.is_some_and(|it| it.is_exclusive)
+    }
+
     /// Adds `open`, a file of an earlier process that no application has opened.
     pub fn adopt(&self, open: Arc<OpenStaged>) {
         self.open.lock().insert(open.ino, (open, 0));

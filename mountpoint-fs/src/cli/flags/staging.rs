@@ -22,9 +22,14 @@ pub struct StagingFlags {
     pub on_conflict: Option<OnConflict>,
 
     /// Let `close` and `fsync` return when the local disk has the file. It is uploaded afterwards,
-    /// by the next mount if this one ends before
+    /// by the next mount if this one ends before; so two hosts may both make one lock file
     #[arg(long, requires = "staging")]
     pub write_back: bool,
+
+    /// Ask S3 before `O_CREAT | O_EXCL`, `mkdir`, `symlink` and `rename` with `RENAME_NOREPLACE`
+    /// return: of two hosts that make one name, one gets `EEXIST`
+    #[arg(long, requires = "write_back")]
+    pub write_back_exclusive: bool,
 
     /// Wait before the upload of a closed file: rewrites meanwhile make one upload [default: 1]
     #[arg(long, value_name = "SECONDS", requires = "write_back", value_parser = seconds(0..=DELAY_MAX))]
@@ -45,6 +50,7 @@ impl StagingFlags {
         self.write_back.then(|| WriteBackConfig {
             delay: or(self.write_back_delay, default.delay),
             drain_timeout: or(self.drain_timeout, default.drain_timeout),
+            is_exclusive: self.write_back_exclusive,
         })
     }
 }

@@ -72,7 +72,8 @@ impl FileSystem {
             exclusive: true,
             ..options
         };
-        let (entry, opened) = self.create(parent, name, options, Opener::UNSEEN)?;
+        let created = self.create_for(parent, name, options, Opener::UNSEEN);
+        let (entry, opened) = created.await?;
         let outcome = self.sync(opened.handle).await;
         let ino = entry.attributes.ino;
         match &outcome {

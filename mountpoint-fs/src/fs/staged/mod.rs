@@ -8,6 +8,7 @@
 
 mod changes;
 mod close;
+mod exclusive;
 mod markers;
 mod names;
 mod open;

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 
@@ -33,7 +34,7 @@ impl Opening<'_> {
         self.open.as_ref().expect("it is taken by value")
     }
 
-    fn take(mut self) -> Arc<OpenStaged> {
+    pub(super) fn take(mut self) -> Arc<OpenStaged> {
         self.open.take().expect("it is taken once")
     }
 }
@@ -334,6 +335,19 @@ impl FileSystem {
         };
         let headers = headers.unwrap_or_else(|| files.staging().headers_of_new(&key));
         let mtime = self.namespace.known_mtime(ino).unwrap_or(version.mtime);
+        self.begin_over(files, ino, (key, version), (headers, mtime), false)
+    }
+
+    /// The staged file of `ino`, which is `version` of `key` with these headers, with one handle
+    /// more.
+    pub(super) fn begin_over<'a>(
+        &'a self,
+        files: &StagedFiles,
+        ino: InodeNo,
+        (key, version): (Key, Version),
+        (headers, mtime): (ObjectHeaders, SystemTime),
+        is_new: bool,
+    ) -> Result<Opening<'a>, FsError> {
         let open = files.share_or_make(ino, || {
             let progress = Arc::new(Progress::new(version.size, mtime));
             let begun = self.namespace.begin_writing(ino, &progress, Readers::Any);
@@ -347,7 +361,7 @@ impl FileSystem {
             let base = StagedBase::Version(Stored { etag, size });
             let observer = self.staged_observer(ino, &progress);
             let file = files.staging().file(key, base, headers, progress, observer);
-            Ok(OpenStaged::new(ino, file, false))
+            Ok(OpenStaged::new(ino, file, is_new))
         })?;
         Ok(Opening {
             fs: self,
@@ -371,7 +385,7 @@ impl FileSystem {
     }
 
     /// A handle of a staged file, for writing with `options` or for reading alone.
-    fn insert_staged(
+    pub(super) fn insert_staged(
         &self,
         open: Arc<OpenStaged>,
         options: Option<WriteOptions>,

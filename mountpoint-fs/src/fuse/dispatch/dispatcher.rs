@@ -1,7 +1,6 @@
 //! From a request to an operation of the file system, and from its result to a reply.
 
 use std::ffi::{OsStr, OsString};
-use std::future::ready;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -258,7 +257,7 @@ impl Dispatcher {
                 };
                 Box::pin(async move {
                     let opener = opener(pid);
-                    let create = || ready(this.fs.create(ino, &name, options, opener));
+                    let create = || this.fs.create_for(ino, &name, options, opener);
                     let result = this.fs.when_at_rest(&Stop::never(), create).await;
                     let result = result.and_then(|(entry, opened)| {
                         this.admit(entry.attributes.ino, &opened)?;

@@ -72,6 +72,7 @@ impl Bench {
         config.write_back = writes_back.then_some(WriteBackConfig {
             delay: LONG,
             drain_timeout: LONG,
+            is_exclusive: false,
         });
         let staging = mount(&client, &config, None, Clock::monotonic()).unwrap();
         Self {

@@ -115,6 +115,7 @@ fn open(
     config.write_back = Some(WriteBackConfig {
         delay: LONG,
         drain_timeout: LONG,
+        is_exclusive: false,
     });
     let directory = StagingDirectory::open(outer.path(), &Holder::default(), &|_| false).unwrap();
     let directory = directory.with_disk(Arc::new(disk.clone()));

@@ -36,6 +36,7 @@ impl Bench {
         config.write_back = Some(WriteBackConfig {
             delay,
             drain_timeout: LONG,
+            is_exclusive: false,
         });
         let staging = mount(&client, &config, None, Clock::monotonic())?;
         Ok(Self {

@@ -7,6 +7,7 @@ use mountpoint_client::testing::server::Server;
 
 use crate::harness::{BUCKET, mount_s3, put, read, server};
 
+use super::write_back::command;
 use super::{Staged, stored};
 
 /// Changes a file in two mounts and closes the first one first; exits with the error of the second
@@ -115,6 +116,70 @@ fn one_host_sees_what_the_other_has_closed() {
         ));
     }
     assert_eq!(one.run("wc -l < log"), "10\n");
+}
+
+/// Two programs of two hosts, each with its mount, make the same names at the same time, in each way
+/// that asks for a name to be new; prints the call and the number of those that have made it.
+const CLAIMS: &str = "
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def create(path, mine):
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    os.write(file, b'1\\n')
+    os.close(file)
+def move(path, mine):
+    if libc.renameat2(-100, mine.encode(), -100, path.encode(), 1):
+        raise OSError(ctypes.get_errno(), 'renameat2')
+calls = {
+    'create': create,
+    'mkdir': lambda path, mine: os.mkdir(path),
+    'symlink': lambda path, mine: os.symlink('to', path),
+    'mknod': lambda path, mine: os.mknod(path),
+    'link': lambda path, mine: os.link(mine, path),
+    'rename': move,
+}
+for call, make in calls.items():
+    for number in range(10):
+        name, made, start = f'{call}-{number}', [], threading.Barrier(2)
+        def claim(mount, host):
+            mine = f'{mount}/{host}-{name}'
+            with open(mine, 'w') as file:
+                file.write('1\\n')
+            start.wait()
+            try:
+                make(f'{mount}/{name}', mine)
+                made.append(host)
+            except FileExistsError:
+                pass
+        threads = [threading.Thread(target=claim, args=it) for it in zip(sys.argv[1:], 'ab')]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(call, len(made))
+";
+
+#[test]
+fn of_two_hosts_that_make_a_name_exclusively_one_has_it() {
+    let server = server();
+    let flags = ["--write-back", "--write-back-exclusive", "--posix-metadata"];
+    let hosts = [&flags, &flags].map(|flags| Staged::new(&server, flags));
+    let made = Command::new("python3")
+        .args(["-c", CLAIMS])
+        .args(hosts.each_ref().map(|host| host.mounted.path()))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&made.stderr);
+    let made = String::from_utf8(made.stdout).unwrap();
+    assert_eq!(made.lines().count(), 60, "{made}{told}");
+    let one_each = made.lines().all(|line| line.ends_with(" 1"));
+    assert!(one_each, "{made}{told}");
+    for host in &hosts {
+        let flushed = command(host, "flush --json");
+        assert!(flushed.contains("\"left\":0"), "{flushed}");
+        assert_eq!(command(host, "list"), "");
+    }
+    for number in 0..10 {
+        assert_eq!(stored(&server, &format!("create-{number}")), b"1\n");
+    }
 }
 
 /// Changes the file `f`, which another host replaces before its close.

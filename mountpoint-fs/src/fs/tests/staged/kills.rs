@@ -30,6 +30,7 @@ impl Staged {
         let write_back = WriteBackConfig {
             delay: LONG,
             drain_timeout: LONG,
+            is_exclusive: false,
         };
         let config = (write, Some(write_back));
         Self::on(directory, bucket, config, ConflictPolicy::Fail)

@@ -2,6 +2,7 @@
 
 mod close;
 mod directories;
+mod exclusive;
 mod kills;
 mod links;
 mod model;

@@ -36,6 +36,7 @@ impl Staged {
         let write_back = write_back.then_some(WriteBackConfig {
             delay: LONG,
             drain_timeout: LONG,
+            is_exclusive: false,
         });
         let bucket = Arc::new(SimClient::new(options));
         let config = (write, write_back);
