@@ -80,6 +80,7 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
     match commit(&file.context, &write_back.journal, request).await {
         Ok(record) => {
             file.state.lock().committed(record, edits);
+            file.files.shrink();
             Ok(true)
         }
         Err(CommitFailure::Again(error)) => Err(error),

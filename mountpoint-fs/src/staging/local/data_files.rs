@@ -225,6 +225,17 @@ impl DataFiles {
         Ok(())
     }
 
+    /// Gives back memory beside that of the bytes: the files may wait for long.
+    pub(in crate::staging) fn shrink(&self) {
+        let surplus = {
+            let mut files = self.files.lock();
+            files
+                .each_mut()
+                .map(|file| file.memory.as_mut().map(MemoryFile::shrink))
+        };
+        drop(surplus);
+    }
+
     /// Closes the files until they are needed again.
     pub(in crate::staging) fn close(&self) {
         let closed = self.files.lock().each_mut().map(|file| file.open.take());

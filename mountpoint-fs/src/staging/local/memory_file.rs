@@ -23,6 +23,10 @@ pub(super) struct MemoryFile {
     share: Vec<Share>,
 }
 
+/// Memory that a file needs no longer, given back on drop.
+#[derive(Debug)]
+pub(super) struct Surplus(#[expect(dead_code, reason = "dropped")] Vec<Share>);
+
 /// Bytes of the memory, given back on drop.
 #[derive(Debug)]
 struct Share {
@@ -98,6 +102,28 @@ impl MemoryFile {
         true
     }
 
+    /// Gives back the memory behind its bytes. Returns the share of it, to be dropped without a
+    /// lock: that wakes who waits for memory.
+    pub(super) fn shrink(&mut self) -> Surplus {
+        let mut surplus = Vec::new();
+        if self.bytes.capacity() > self.bytes.len() {
+            self.bytes.shrink_to_fit();
+            let mut kept = self.bytes.capacity() as u64;
+            for share in &mut self.share {
+                let keeps = share.reservation.bytes().min(kept);
+                kept -= keeps;
+                let more = share.reservation.bytes() - keeps;
+                surplus.push(Share {
+                    memory: Arc::clone(&share.memory),
+                    reservation: share.reservation.split(more),
+                });
+            }
+            self.share.retain(|share| share.reservation.bytes() > 0);
+            self.share.shrink_to_fit();
+        }
+        Surplus(surplus)
+    }
+
     /// Its bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -164,6 +190,28 @@ mod tests {
         drop(first);
         assert_eq!((memory.used(), budget.used()), (0, 0));
         assert!(second.write(&memory, 0, b"a"));
+    }
+
+    #[test]
+    fn a_file_that_waits_has_the_memory_of_its_bytes_alone() {
+        let budget = Budget::new(64 << 20);
+        let memory = FileMemory::new(&budget);
+        let mut file = MemoryFile::default();
+        let check = |file: &mut MemoryFile, len: usize| {
+            drop(file.shrink());
+            let capacity = file.bytes.capacity();
+            assert_eq!((file.bytes().len(), capacity), (len, len));
+            assert_eq!((memory.used(), budget.used()), (len as u64, len as u64));
+            assert!(file.share.capacity() <= 2);
+        };
+        assert!(file.write(&memory, 0, &[1; 110]));
+        check(&mut file, 110);
+        check(&mut file, 110);
+        assert!(file.write(&memory, 110, &[2; 5000]));
+        check(&mut file, 5110);
+        assert_eq!(file.bytes(), [&[1; 110][..], &[2; 5000]].concat());
+        drop(file);
+        assert_eq!((memory.used(), budget.used()), (0, 0));
     }
 
     #[test]

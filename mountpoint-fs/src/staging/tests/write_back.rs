@@ -193,6 +193,20 @@ fn rewrites_within_the_delay_make_one_upload() {
     assert_eq!(bench.content("key").unwrap(), bytes(1000, 4));
 }
 
+#[test]
+fn bytes_of_small_files_that_wait_are_what_they_take_of_the_memory() {
+    let bench = Bench::write_back(Duration::from_secs(3600));
+    bench.go_away();
+    for number in 0..100_u64 {
+        let file = bench.new_file();
+        name(&file, &format!("key{number}"));
+        write(&file, 0, &bytes(110, 1)).unwrap();
+        wait(file.release()).unwrap();
+        let used = bench.staging.context().file_memory.used();
+        assert_eq!(used, 110 * (number + 1));
+    }
+}
+
 /// Versions of a file come in their order, each based on the one before.
 #[test]
 fn versions_are_uploaded_in_the_order_of_their_commits() {
