@@ -13,8 +13,8 @@ pub struct EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// The settings of a profile; of the selected one without a name. None if the files cannot be read,
-    /// which the search for credentials reports.
+    /// The settings of a profile; of the selected one without a name. None if the files cannot be
+    /// read, which the search for credentials reports.
     #[must_use]
     pub fn of_profile(profile: Option<&str>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
