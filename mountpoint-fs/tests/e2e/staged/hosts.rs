@@ -118,8 +118,8 @@ fn one_host_sees_what_the_other_has_closed() {
     assert_eq!(one.run("wc -l < log"), "10\n");
 }
 
-/// Two programs of two hosts, each with its mount, make the same names at the same time, in each way
-/// that asks for a name to be new; prints the call and the number of those that have made it.
+/// Two programs of two hosts, each with its mount, make the same names at the same time, in each
+/// way that asks for a name to be new; prints the call and the number of those that have made it.
 const CLAIMS: &str = "
 import ctypes, os, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
