@@ -464,6 +464,20 @@ fn fills_are_dropped_while_the_disk_is_slow() {
 }
 
 #[test]
+fn a_fill_that_panics_ends_neither_the_thread_nor_the_wait_for_it() {
+    let storage = storage();
+    let cache = cache(&storage, &Clock::manual());
+    let object = cache.object(&version().key, &version().etag, SIZE);
+    storage.fault_at(0, DiskFault::Panic);
+    object.store(&(0..KIB), slices(0..KIB));
+    cache.drain(Duration::from_secs(60));
+    assert_eq!(cache.stats().stored_bytes, 0);
+    object.store(&WHOLE, slices(WHOLE));
+    cache.drain(Duration::from_secs(60));
+    assert_eq!(cache.stats().stored_bytes, SIZE);
+}
+
+#[test]
 fn a_disk_that_hangs_is_not_asked() {
     let storage = storage();
     drop(stored(&storage));

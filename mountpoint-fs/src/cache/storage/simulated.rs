@@ -50,6 +50,8 @@ pub(crate) enum DiskFault {
     Tear(usize),
     /// The process is killed after so many bytes: this operation and all later ones fail.
     Kill(usize),
+    /// A defect of ours: the operation panics.
+    Panic,
 }
 
 /// A process with a simulated disk.
@@ -303,6 +305,7 @@ impl SimulatedStorage {
         match faults.changes.pop_front().flatten() {
             None => Ok(None),
             Some(DiskFault::Fail(error)) => Err(error.into()),
+            Some(DiskFault::Panic) => panic!("a simulated defect"),
             Some(DiskFault::Tear(len)) if is_write => Ok(Some(len)),
             Some(DiskFault::Tear(_)) => Err(io::ErrorKind::Other.into()),
             Some(DiskFault::Kill(len)) => {

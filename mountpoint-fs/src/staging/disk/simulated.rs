@@ -24,6 +24,8 @@ pub(crate) enum SimulatedFault {
     Full,
     /// The power goes: every later operation fails.
     PowerLoss,
+    /// A defect of ours: the operation panics.
+    Panic,
 }
 
 /// A handle of the disk. Clones share it.
@@ -168,6 +170,7 @@ impl SimulatedState {
             None => Ok(()),
             Some(SimulatedFault::Error) => Err(io::Error::other("simulated")),
             Some(SimulatedFault::Full) => Err(io::ErrorKind::StorageFull.into()),
+            Some(SimulatedFault::Panic) => panic!("a simulated defect"),
             Some(SimulatedFault::PowerLoss) => {
                 self.is_off = true;
                 Err(off())

@@ -1,12 +1,14 @@
 //! The thread that makes batches durable, and the state that it shares with appending threads.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tracing::warn;
+use tracing::{error, warn};
 
-use super::batch::Commit;
+use super::batch::{BatchOutcome, Commit};
 use super::filling::{Filling, Step, TakenBatch};
 use super::format::{RecordHeader, RecordKind};
 use super::index::Place;
@@ -14,6 +16,7 @@ use super::log::{Log, LogIndex, RecordCopy};
 use super::policy::{CommitPolicy, FinishedFlush};
 use super::types::{AppendError, JournalLimits, RecordId};
 use crate::clock::Clock;
+use crate::executor::panic_message;
 use crate::staging::disk::DiskFile;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -35,6 +38,10 @@ struct State {
     live_bytes: u64,
     /// Until when the committing thread sleeps; `None` while it works.
     asleep_until: Option<Duration>,
+    /// The batch that is written.
+    in_hand: Option<Arc<BatchOutcome>>,
+    /// Why the committing thread has ended before its time.
+    failure: Option<AppendError>,
 }
 
 impl Shared {
@@ -55,6 +62,8 @@ impl Shared {
                 filling: Filling::new(policy, version),
                 live_bytes,
                 asleep_until: None,
+                in_hand: None,
+                failure: None,
             }),
             work: Condvar::new(),
         }
@@ -82,8 +91,8 @@ impl Shared {
         context: &Context<'_>,
     ) -> Poll<Result<Commit, AppendError>> {
         let mut state = self.state.lock();
-        if state.filling.is_closing() {
-            return Poll::Ready(Err(AppendError::Closed));
+        if let Some(error) = state.refusal() {
+            return Poll::Ready(Err(error));
         }
         let bytes_max = self.limits.bytes_max;
         if state.live_bytes > bytes_max / 2 {
@@ -102,8 +111,8 @@ impl Shared {
     /// Adds the release of a record.
     pub(super) fn release(&self, id: RecordId) -> Commit {
         let mut state = self.state.lock();
-        if state.filling.is_closing() {
-            return Commit::failed(id, AppendError::Closed);
+        if let Some(error) = state.refusal() {
+            return Commit::failed(id, error);
         }
         let commit = state.filling.release(id, self.clock.now());
         self.tell(&state);
@@ -132,8 +141,32 @@ impl Shared {
         }
     }
 
-    /// Writes batches until the journal is closed.
-    pub(super) fn run(&self, mut log: Log) {
+    /// Writes batches until the journal is closed. A panic ends the journal: all that waits for it
+    /// and comes later fails, as with a disk that is gone.
+    pub(super) fn run(&self, log: Log) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.write_batches(log))) else {
+            return;
+        };
+        let message = panic_message(panic.as_ref());
+        error!(
+            message,
+            "the journal's thread panicked: nothing more is kept on this disk until the next mount"
+        );
+        let what = format!("its thread has panicked: {message}");
+        let error = AppendError::Disk(Arc::new(io::Error::other(what)));
+        let (mut wakers, outcomes) = {
+            let mut state = self.state.lock();
+            state.failure = Some(error.clone());
+            let outcomes = [state.in_hand.take(), Some(state.filling.abandon())];
+            (state.filling.close(), outcomes)
+        };
+        for outcome in outcomes.into_iter().flatten() {
+            wakers.extend(outcome.finish(Err(error.clone())));
+        }
+        wake(wakers);
+    }
+
+    fn write_batches(&self, mut log: Log) {
         while let Some(TakenBatch {
             mut records,
             writers,
@@ -161,6 +194,7 @@ impl Shared {
                 let live_bytes = self.index.lock().live_bytes();
                 let mut state = self.state.lock();
                 state.live_bytes = live_bytes;
+                state.in_hand = None;
                 state.filling.finish(records, flush)
             };
             wakers.extend(outcome.finish(result));
@@ -178,7 +212,11 @@ impl Shared {
         loop {
             let now = self.clock.now();
             match state.filling.step(now) {
-                Step::Take => return Some(state.filling.take()),
+                Step::Take => {
+                    let taken = state.filling.take();
+                    state.in_hand = Some(Arc::clone(taken.records.outcome()));
+                    return Some(taken);
+                }
                 Step::End => return None,
                 Step::Sleep => {
                     state.asleep_until = Some(Duration::MAX);
@@ -210,6 +248,14 @@ impl Shared {
                 state.filling.append_copy(header, &copy.payload, now);
             }
         }
+    }
+}
+
+impl State {
+    /// Why nothing is appended any more.
+    fn refusal(&self) -> Option<AppendError> {
+        let closed = self.filling.is_closing().then_some(AppendError::Closed);
+        self.failure.clone().or(closed)
     }
 }
 

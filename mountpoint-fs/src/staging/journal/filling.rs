@@ -2,10 +2,11 @@
 //!
 //! Known to appending threads and to the committing one, under one lock. Reads no clock.
 
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::batch::{Batch, Commit};
+use super::batch::{Batch, BatchOutcome, Commit};
 use super::format::{RecordHeader, RecordKind, checksum};
 use super::policy::{CommitPolicy, Decision, FinishedFlush, WaitingBatch};
 use super::types::{JournalLimits, RecordId};
@@ -165,6 +166,13 @@ impl Filling {
             records,
             writers: std::mem::take(&mut self.writers),
         }
+    }
+
+    /// Gives up the batch that fills. Returns its outcome, which the caller tells.
+    pub(super) fn abandon(&mut self) -> Arc<BatchOutcome> {
+        let outcome = Arc::clone(self.batch.outcome());
+        self.batch.clear();
+        outcome
     }
 
     /// A batch was written, and its buffer is free. Returns the appends that find room now.

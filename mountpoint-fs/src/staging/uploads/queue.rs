@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::oneshot;
 
 use super::schedule::Schedule;
@@ -230,7 +232,13 @@ impl UploadQueue {
     fn begin(self: &Arc<Self>, number: u64, file: Arc<dyn PendingFile>) {
         let queue = Arc::clone(self);
         background::run(async move {
-            let attempt = file.upload().await;
+            let uploaded = Arc::clone(&file);
+            let upload = AssertUnwindSafe(async { uploaded.upload().await }).catch_unwind();
+            let attempt = upload.await.unwrap_or_else(|panic| {
+                let message = executor::panic_message(panic.as_ref());
+                tracing::error!(?file, message, "an upload panicked; it is tried again");
+                Attempt::Failed
+            });
             queue.finished(number, attempt);
         });
     }
@@ -309,8 +317,11 @@ fn tell(told: Vec<oneshot::Sender<bool>>, is_there: bool) {
 /// The thread of the queue, which ends with it.
 fn run(queue: &Weak<UploadQueue>) {
     while let Some(queue) = queue.upgrade() {
-        if queue.look().is_none() {
-            return;
+        match executor::shielded("the queue of uploads", || queue.look()) {
+            Some(Some(())) => {}
+            Some(None) => return,
+            // What it panics of is still there.
+            None => thread::sleep(SLEEP_MAX),
         }
     }
 }
@@ -329,3 +340,75 @@ pub(in crate::staging) const PENDING_FILES_MAX: usize = 200_000;
 
 /// How long the thread sleeps before it looks again, in any case.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::SystemTime;
+
+    use futures::future::BoxFuture;
+    use mountpoint_client::types::Key;
+
+    use super::super::types::PendingUpload;
+    use super::*;
+
+    /// A file whose uploads panic a few times: the call, or its future.
+    #[derive(Debug)]
+    struct Defective {
+        panics: AtomicU32,
+        uploads: AtomicU32,
+    }
+
+    impl PendingFile for Defective {
+        fn upload(self: Arc<Self>) -> BoxFuture<'static, Attempt> {
+            self.uploads.fetch_add(1, Ordering::Relaxed);
+            let left = self.panics.load(Ordering::Relaxed);
+            self.panics.store(left.saturating_sub(1), Ordering::Relaxed);
+            assert!(left != 2, "a simulated defect of the call");
+            Box::pin(async move {
+                assert!(left != 1, "a simulated defect of the upload");
+                Attempt::Ended
+            })
+        }
+
+        fn size(&self) -> u64 {
+            1
+        }
+
+        fn delay(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn describe(&self) -> PendingUpload {
+            PendingUpload {
+                key: Key::parse("key").unwrap(),
+                size: 1,
+                modified: SystemTime::UNIX_EPOCH,
+                number: 1,
+                failures: 0,
+                error: None,
+            }
+        }
+    }
+
+    #[test]
+    fn an_upload_that_panics_is_tried_again_and_ends_neither_the_thread_nor_a_wait() {
+        let queue = UploadQueue::start(Duration::ZERO, &Clock::monotonic()).unwrap();
+        let file = Arc::new(Defective {
+            panics: AtomicU32::new(2),
+            uploads: AtomicU32::new(0),
+        });
+        queue.committed(1, Arc::clone(&file) as _);
+        for _ in 0..100 {
+            if queue.pending().count == 0 {
+                break;
+            }
+            queue.flush();
+            let waits = queue.drained(Duration::from_millis(200));
+            futures::executor::block_on(waits);
+        }
+        assert_eq!(queue.pending().count, 0);
+        assert_eq!(file.uploads.load(Ordering::Relaxed), 3);
+        queue.close();
+    }
+}

@@ -277,3 +277,22 @@ fn threads_append_replace_and_release_while_segments_come_and_go() {
     there.sort_unstable();
     assert_eq!(there, expected);
 }
+
+/// Writers of the batch that is written, of the next one, and of later ones.
+#[test]
+fn a_panic_of_the_journals_thread_is_an_error_for_every_writer() {
+    let disk = SimulatedDisk::new(1);
+    let journal = open(&disk, LIMITS, FullBatches(1));
+    block_on(put(&journal, 0, b"durable")).unwrap();
+    disk.fail_at(1, SimulatedFault::Panic);
+    let all = join_all((1..20).map(|key| put(&journal, key, b"lost")));
+    for outcome in block_on(all) {
+        assert!(matches!(outcome, Err(AppendError::Disk(_))), "{outcome:?}");
+    }
+    let later = block_on(put(&journal, 50, b"later"));
+    assert!(
+        matches!(&later, Err(AppendError::Disk(error)) if error.to_string().contains("panicked")),
+        "{later:?}"
+    );
+    drop(journal);
+}
