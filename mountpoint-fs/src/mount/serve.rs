@@ -87,6 +87,9 @@ impl MountedBucket {
         let shared = shared
             .map(|shared| shared.open(&runtime, region, store.clone(), memory_max, time_max))
             .transpose()?;
+        if let (Some(source), Some(shared)) = (&config.shared_cache, &shared) {
+            source.check_outside(&runtime, shared, (&*client, prefix), time_max)?;
+        }
         let cache = config.cache.as_ref().map(|cache| CacheSource {
             config: cache,
             store,

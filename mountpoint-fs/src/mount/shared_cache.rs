@@ -48,15 +48,12 @@ impl SharedCacheSource {
             billed: BilledBucket::Cache,
             ..mount.clone()
         };
-        let folder = SharedCache::folder(&config.prefix);
-        if client.bucket == mount.bucket
-            && client.endpoint_url == mount.endpoint_url
-            && (folder.starts_with(mounted) || mounted.starts_with(&folder))
-        {
+        let is_same_bucket =
+            client.bucket == mount.bucket && client.endpoint_url == mount.endpoint_url;
+        if is_same_bucket && overlaps(&config, mounted) {
             return Err(format!(
-                "{flag} lies within what is mounted: its files would show the cache; name another bucket, or, with \
-                 --prefix, another prefix by --cache-bucket s3://{}/PREFIX/",
-                client.bucket
+                "{flag} lies within what is mounted: {}",
+                remedy(&config)
             ));
         }
         if client.sse_customer_key.is_some() && client.is_directory_bucket() {
@@ -99,6 +96,35 @@ impl SharedCacheSource {
             .unwrap_or_else(|_| Err(self.too_late(time_max)))?;
         drop(runtime.spawn(cache.watch()));
         Ok(cache)
+    }
+
+    /// Checks that `cache` does not lie within the keys below `mounted` of the bucket of `mount`,
+    /// which may be another name of its bucket: an alias or an ARN.
+    ///
+    /// # Errors
+    /// With a text for the user.
+    pub(super) fn check_outside(
+        &self,
+        runtime: &Runtime,
+        cache: &SharedCache,
+        (mount, mounted): (&dyn ObjectClient, &str),
+        time_max: Duration,
+    ) -> Result<(), StartError> {
+        if !overlaps(&self.config, mounted) {
+            return Ok(());
+        }
+        let time_max = CHECK_MAX.min(time_max / 2);
+        let seen = async { tokio::time::timeout(time_max, cache.is_seen_by(mount)).await };
+        // A bucket that does not answer now is not asked again.
+        match runtime.block_on(seen) {
+            Ok(true) => Err(StartError::new(format!(
+                "{}: bucket '{}' is the mounted one under another name, and lies within what is mounted: {}",
+                self.config.flag,
+                self.config.bucket,
+                remedy(&self.config)
+            ))),
+            Ok(false) | Err(_) => Ok(()),
+        }
     }
 
     /// Whether the bucket can be used, as far as that can be told without a change in it, or with
@@ -224,6 +250,21 @@ impl SharedCacheSource {
     }
 }
 
+/// Whether the objects of the cache and the keys below `mounted` are the same in part, in one
+/// bucket.
+fn overlaps(config: &SharedCacheConfig, mounted: &str) -> bool {
+    let folder = SharedCache::folder(&config.prefix);
+    folder.starts_with(mounted) || mounted.starts_with(&folder)
+}
+
+fn remedy(config: &SharedCacheConfig) -> String {
+    format!(
+        "its files would show the cache; name another bucket, or, with --prefix, another prefix by --cache-bucket \
+         s3://{}/PREFIX/",
+        config.bucket
+    )
+}
+
 /// Why the bucket is connected to.
 enum Purpose {
     /// A mount of the objects of `store`.
@@ -278,6 +319,9 @@ const REGIONS_MAX: usize = 2;
 
 #[cfg(test)]
 mod tests {
+    use mountpoint_client::SimClient;
+    use mountpoint_client::testing::sim::SimOptions;
+
     use super::*;
 
     #[track_caller]
@@ -294,6 +338,47 @@ mod tests {
         if let Err(text) = source {
             assert!(text.contains("--cache-bucket s3://data/"), "{text}");
         }
+    }
+
+    /// The cache of `prefix` in a bucket that is mounted as another one, as `mounted`.
+    #[track_caller]
+    fn check_alias(prefix: &str, mounted: &str, is_same: bool, is_refused: bool) {
+        let runtime = Runtime::new().unwrap();
+        let bucket = || Arc::new(SimClient::new(SimOptions::default()));
+        let here = bucket();
+        let mount: Arc<dyn ObjectClient> = match is_same {
+            true => Arc::clone(&here) as _,
+            false => bucket(),
+        };
+        let config = SharedCacheConfig {
+            flag: "--cache-bucket",
+            bucket: "cache".to_owned(),
+            prefix: prefix.to_owned(),
+            endpoint_url: None,
+        };
+        let alias = CrtClientOptions::new("data-s3alias");
+        let source = SharedCacheSource::new(config, &alias, mounted).unwrap();
+        let parts = SharedCacheParts {
+            client: here,
+            prefix: prefix.to_owned(),
+            store: StoreId::default(),
+            held_max: 0,
+            runtime: runtime.handle().clone(),
+            seed: 1,
+        };
+        let cache = SharedCache::new(parts, Clock::monotonic());
+        runtime.block_on(cache.check("node")).unwrap();
+        let time_max = Duration::from_secs(60);
+        let outside = source.check_outside(&runtime, &cache, (&*mount, mounted), time_max);
+        assert_eq!(outside.is_err(), is_refused, "{outside:?}");
+    }
+
+    #[test]
+    fn a_cache_within_what_is_mounted_under_another_name_is_refused() {
+        check_alias("", "", true, true);
+        check_alias("cache/", "cache/", true, true);
+        check_alias("cache/", "train/", true, false);
+        check_alias("", "", false, false);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use mountpoint_client::types::{ETag, ObjectDetails, ObjectHeaders, PutCondition, PutRequest};
-use mountpoint_client::{ClientError, ErrorKind};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::format::{absent_key, start_key};
 use super::policy::SEEN_FOR;
@@ -50,6 +50,24 @@ pub(super) async fn run(tier: &Arc<Tier>, node: &str) -> Result<(), (CheckedStep
         *tier.started_as.lock() = Some(output.etag.clone());
     }
     bearable(put.map(drop)).map_err(|error| (CheckedStep::Store, error))
+}
+
+/// Whether the client `other` sees the same bucket: under another name it has the same start.
+pub(super) async fn is_seen_by(tier: &Tier, other: &dyn ObjectClient) -> bool {
+    let Some(start) = start_key(&tier.prefix) else {
+        return false;
+    };
+    for _ in 0..LOOKS_MAX {
+        let looks = futures::future::join(tier.client.head(&start), other.head(&start));
+        let (Ok(here), Ok(there)) = looks.await else {
+            return false;
+        };
+        if here.etag.matches(&there.etag) && here.last_modified == there.last_modified {
+            return true;
+        }
+        // Another mount may have started between the two answers.
+    }
+    false
 }
 
 /// Proves that the bucket tells what it does not have.
@@ -108,6 +126,9 @@ impl Tier {
         now.is_ok_and(|now| !now.etag.matches(ours))
     }
 }
+
+/// Looks at two starts that differ. Mounts that start at the same time are done by then.
+const LOOKS_MAX: u32 = 3;
 
 /// Metadata that names the machine.
 const NODE: &str = "node";

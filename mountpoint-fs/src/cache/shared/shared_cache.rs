@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mountpoint_client::ObjectClient;
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_crt_sys::block::BlockFill;
 
@@ -75,6 +76,12 @@ impl SharedCache {
     /// The step that failed, and why.
     pub async fn check(&self, node: &str) -> Result<(), (CheckedStep, CheckFailure)> {
         check::run(&self.tier, node).await
+    }
+
+    /// Whether the client `other` sees the same bucket, whatever it calls it. Only behind
+    /// [`Self::check`], and only if it may read there.
+    pub async fn is_seen_by(&self, other: &dyn ObjectClient) -> bool {
+        check::is_seen_by(&self.tier, other).await
     }
 
     /// Looks for mounts that have started just after this one, for a few seconds. A task of a tokio
