@@ -13,7 +13,7 @@ use futures::future::{join, join_all};
 use super::FileSystem;
 use crate::handle::{Closing, OpenWriter};
 use crate::namespace::being_written;
-use crate::operation::{FsError, HandleNo, InodeNo};
+use crate::operation::{FsError, HandleNo, InodeNo, Stop};
 use crate::write::{PendingWrite, background};
 
 impl FileSystem {
@@ -34,7 +34,9 @@ impl FileSystem {
         match file.writing() {
             Ok(open) => {
                 open.written();
-                open.writer.write_now(offset, data)
+                let written = open.writer.write_now(offset, data);
+                // A rename above is waited for.
+                written.filter(|taken| !matches!(taken, Err(FsError::InMotion(_))))
             }
             Err(error) => {
                 self.refused(&file);
@@ -59,7 +61,8 @@ impl FileSystem {
         self.write_in_order(handle, offset, data, &|| false).await
     }
 
-    /// Takes bytes, after earlier WRITEs in flight.
+    /// Takes bytes, after earlier WRITEs in flight. What begins to write the file waits for a
+    /// rename or a removal of a directory above it, like an open.
     ///
     /// Where bytes are missing, `goes_on` is asked whether the program may have sent further
     /// WRITEs.
@@ -76,10 +79,13 @@ impl FileSystem {
             let data = Bytes::copy_from_slice(data);
             return self.write_staged(handle, offset, data).await;
         }
-        let open = self.writer_at(&file, offset).await;
-        let open = open.inspect_err(|_| self.refused(&file))?;
-        open.written();
-        open.writer.write_in_order(offset, data, goes_on).await
+        let write = || async {
+            let open = self.writer_at(&file, offset).await;
+            let open = open.inspect_err(|_| self.refused(&file))?;
+            open.written();
+            open.writer.write_in_order(offset, data, goes_on).await
+        };
+        self.when_at_rest(&Stop::never(), write).await
     }
 
     /// Takes the bytes of a waiting WRITE, as [`Self::write_in_order`].
