@@ -297,8 +297,10 @@ impl FileSystem {
             true => Target::Absent,
             false => target,
         };
-        let seen = (from.key(), &version.etag);
-        let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
+        let moved = self
+            .mutator
+            .rename(from.key(), to.key(), &target, stop)
+            .await;
         let moved = match moved {
             // Another client has made it meanwhile.
             Err(FsError::Exists) if mode == RenameMode::Replace => {
@@ -368,7 +370,9 @@ impl FileSystem {
         for prefix in [&old, &new] {
             self.settle_markers(prefix, stop).await?;
         }
-        self.mutator.rename_directory(&old, &new, stop).await?;
+        let seems_new = to.known().is_none();
+        let moved = self.mutator.rename_directory((&old, &new), seems_new, stop);
+        moved.await?;
         let noted = match below.first() {
             Some(files) => self.renamed_above(files, &old, &new).await,
             None => Ok(()),

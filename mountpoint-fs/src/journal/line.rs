@@ -105,4 +105,4 @@ pub(super) fn millis(time: SystemTime) -> u64 {
 }
 
 /// How long an interrupted rename may be resumed. Later the keys may belong to other objects.
-pub(super) const RENAME_REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const RENAME_REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);

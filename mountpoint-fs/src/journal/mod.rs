@@ -29,6 +29,7 @@ use mountpoint_client::{ErrorKind, ObjectClient};
 use nix::unistd::AccessFlags;
 
 use self::file::JournalDirectory;
+pub(crate) use self::line::RENAME_REMEMBERED;
 use self::line::{Line, Renaming, millis};
 use self::state::{JournalState, JournalTask, Thread};
 use self::writer::{JOURNAL_WAIT_MAX, JournalWriter, Unusable};

@@ -54,6 +54,11 @@ impl Conditions {
         self.standing(request) == Standing::Lacking
     }
 
+    /// Whether the server was seen to keep conditions.
+    pub(super) fn keeps(&self, request: Conditional) -> bool {
+        self.standing(request) == Standing::Kept
+    }
+
     /// Whether a request that failed with `error` on the condition `used` is repeated without one.
     pub(super) fn is_refused(used: &PutCondition, error: &ClientError) -> bool {
         *used != PutCondition::None && error.kind == ErrorKind::Unsupported
@@ -99,6 +104,14 @@ impl Conditions {
                 }
                 _ => Err(error),
             },
+        }
+    }
+
+    /// Takes conditions for kept whose trials were refused, and could be for no other reason.
+    pub(super) fn believe_refusals(&self) {
+        for request in [Conditional::Copy, Conditional::Put] {
+            let absent = PutCondition::Absent;
+            self.learn(request, &absent, &absent);
         }
     }
 

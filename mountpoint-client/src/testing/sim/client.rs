@@ -367,6 +367,8 @@ fn faulty<T>(
             let failure = injected(kind.clone(), &what);
             work(store).and_then(|_| Err(repeated(operation, failure)))
         }
+        // The client token of RenameObject tells a repetition: what was done is not done again.
+        Fault::Repeat | Fault::Twice if operation == Operation::RenameObject => work(store),
         Fault::Repeat => {
             drop(work.clone()(store));
             work(store).map_err(|error| repeated(operation, error))

@@ -1,5 +1,6 @@
 //! Renaming objects, and directories object by object.
 
+mod claim;
 mod moves;
 mod object;
 mod progress;

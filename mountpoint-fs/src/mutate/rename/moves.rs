@@ -3,7 +3,7 @@
 //! Pure: two listings in, moves out. What an earlier attempt has copied carries the token of the
 //! rename, which only the journal of this host knows: equal objects prove nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
 use crc_fast::{CrcAlgorithm, checksum};
@@ -18,59 +18,87 @@ pub(super) struct Move {
     pub(super) to: Key,
     /// Whether this attempt or an earlier one has copied the object.
     pub(super) is_copied: bool,
+    /// Whether an earlier attempt has left a copy of an older version.
+    pub(super) is_outdated: bool,
 }
 
 /// The objects that a rename moves.
 #[derive(Debug)]
 pub(super) struct Moves {
     pub(super) from: String,
+    pub(super) to: String,
     pub(super) all: Vec<Move>,
+    /// The index of the object that marks the directory itself.
+    pub(super) marker: Option<usize>,
 }
 
 impl Moves {
     pub(super) fn plan(
         sources: Vec<ObjectInfo>,
-        there: Vec<ObjectInfo>,
+        there: &[ObjectInfo],
         (from, to): (&str, &str),
         earlier: &EarlierAttempt,
     ) -> Result<Self, FsError> {
-        for object in sources.iter().chain(&there) {
+        for object in sources.iter().chain(there) {
             check_key(&object.key, from, to)?;
         }
-        let mut there: HashMap<Key, ObjectInfo> = there
-            .into_iter()
-            .map(|object| (object.key.clone(), object))
-            .collect();
+        let mut there: HashSet<&Key> = there.iter().map(|object| &object.key).collect();
         let mut all = Vec::with_capacity(sources.len());
         for source in sources {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
-            let found = there.remove(&key);
-            let is_copied = match found {
+            let is_there = there.remove(&key);
+            let is_copied = match is_there {
                 // The directory's own marker is always replaced.
-                Some(_) if key.as_str() == to => false,
-                Some(_) => match earlier.copies.get(&key) {
+                true if key.as_str() == to => false,
+                true => match earlier.copies.get(&key) {
                     Some(number) => *number == version_number(&source),
                     None => return Err(FsError::NotEmpty),
                 },
-                None => false,
+                false => false,
             };
             all.push(Move {
                 source,
                 to: key,
                 is_copied,
+                is_outdated: is_there && !is_copied,
             });
         }
         // The marker of an empty directory is replaced with it.
-        there.retain(|key, _| key.as_str() != to);
+        there.retain(|key| key.as_str() != to);
         // Objects that have only their new name: the earlier attempt stopped behind their deletion.
-        let is_ours = |key: &Key| earlier.has_moved || earlier.copies.contains_key(key);
-        if there.keys().all(is_ours) {
-            let from = from.to_owned();
-            Ok(Self { from, all })
+        let is_ours = |key: &&Key| earlier.has_moved || earlier.copies.contains_key(*key);
+        if there.iter().all(is_ours) {
+            let marker = all.iter().position(|one| one.source.key.as_str() == from);
+            let (from, to) = (from.to_owned(), to.to_owned());
+            Ok(Self {
+                from,
+                to,
+                all,
+                marker,
+            })
         } else {
             Err(FsError::NotEmpty)
         }
+    }
+
+    /// The indices of what the directory holds.
+    pub(super) fn content(&self) -> impl Iterator<Item = usize> + use<> {
+        let marker = self.marker;
+        (0..self.all.len()).filter(move |index| Some(*index) != marker)
+    }
+
+    /// The object to begin with; the marker only where there is no other. `None` if it is copied.
+    pub(super) fn first(&self) -> Option<&Move> {
+        let first = self.content().next().or(self.marker);
+        let first = first.and_then(|index| self.all.get(index));
+        first.filter(|first| !first.is_copied)
+    }
+
+    /// Whether something else is moved than the marker of an empty directory.
+    pub(super) fn has_content(&self) -> bool {
+        let marker = self.marker.and_then(|index| self.all.get(index));
+        self.content().next().is_some() || marker.is_some_and(|one| one.source.size > 0)
     }
 
     pub(super) fn copied(&self) -> usize {

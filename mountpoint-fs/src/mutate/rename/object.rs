@@ -9,7 +9,7 @@ use mountpoint_client::types::{ETag, Key, ObjectDetails, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::super::Mutator;
-use super::super::fault::{COPY, failed, seen};
+use super::super::fault::{COPY, failed};
 use crate::operation::{FsError, Stop};
 
 /// The required state of the new name.
@@ -42,10 +42,10 @@ pub struct Moved {
 }
 
 impl Mutator {
-    /// Renames the object `from`, last seen as version `etag`, to `to`.
+    /// Renames the object `from` to `to`.
     pub async fn rename(
         &self,
-        (from, etag): (&Key, &ETag),
+        from: &Key,
         to: &Key,
         target: &Target,
         stop: &Stop,
@@ -61,37 +61,11 @@ impl Mutator {
                 self.permit_copy(from)?;
                 self.rename_by_copy(from, to, target, stop).await
             }
-            Err(error) => match self.was_renamed(&error, (from, etag), to).await {
-                Ok(true) => Ok(moved),
-                Ok(false) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
-                Ok(false) => Err(renaming_failed(error)),
-                Err(unknown) => Err(renaming_failed(unknown)),
-            },
+            // The client has repeated a request whose answer was lost, by the same client token: S3
+            // says of a rename that was done that it is, and a refusal is one.
+            Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
+            Err(error) => Err(renaming_failed(error)),
         }
-    }
-
-    /// Whether a native rename that failed with `error` was done, and its answer lost.
-    ///
-    /// That is so if the version that was seen has the new name, and no object the old one. An
-    /// error if the bucket does not tell.
-    pub(super) async fn was_renamed(
-        &self,
-        error: &ClientError,
-        (from, etag): (&Key, &ETag),
-        to: &Key,
-    ) -> Result<bool, ClientError> {
-        let is_in_the_way = matches!(
-            error.kind,
-            ErrorKind::NotFound | ErrorKind::PreconditionFailed
-        );
-        if !is_in_the_way || !error.answer_was_lost {
-            return Ok(false);
-        }
-        let there = seen(self.client.head(to).await, error)?;
-        if !there.is_some_and(|there| there.etag.matches(etag)) {
-            return Ok(false);
-        }
-        Ok(seen(self.client.head(from).await, error)?.is_none())
     }
 
     /// Whether a rename may be a copy and a deletion.

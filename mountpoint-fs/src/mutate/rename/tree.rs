@@ -10,20 +10,21 @@
 //! bucket that can rename moves each object by itself: then only those go on that existed when it
 //! began.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use mountpoint_client::types::{
-    Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest, WriteToken,
+    Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 
 use super::super::Mutator;
+use super::super::conditions::Conditional;
 use super::super::copy::copies_nothing;
 use super::super::directory::Content;
-use super::super::fault::{LIST, PUT, failed, repeats};
+use super::super::fault::{LIST, failed, repeats};
 use super::super::parallel::in_parallel;
+use super::claim::{Claim, condition_on};
 use super::moves::{EarlierAttempt, Move, Moves, version_number};
 use super::object::{Target, renaming_failed};
 use super::progress::Progress;
@@ -33,17 +34,36 @@ use crate::operation::{FsError, Stop};
 impl Mutator {
     /// Moves all objects below the prefix `from` to the prefix `to`. Both end with `/`.
     ///
-    /// [`FsError::NotEmpty`] if an object below `to` cannot be left from an earlier attempt;
-    /// [`FsError::Interrupted`] if `stop` was asked for before the end: then none of its requests
-    /// is in flight.
-    pub async fn rename_directory(&self, from: &str, to: &str, stop: &Stop) -> Result<(), FsError> {
+    /// A directory `to` that `seems_new` is claimed before it is listed. [`FsError::NotEmpty`] if
+    /// an object below `to` cannot be left from an earlier attempt, or if another host has claimed
+    /// it; [`FsError::Interrupted`] if `stop` was asked for before the end: then none of its
+    /// requests is in flight.
+    pub async fn rename_directory(
+        &self,
+        (from, to): (&str, &str),
+        seems_new: bool,
+        stop: &Stop,
+    ) -> Result<(), FsError> {
         if !self.allow_rename && self.content(from).await? != Content::Nothing {
             // A directory is moved name by name, which takes time: the flag makes users expect
             // that.
             let marker = Key::parse(from).ok_or(FsError::NameTooLong)?;
             self.permit_copy(&marker)?;
         }
-        let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
+        match self.rename_tree((from, to), seems_new, stop).await {
+            // Another host may have made an empty directory there.
+            Err(FsError::NotEmpty) if seems_new => self.rename_tree((from, to), false, stop).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn rename_tree(
+        &self,
+        (from, to): (&str, &str),
+        seems_new: bool,
+        stop: &Stop,
+    ) -> Result<(), FsError> {
+        let sources = self.keys(from).await?;
         let newest = sources.iter().map(|source| source.last_modified).max();
         let now = self.clock.wall();
         // A copy tells by itself what it is a copy of.
@@ -52,6 +72,10 @@ impl Mutator {
             false => newest.map(|_| SystemTime::UNIX_EPOCH),
         };
         let begun = self.journal.is_renaming(from, to, moved, now).await;
+        let there = match seems_new && begun.is_none() {
+            true => Vec::new(),
+            false => self.keys(to).await?,
+        };
         let earlier = match &begun {
             Some(token) => self.earlier_attempt(&there, (to, token), stop).await?,
             None => EarlierAttempt::default(),
@@ -59,7 +83,7 @@ impl Mutator {
         let was_begun = begun.is_some();
         let token = begun.unwrap_or_else(WriteToken::random);
         let places = (from, to);
-        let mut moves = Moves::plan(sources, there, places, &earlier)?;
+        let mut moves = Moves::plan(sources, &there, places, &earlier)?;
         tracing::info!(
             from,
             to,
@@ -67,26 +91,185 @@ impl Mutator {
             copied = moves.copied(),
             "renaming a directory"
         );
-        let can_rename = match moves.all.first() {
-            Some(first) if !first.is_copied => {
-                // Only the journal knows which objects the rename has moved or copied.
-                let newest = newest.unwrap_or(first.source.last_modified);
-                let times = (newest, now);
-                self.journal.renaming(places, &token, times).await;
-                self.rename_first((from, to, was_begun), first).await?
-            }
-            _ => false,
-        };
-        let mut progress = Progress::new(self.clock.clone(), from, moves.all.len(), stop);
-        if can_rename {
-            moves.all.remove(0);
-            self.rename_each(&moves, &mut progress).await?;
-        } else {
-            self.copy_each(&mut moves, &token, &mut progress).await?;
-            self.delete_each(&moves, &mut progress).await?;
+        if let Some(newest) = newest {
+            let seen = self.marker_among(&there, to).await?;
+            // Only the journal knows what the rename has claimed, moved and copied.
+            self.journal.renaming(places, &token, (newest, now)).await;
+            let claimed = self.claim_for(&moves, (to, &there), &token, seen).await;
+            let (claim, condition) = match claimed {
+                Ok(claimed) => claimed,
+                Err((error, is_left)) => {
+                    if !is_left && !was_begun {
+                        self.journal.renamed(from, to).await;
+                    }
+                    return Err(error);
+                }
+            };
+            let series = (&token, was_begun);
+            self.move_all(&mut moves, (claim, condition), series, stop)
+                .await?;
         }
         self.journal.renamed(from, to).await;
         Ok(())
+    }
+
+    /// Claims the directory `to`, in which `there` was listed, if more is moved than the marker of
+    /// an empty directory. Returns the condition on which the marker may be replaced, too; of a
+    /// failure, whether a claim may be left.
+    async fn claim_for(
+        &self,
+        moves: &Moves,
+        (to, there): (&str, &[ObjectInfo]),
+        token: &WriteToken,
+        seen: Option<ObjectDetails>,
+    ) -> Result<(Option<Claim>, PutCondition), (FsError, bool)> {
+        let condition = condition_on(seen.as_ref());
+        if !moves.has_content() {
+            let others = seen.filter(|seen| seen.token.as_ref() != Some(token));
+            let refused = others.map_or(Ok(()), |seen| self.refuse_claimed(&seen));
+            return match refused {
+                Ok(()) => Ok((None, condition)),
+                Err(error) => Err((error, false)),
+            };
+        }
+        let is_sent = |error: &FsError| !matches!(error, FsError::NotEmpty | FsError::Denied(_));
+        let claim = match self.claim(to, token, seen).await {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return Ok((None, condition)),
+            Err(error) => {
+                let is_left = is_sent(&error);
+                return Err((error, is_left));
+            }
+        };
+        // Between the listing and the claim, another host may have renamed to this name.
+        let content = |listed: &[ObjectInfo]| -> HashSet<(Key, SystemTime)> {
+            let content = listed.iter().filter(|object| object.key.as_str() != to);
+            let content = content.map(|object| (object.key.clone(), object.last_modified));
+            content.collect()
+        };
+        let is_ours = match self.keys(to).await {
+            Ok(now) if content(&now) != content(there) => Err(FsError::NotEmpty),
+            Ok(_) => self.check_claim(&claim).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = is_ours {
+            let is_left = !self.release(claim).await;
+            return Err((error, is_left));
+        }
+        let condition = PutCondition::Match(claim.etag.clone());
+        Ok((Some(claim), condition))
+    }
+
+    /// Moves all objects, and gives the claim back. Where another host has the name, nothing stays
+    /// of what was copied.
+    async fn move_all(
+        &self,
+        moves: &mut Moves,
+        (mut claim, condition): (Option<Claim>, PutCondition),
+        (token, was_begun): (&WriteToken, bool),
+        stop: &Stop,
+    ) -> Result<(), FsError> {
+        let (from, to) = (moves.from.clone(), moves.to.clone());
+        let mut progress = Progress::new(self.clock.clone(), &from, moves.all.len(), stop);
+        let is_native = match moves.first() {
+            Some(first) => {
+                let condition = match moves.content().next() {
+                    Some(_) => PutCondition::Absent,
+                    None => condition.clone(),
+                };
+                self.rename_first(first, condition).await
+            }
+            None => Ok(false),
+        };
+        // A failed rename may have been done, unless the server refused it.
+        let has_begun = !matches!(&is_native, Err((_, true)));
+        let mut is_in_parts = false;
+        let outcome = match is_native {
+            Ok(true) => {
+                let renamed = self.rename_each(moves, &condition, &mut progress).await;
+                // The claim has become the marker.
+                claim.take_if(|_| renamed.is_ok() && moves.marker.is_some());
+                renamed
+            }
+            Ok(false) => {
+                is_in_parts = true;
+                let marker = (&mut claim, &condition);
+                self.copy_all(moves, marker, token, &mut progress).await
+            }
+            Err((error, _)) => Err(error),
+        };
+        let is_taken = is_in_parts && matches!(outcome, Err(FsError::NotEmpty));
+        // A copy without a condition may have taken the place of the other host's.
+        let may_withdraw = is_taken && self.conditions.keeps(Conditional::Copy);
+        let is_withdrawn = may_withdraw && self.withdraw(moves, token).await.is_ok();
+        // What has the new name by now keeps others away, and the journal says what is ours.
+        let is_left = match claim {
+            Some(claim) => !self.release(claim).await,
+            None => false,
+        };
+        if is_withdrawn || (!has_begun && !was_begun && !is_left) {
+            self.journal.renamed(&from, &to).await;
+        }
+        outcome
+    }
+
+    /// Copies all objects, then the marker, which ends the claim; then the sources are deleted.
+    async fn copy_all(
+        &self,
+        moves: &mut Moves,
+        (claim, condition): (&mut Option<Claim>, &PutCondition),
+        token: &WriteToken,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), FsError> {
+        self.copy_each(moves, token, progress).await?;
+        if let Some(index) = moves.marker {
+            if let Some(claim) = claim {
+                self.check_claim(claim).await?;
+            }
+            let one = &moves.all[index];
+            let moved = self.copy_marker(one, condition, token, progress.stop);
+            let is_copied = moved.await.map_err(|error| progress.failed(error))?;
+            moves.all[index].is_copied = is_copied;
+            // The claim has become the marker.
+            claim.take_if(|_| is_copied);
+        }
+        if let Some(claim) = claim.take()
+            && !self.try_release(claim).await?
+        {
+            return Err(progress.failed(FsError::NotEmpty));
+        }
+        self.delete_each(moves, progress).await
+    }
+
+    /// Removes the copies of this rename, whose sources are all there, and which replaced nothing.
+    async fn withdraw(&self, moves: &Moves, token: &WriteToken) -> Result<(), FsError> {
+        let is_new = |one: &Move| one.is_copied && !one.is_outdated;
+        let copied = moves.content().filter(|index| is_new(&moves.all[*index]));
+        let is_ours = |there: &ObjectDetails| {
+            let number = there.token.as_ref().and_then(|it| it.number_in(token));
+            number.is_some()
+        };
+        let remove = |index: usize| async move {
+            let key = &moves.all[index].to;
+            match self.client.head_details(key).await {
+                Ok(there) if is_ours(&there) => {
+                    let removed = self.deleter.delete_version(key, &there.info.etag);
+                    removed.await.map(drop)
+                }
+                Ok(_) => Ok(()),
+                Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(failed(error, "s3:GetObject")),
+            }
+        };
+        let never = Stop::never();
+        let removed = in_parallel(COPIES_IN_FLIGHT_MAX, copied, &never, remove, drop).await;
+        removed.map(drop).inspect_err(|error| {
+            let to = &moves.to;
+            tracing::warn!(
+                to,
+                "copies of a rename that another host has forestalled stay: {error}"
+            );
+        })
     }
 
     /// The objects among `there` that an earlier attempt, whose `token` they carry, has left.
@@ -129,60 +312,82 @@ impl Mutator {
         }
     }
 
-    /// Renames the first object, if the bucket can rename; `false` otherwise. A journal entry
-    /// without a moved object is removed.
+    /// Renames the first object, if the bucket can rename; `false` otherwise. A failure with
+    /// whether the server refused it, so that nothing has moved.
     async fn rename_first(
         &self,
-        (from, to, was_begun): (&str, &str, bool),
         first: &Move,
-    ) -> Result<bool, FsError> {
-        let is_renamed = self.try_native(first).await;
-        // A failed rename may have been done, unless the server refused it.
-        let has_failed = matches!(&is_renamed, Err(error) if is_refusal(error));
-        if !was_begun && has_failed {
-            self.journal.renamed(from, to).await;
-        }
-        match is_renamed {
+        condition: PutCondition,
+    ) -> Result<bool, (FsError, bool)> {
+        match self.try_native(first, condition).await {
             Err(error) if error.kind == ErrorKind::NotFound => {
-                self.require_gone(first).await?;
-                Ok(true)
+                let gone = self.require_gone(first).await;
+                gone.map(|()| true).map_err(|error| (error, false))
             }
-            is_renamed => is_renamed.map_err(renaming_failed),
+            Err(error) if error.kind == ErrorKind::PreconditionFailed => {
+                Err((FsError::NotEmpty, false))
+            }
+            Err(error) => {
+                let is_refused = is_refusal(&error);
+                Err((renaming_failed(error), is_refused))
+            }
+            Ok(is_renamed) => Ok(is_renamed),
         }
     }
 
     /// Whether the bucket can rename; if so, the first object is renamed.
-    async fn try_native(&self, first: &Move) -> Result<bool, ClientError> {
-        let renamed = self
-            .client
-            .rename(&first.source.key, &first.to, PutCondition::None);
+    async fn try_native(&self, first: &Move, condition: PutCondition) -> Result<bool, ClientError> {
+        let renamed = self.client.rename(&first.source.key, &first.to, condition);
         match renamed.await {
             Ok(()) => Ok(true),
             Err(error) if error.kind == ErrorKind::Unsupported => Ok(false),
-            Err(error) => {
-                let seen = (&first.source.key, &first.source.etag);
-                match self.was_renamed(&error, seen, &first.to).await? {
-                    true => Ok(true),
-                    false => Err(error),
-                }
-            }
+            Err(error) => Err(error),
         }
     }
 
-    async fn rename_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
+    /// Renames all but the first object, which has its new name; then the marker.
+    async fn rename_each(
+        &self,
+        moves: &Moves,
+        condition: &PutCondition,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), FsError> {
+        progress.step("renamed");
         let (all, stop) = (&moves.all, progress.stop);
         let rename = |index: usize| self.rename_one(&all[index]);
         let done = |()| progress.step("renamed");
-        let renamed = in_parallel(COPIES_IN_FLIGHT_MAX, 0..all.len(), stop, rename, done).await;
-        progress.end(renamed)
+        let rest = moves.content().skip(1);
+        let renamed = in_parallel(COPIES_IN_FLIGHT_MAX, rest, stop, rename, done).await;
+        progress.end(renamed)?;
+        if let Some(index) = moves.marker
+            && moves.content().next().is_some()
+        {
+            let marker = self.rename_marker(&moves.all[index], condition.clone());
+            marker.await.map_err(|error| progress.failed(error))?;
+        }
+        Ok(())
+    }
+
+    async fn rename_marker(&self, one: &Move, condition: PutCondition) -> Result<(), FsError> {
+        match self.try_native(one, condition).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let key = &one.source.key;
+                let what = format!("the server renamed all in {key}, and not that: try again");
+                Err(FsError::Busy(what))
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => self.require_gone(one).await,
+            Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::NotEmpty),
+            Err(error) => Err(renaming_failed(error)),
+        }
     }
 
     async fn rename_one(&self, one: &Move) -> Result<(), FsError> {
-        let seen = (&one.source.key, &one.source.etag);
-        let (to, never) = (&one.to, Stop::never());
-        match self.rename(seen, to, &Target::Any, &never).await {
+        let (from, to, never) = (&one.source.key, &one.to, Stop::never());
+        match self.rename(from, to, &Target::Absent, &never).await {
             Ok(_) => Ok(()),
             Err(FsError::NotFound) => self.require_gone(one).await,
+            Err(FsError::Exists) => Err(FsError::NotEmpty),
             Err(error) => Err(error),
         }
     }
@@ -207,7 +412,8 @@ impl Mutator {
         progress: &mut Progress<'_>,
     ) -> Result<(), FsError> {
         let (all, stop) = (&moves.all, progress.stop);
-        let rest: Vec<usize> = (0..all.len())
+        let rest: Vec<usize> = moves
+            .content()
             .filter(|index| !all[*index].is_copied)
             .collect();
         let mut copied = Vec::new();
@@ -226,54 +432,85 @@ impl Mutator {
         progress.end(outcome)
     }
 
-    /// Copies one object. `false` if another client has removed it.
+    /// Copies one object of the directory, to a name that nobody has. `false` if another client has
+    /// removed it.
     async fn copy_one(&self, one: &Move, token: &WriteToken, stop: &Stop) -> Result<bool, FsError> {
         let token = Some(token.numbered(version_number(&one.source)));
-        let replaced = || {
-            let key = &one.source.key;
-            Err(FsError::Busy(format!(
-                "{key} was replaced while its directory was renamed"
-            )))
+        // The claim keeps other renames away, and the condition all others, where it costs nothing.
+        let condition = match !one.is_outdated && self.conditions.keeps(Conditional::Copy) {
+            true => PutCondition::Absent,
+            false => PutCondition::None,
         };
         if is_bare_marker(&one.source) {
             let headers = ObjectHeaders {
                 token,
                 ..ObjectHeaders::default()
             };
-            return self.put_marker(&one.to, headers).await;
+            let put = self.put_marker(&one.to, headers, &PutCondition::None);
+            return put.await.map(|()| true);
         }
-        // A listing does not show the headers that the server does not copy by itself: encryption
-        // and redirection.
-        let mut source = match self.client.head_details(&one.source.key).await {
-            Ok(source) if source.info.etag.matches(&one.source.etag) => source,
-            Ok(_) => return replaced(),
-            Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(failed(error, "s3:GetObject")),
+        let Some(mut source) = self.source(one).await? else {
+            return Ok(false);
         };
         source.headers.token = token;
-        let copied = self.copy(&source, &one.to, PutCondition::None, stop).await;
-        match copied {
+        match self.copy(&source, &one.to, condition, stop).await {
             Ok(_) => Ok(true),
             Err(FsError::NotFound) => Ok(false),
-            Err(FsError::Stale(_)) => replaced(),
+            Err(FsError::Stale(_)) => Err(replaced(one)),
+            Err(FsError::Exists) => Err(FsError::NotEmpty),
             // Some servers do not copy their own directories.
             Err(FsError::Client(error)) if is_marker(&one.source) && copies_nothing(&error) => {
-                self.put_marker(&one.to, source.headers).await
+                let put = self.put_marker(&one.to, source.headers, &PutCondition::None);
+                put.await.map(|()| true)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Stores the marker of a directory that the server does not copy.
-    async fn put_marker(&self, key: &Key, headers: ObjectHeaders) -> Result<bool, FsError> {
-        let made = self.client.put(PutRequest {
-            key: key.clone(),
-            body: Bytes::new(),
-            condition: PutCondition::None,
-            checksum: None,
-            headers: headers.with_token(),
-        });
-        made.await.map(|_| true).map_err(|error| failed(error, PUT))
+    /// Copies the marker of the directory itself on `condition`. `false` if another client has
+    /// removed it, or the place of the copy is another one.
+    async fn copy_marker(
+        &self,
+        one: &Move,
+        condition: &PutCondition,
+        token: &WriteToken,
+        stop: &Stop,
+    ) -> Result<bool, FsError> {
+        let token = Some(token.numbered(version_number(&one.source)));
+        if is_bare_marker(&one.source) {
+            let headers = ObjectHeaders {
+                token,
+                ..ObjectHeaders::default()
+            };
+            let put = self.put_marker(&one.to, headers, condition);
+            return put.await.map(|()| true);
+        }
+        let Some(mut source) = self.source(one).await? else {
+            return Ok(false);
+        };
+        source.headers.token = token;
+        if source.info.size == 0 {
+            let put = self.put_marker(&one.to, source.headers, condition);
+            return put.await.map(|()| true);
+        }
+        match self.copy(&source, &one.to, condition.clone(), stop).await {
+            Ok(_) => Ok(true),
+            Err(FsError::NotFound) => Ok(false),
+            Err(FsError::Stale(_)) => Err(replaced(one)),
+            Err(FsError::Exists) => Err(FsError::NotEmpty),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The object to copy with its headers: a listing does not show those that the server does not
+    /// copy by itself, encryption and redirection. `None` if another client has removed it.
+    async fn source(&self, one: &Move) -> Result<Option<ObjectDetails>, FsError> {
+        match self.client.head_details(&one.source.key).await {
+            Ok(source) if source.info.etag.matches(&one.source.etag) => Ok(Some(source)),
+            Ok(_) => Err(replaced(one)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error, "s3:GetObject")),
+        }
     }
 
     /// Deletes the sources that were copied. Objects that were replaced or made meanwhile stay: a
@@ -367,6 +604,13 @@ impl Mutator {
         }
         Ok(keys)
     }
+}
+
+fn replaced(one: &Move) -> FsError {
+    let key = &one.source.key;
+    FsError::Busy(format!(
+        "{key} was replaced while its directory was renamed"
+    ))
 }
 
 /// Whether the object is an empty one that marks a directory.

@@ -83,10 +83,6 @@ fn what_cannot_be_told_is_not_said_to_be_done_by_somebody_else() {
         (SymbolicLink, Operation::PutObject, 1),
         (HardLink, Operation::CopyObject, 3),
         (Empty, Operation::PutObject, 2),
-        (RenameNatively, Operation::RenameObject, 1),
-        (RenameNatively, Operation::RenameObject, 2),
-        (RenameDirectoryNatively, Operation::RenameObject, 1),
-        (RenameDirectoryNatively, Operation::RenameObject, 2),
         (RenameByCopy, Operation::CopyObject, 3),
     ] {
         for kind in [ErrorKind::Transient, ErrorKind::Denied] {
@@ -115,5 +111,28 @@ fn what_cannot_be_told_is_not_said_to_be_done_by_somebody_else() {
             };
             assert!(is_done, "{case}");
         }
+    }
+}
+
+/// S3 tells a repetition of a rename by its token: no look at the bucket could, where other hosts
+/// have equal files.
+#[test]
+fn a_native_rename_whose_answer_was_lost_is_done_without_a_look() {
+    for change in [Change::RenameNatively, Change::RenameDirectoryNatively] {
+        let mount = change.mount();
+        let ino = mount.walk("f");
+        mount.walk("d");
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::RenameObject),
+            when: When::Next(1),
+            fault: Fault::Repeat,
+        });
+        drop(mount.bucket.take_log());
+        change.make(&mount, ino).unwrap();
+        let log = mount.bucket.take_log();
+        let looks = log.records().iter();
+        let looks =
+            looks.filter(|it| it.operation == Operation::HeadObject && !it.key.ends_with('/'));
+        assert_eq!(looks.count(), 0, "{change:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes_during_rename;
 mod changes_in_flight;
+mod claims;
 mod directories;
 mod faults;
 mod files;
