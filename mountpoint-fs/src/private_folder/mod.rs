@@ -35,7 +35,7 @@ pub(crate) struct FolderEntry {
 }
 
 impl Folder {
-    /// Opens the directory that the user named, or makes it if `may_make`.
+    /// Opens the directory that the user named, or makes it if `may_make`, durably.
     ///
     /// Others may write to it, as to `/tmp` or to a volume of a container: only the folders below
     /// hold anything, and an exchanged one is found by its owner. But its owner must be this user
@@ -49,8 +49,7 @@ impl Folder {
         let path: PathBuf = path.components().collect();
         let found = match std::fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
-                let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-                made.and_then(|()| std::fs::symlink_metadata(&path))
+                make_durably(&path).and_then(|()| std::fs::symlink_metadata(&path))
             }
             found => found,
         };
@@ -218,6 +217,21 @@ impl Folder {
             _ => Ok(()),
         }
     }
+}
+
+/// Makes a directory and those above it. A power loss leaves all of them.
+fn make_durably(path: &Path) -> io::Result<()> {
+    let is_missing = |path: &&Path| std::fs::symlink_metadata(path).is_err();
+    let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        let parent = match parent.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => parent,
+        };
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Opens a file of ours for reading and writing, and makes it where it is missing.

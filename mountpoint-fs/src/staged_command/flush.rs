@@ -1,44 +1,45 @@
 //! `mount-s3 staged flush`: has the mount upload what is pending, and waits for it.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::answer_wait::AnswerWait;
 use super::arguments::StagedPlace;
 use super::report::{Flushed, Printed, print, tell};
 use crate::clock::Clock;
-use crate::private_folder::Folder;
 use crate::staging::control::{ControlRequest, PendingReport, ask};
-use crate::staging::pending::PendingVersions;
+use crate::staging::kept::KeptVersions;
+use crate::staging::pending::{FoundPending, Pending, find_pending};
 
 /// Waits until the files are uploaded that are pending now, for `time_max` at most.
 pub(super) fn flush(
-    folder: Option<&Folder>,
+    versions: Option<&KeptVersions>,
     place: &StagedPlace,
     time_max: Option<Duration>,
 ) -> Result<Printed, String> {
-    let Some(folder) = folder else {
-        return Ok(done(
-            &Flushed {
-                uploaded: 0,
-                left: 0,
-                left_bytes: 0,
-            },
-            place,
-        ));
+    let Some(versions) = versions else {
+        return Ok(done(&Flushed::default(), place));
     };
-    let asked = |request| ask(folder, request).map_err(|error| format!("the mount: {error}"));
-    let Some(begun) = asked(ControlRequest::Flush)? else {
-        return no_mount(place);
+    let mut wait = AnswerWait::new();
+    let found = find_pending(versions, ControlRequest::Flush, &mut |holder| {
+        wait.wait(holder)
+    })?;
+    let begun = match found {
+        Pending::OfMount(report) => report,
+        Pending::OfNobody(found) => return no_mount(&found, place),
     };
+    let kept_before = kept(versions)?;
     let clock = Clock::monotonic();
     let bar = bar(begun.count);
     let mut left = begun.clone();
     let mut told_error = None;
     while left.count > 0 && time_max.is_none_or(|most| clock.now() < most) {
         thread::sleep(POLL);
-        let Some(answer) = asked(ControlRequest::Left(begun.mark))? else {
+        let asked = ask(versions.folder(), ControlRequest::Left(begun.mark));
+        let Some(answer) = asked.map_err(|error| format!("the mount: {error}"))? else {
             bar.abandon();
             return Err("the mount has ended; the next one goes on".to_owned());
         };
@@ -51,38 +52,49 @@ pub(super) fn flush(
         left = answer;
     }
     bar.finish_and_clear();
+    let kept = kept(versions)?.difference(&kept_before).count() as u64;
     let flushed = Flushed {
-        uploaded: begun.count.saturating_sub(left.count),
+        uploaded: begun.count.saturating_sub(left.count + kept),
+        kept,
         left: left.count,
         left_bytes: left.bytes,
+        damaged: left.damaged,
     };
     Ok(done(&flushed, place))
 }
 
 fn done(flushed: &Flushed, place: &StagedPlace) -> Printed {
-    print(flushed, &flushed.lines(), place.json).map(|()| flushed.left == 0)
+    print(flushed, &flushed.lines(), place.json).map(|()| flushed.is_all())
+}
+
+/// The names of kept versions.
+fn kept(versions: &KeptVersions) -> Result<BTreeSet<String>, String> {
+    let ids = versions.ids().map_err(|error| error.to_string())?;
+    Ok(ids.into_iter().collect())
 }
 
 /// The answer where no mount uploads anything.
-fn no_mount(place: &StagedPlace) -> Result<Printed, String> {
+fn no_mount(found: &FoundPending, place: &StagedPlace) -> Result<Printed, String> {
     let directory = place.directory.display();
-    let versions = PendingVersions::open(&place.directory)?;
-    let count = versions.map_or(0, |versions| versions.all().len());
-    if count == 0 {
-        return Ok(done(
-            &Flushed {
-                uploaded: 0,
-                left: 0,
-                left_bytes: 0,
-            },
-            place,
+    found.damage.iter().for_each(|damage| tell(damage));
+    let (count, damaged) = found.counts();
+    if count > 0 {
+        return Err(format!(
+            "{count} files wait for their upload, and no mount uses {directory}: the next one uploads them, as \
+             `mount-s3 BUCKET MOUNT-POINT --allow-changes --staging {directory} --write-back` with the options of the \
+             last one"
         ));
     }
-    Err(format!(
-        "{count} files wait for their upload, and no mount uses {directory}: the next one uploads them, as \
-         `mount-s3 BUCKET MOUNT-POINT --allow-changes --staging {directory} --write-back` with the options of the last \
-         one"
-    ))
+    if !found.damage.is_empty() {
+        return Err(format!(
+            "the journal in {directory} is damaged: what else was pending there is unknown"
+        ));
+    }
+    let flushed = Flushed {
+        damaged,
+        ..Flushed::default()
+    };
+    Ok(done(&flushed, place))
 }
 
 /// The first failure of an upload.

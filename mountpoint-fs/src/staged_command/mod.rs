@@ -4,6 +4,7 @@
 //! Knows neither the format nor the folders, which are `staging`'s. Runs on the main thread of its
 //! own process.
 
+mod answer_wait;
 mod arguments;
 mod base;
 mod flush;

@@ -10,6 +10,7 @@ use crate::mount::safe_line;
 use crate::staging::control::PendingRow;
 use crate::staging::directory::JournalBucket;
 use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion};
+use crate::staging::pending::PendingEntry;
 
 /// Where a version is that the bucket lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -19,6 +20,8 @@ pub(super) enum VersionState {
     Kept,
     /// The version waits for its upload.
     Pending,
+    /// Bytes of the version are lost, or its record: it stays, and is not uploaded.
+    Damaged,
 }
 
 /// `list`: a version.
@@ -48,7 +51,38 @@ pub(super) struct VersionRow {
 }
 
 impl VersionRow {
-    pub(super) fn new(version: KeptVersion, state: VersionState) -> Self {
+    /// A kept version.
+    pub(super) fn kept(version: KeptVersion) -> Self {
+        Self::new(version, VersionState::Kept)
+    }
+
+    /// A version of the journal.
+    pub(super) fn pending(entry: PendingEntry) -> Self {
+        match entry.damage {
+            None => Self::new(entry.version, VersionState::Pending),
+            Some(damage) => Self {
+                reason: format!("{DAMAGED}: {damage}"),
+                ..Self::new(entry.version, VersionState::Damaged)
+            },
+        }
+    }
+
+    /// A file of a mount of `bucket` that cannot be uploaded.
+    pub(super) fn damaged_of_mount(row: PendingRow, bucket: &JournalBucket) -> Self {
+        let damage = row.error.clone().unwrap_or_default();
+        Self {
+            state: VersionState::Damaged,
+            reason: format!("{DAMAGED}: {damage}"),
+            ..Self::of_mount(row, bucket)
+        }
+    }
+
+    /// Whether its bytes, or its record, are lost.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.state == VersionState::Damaged
+    }
+
+    fn new(version: KeptVersion, state: VersionState) -> Self {
         let missing = version.description.bytes_in(&[KeptPlace::Base]);
         let KeptVersion {
             id,
@@ -103,8 +137,12 @@ impl VersionRow {
         let size = HumanBytes(self.size);
         let (id, bucket, key) = (&self.id, &self.bucket, &self.key);
         let size = match self.local {
-            Some(local) => format!("{} of {size} here", HumanBytes(local)),
-            None => size.to_string(),
+            Some(local) if !self.is_damaged() => format!("{} of {size} here", HumanBytes(local)),
+            _ => size.to_string(),
+        };
+        let key = match key.is_empty() {
+            true => "(unknown)",
+            false => key,
         };
         let mut lines = vec![
             format!("{id}  s3://{bucket}/{key}  {size}"),
@@ -135,10 +173,17 @@ pub(super) struct Status {
     /// Pending files.
     pending: u64,
     pending_bytes: u64,
+    /// Committed files of which bytes are lost.
+    damaged: u64,
 }
 
 impl Status {
-    pub(super) fn new(state: DirectoryState, kept: (u64, u64), pending: (u64, u64)) -> Self {
+    /// `kept` and `pending` are numbers and bytes, with the number of those that are damaged.
+    pub(super) fn new(
+        state: DirectoryState,
+        kept: (u64, u64),
+        (pending, damaged): ((u64, u64), u64),
+    ) -> Self {
         Self {
             mount: state.holder,
             open_files: state.open_files,
@@ -147,6 +192,7 @@ impl Status {
             kept_bytes: kept.1,
             pending: pending.0,
             pending_bytes: pending.1,
+            damaged,
         }
     }
 
@@ -155,7 +201,7 @@ impl Status {
             Some(holder) => format!("in use{holder}"),
             None => "in use by no mount".to_owned(),
         };
-        vec![
+        let mut lines = vec![
             mount,
             format!(
                 "{} files of open files, {}",
@@ -172,29 +218,53 @@ impl Status {
                 self.kept,
                 HumanBytes(self.kept_bytes)
             ),
-        ]
+        ];
+        if self.damaged > 0 {
+            lines.push(damaged_line(self.damaged));
+        }
+        lines
     }
 }
 
 /// `flush`: what was uploaded, and what is left of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Flushed {
     pub(super) uploaded: u64,
     pub(super) left: u64,
     pub(super) left_bytes: u64,
+    /// Versions that were kept meanwhile, as they could not be stored.
+    pub(super) kept: u64,
+    /// Committed files that cannot be uploaded, as bytes of them are lost.
+    pub(super) damaged: u64,
 }
 
 impl Flushed {
-    pub(super) fn lines(&self) -> Vec<String> {
-        let uploaded = format!("{} files are uploaded", self.uploaded);
-        match self.left {
-            0 => vec![uploaded],
-            left => vec![
-                uploaded,
-                format!("{left} files wait, {}", HumanBytes(self.left_bytes)),
-            ],
-        }
+    /// Whether the bucket has all that was committed.
+    pub(super) fn is_all(&self) -> bool {
+        self.left == 0 && self.kept == 0 && self.damaged == 0
     }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{} files are uploaded", self.uploaded)];
+        if self.left > 0 {
+            let bytes = HumanBytes(self.left_bytes);
+            lines.push(format!("{} files wait, {bytes}", self.left));
+        }
+        if self.kept > 0 {
+            let kept = self.kept;
+            lines.push(format!(
+                "{kept} versions could not be stored and are kept: `mount-s3 staged list` has the reasons"
+            ));
+        }
+        if self.damaged > 0 {
+            lines.push(damaged_line(self.damaged));
+        }
+        lines
+    }
+}
+
+fn damaged_line(count: u64) -> String {
+    format!("{count} committed files cannot be uploaded: `mount-s3 staged list` has the reasons")
 }
 
 /// `discard` and `export`: the versions that it was done with.
@@ -228,5 +298,7 @@ pub(super) fn print(document: &impl Serialize, lines: &[String], is_json: bool) 
     }
     io::stdout().write_all(text.as_bytes())
 }
+
+const DAMAGED: &str = "it is not uploaded";
 
 const WAITS: &str = "it waits for its upload";

@@ -8,17 +8,18 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::answer_wait::AnswerWait;
 use super::arguments::{ExportArguments, StagedArguments, StagedPlace, StagedTask};
 use super::base::BaseBytes;
 use super::flush::flush;
-use super::report::{Done, Printed, Status, VersionRow, VersionState, print, tell};
-use crate::staging::control::{ControlRequest, PendingReport, ask};
+use super::report::{Done, Printed, Status, VersionRow, print, tell};
+use crate::staging::control::ControlRequest;
 use crate::staging::directory::find_bucket;
 use crate::staging::kept::{
     Description, DirectoryState, KeptPlace, KeptVersion, KeptVersions, LocalRead, export,
     read_files,
 };
-use crate::staging::pending::{PendingVersion, PendingVersions};
+use crate::staging::pending::{Pending, PendingVersion, PendingVersions, find_pending};
 
 /// Runs `mount-s3 staged` with the arguments after that word.
 ///
@@ -48,13 +49,12 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
 fn work(arguments: &StagedArguments) -> Result<bool, String> {
     let place = arguments.place();
     let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
-    let folder = versions.as_ref().map(KeptVersions::folder);
     let done = match (&arguments.task, &versions) {
         (StagedTask::List(_), None) => Ok(true),
         (StagedTask::List(_), Some(versions)) => list(versions, place)?,
         (StagedTask::Status(_), versions) => status(versions.as_ref(), place)?,
         (StagedTask::Flush { timeout, .. }, _) => {
-            flush(folder, place, timeout.map(Duration::from_secs))?
+            flush(versions.as_ref(), place, timeout.map(Duration::from_secs))?
         }
         (_, None) => {
             let directory = place.directory.display();
@@ -78,85 +78,70 @@ fn list(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String>
     for id in versions.ids().map_err(|error| error.to_string())? {
         match versions.find(&id) {
             Ok(None) => {}
-            Ok(Some(version)) => rows.push(VersionRow::new(version, VersionState::Kept)),
+            Ok(Some(version)) => rows.push(VersionRow::kept(version)),
             Err(error) => wrong.push(format!("{id}: {error}")),
         }
     }
-    match pending(versions, place)? {
+    match pending(versions)? {
         Pending::OfMount(report) => {
             let bucket = find_bucket(versions.folder()).map_err(|error| error.to_string())?;
             let bucket = bucket.unwrap_or_default();
-            let unnamed = report.count - report.files.len() as u64;
+            let shown = (report.files.len() + report.damaged_files.len()) as u64;
+            let unnamed = report.count + report.damaged - shown;
             let named = report.files.into_iter();
             rows.extend(named.map(|row| VersionRow::of_mount(row, &bucket)));
+            let damaged = report.damaged_files.into_iter();
+            rows.extend(damaged.map(|row| VersionRow::damaged_of_mount(row, &bucket)));
             if unnamed > 0 {
                 tell(&format!("{unnamed} pending files more are not shown"));
             }
         }
         Pending::OfNobody(found) => {
-            wrong.extend(found.damage());
-            for version in found.all() {
-                match version {
-                    Ok(found) => {
-                        rows.push(VersionRow::new(found.version, VersionState::Pending));
-                    }
-                    Err(reason) => wrong.push(reason),
-                }
-            }
+            wrong.extend(found.damage);
+            rows.extend(found.versions.into_iter().map(VersionRow::pending));
         }
-        Pending::Nothing => {}
     }
+    let is_whole = wrong.is_empty() && !rows.iter().any(VersionRow::is_damaged);
     for row in rows {
         if let Err(error) = print(&row, &row.lines(), place.json) {
             return Ok(Err(error));
         }
     }
     wrong.iter().for_each(|reason| tell(reason));
-    Ok(Ok(wrong.is_empty()))
+    Ok(Ok(is_whole))
 }
 
-/// The source that knows the pending files.
-enum Pending {
-    /// The mount that uses the directory.
-    OfMount(PendingReport),
-    /// The journal, as no mount uses the directory.
-    OfNobody(Box<PendingVersions>),
-    /// There are none.
-    Nothing,
-}
-
-fn pending(versions: &KeptVersions, place: &StagedPlace) -> Result<Pending, String> {
-    let asked = ask(versions.folder(), ControlRequest::Pending);
-    if let Some(report) = asked.map_err(|error| format!("the mount: {error}"))? {
-        return Ok(Pending::OfMount(report));
-    }
-    let found = PendingVersions::open(&place.directory)?;
-    Ok(found.map_or(Pending::Nothing, |found| Pending::OfNobody(Box::new(found))))
+/// The pending files of a directory.
+fn pending(versions: &KeptVersions) -> Result<Pending, String> {
+    let mut wait = AnswerWait::new();
+    find_pending(versions, ControlRequest::Pending, &mut |holder| {
+        wait.wait(holder)
+    })
 }
 
 fn status(versions: Option<&KeptVersions>, place: &StagedPlace) -> Result<Printed, String> {
     let mut state = DirectoryState::default();
-    let (mut kept, mut waiting) = ((0, 0), (0, 0));
+    let (mut kept, mut waiting, mut damaged) = ((0, 0), (0, 0), 0);
     if let Some(versions) = versions {
-        // Before the directory is locked, which looks like a mount.
-        state = versions.state().map_err(|error| error.to_string())?;
         for id in versions.ids().map_err(|error| error.to_string())? {
             kept.0 += 1;
             // `list` names a damaged one.
             kept.1 += versions.find(&id).ok().flatten().map_or(0, |it| it.bytes);
         }
-        match pending(versions, place)? {
-            Pending::OfMount(report) => waiting = (report.count, report.bytes),
-            Pending::OfNobody(found) => {
-                for version in found.all() {
-                    waiting.0 += 1;
-                    waiting.1 += version.map_or(0, |it| it.version.description.size);
-                }
+        match pending(versions)? {
+            Pending::OfMount(report) => {
+                (waiting, damaged) = ((report.count, report.bytes), report.damaged);
             }
-            Pending::Nothing => {}
+            Pending::OfNobody(found) => {
+                (waiting.0, damaged) = found.counts();
+                let whole = found.versions.iter().filter(|it| it.damage.is_none());
+                waiting.1 = whole.map(|it| it.version.description.size).sum();
+            }
         }
+        // Behind the wait for a mount that starts or ends.
+        state = versions.state().map_err(|error| error.to_string())?;
     }
-    let status = Status::new(state, kept, waiting);
+    let status = Status::new(state, kept, (waiting, damaged));
     Ok(print(&status, &status.lines(), place.json).map(|()| true))
 }
 
@@ -191,7 +176,8 @@ fn discard(
     Ok(print(&done, &lines, place.json).map(|()| true))
 }
 
-/// The pending versions, which a mount would be about to upload.
+/// The pending versions, which a mount would be about to upload. No mount can begin to use the
+/// directory while they live.
 fn without_mount(place: &StagedPlace) -> Result<Option<PendingVersions>, String> {
     let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
     let state = versions.map(|versions| versions.state()).transpose();
@@ -203,7 +189,7 @@ fn without_mount(place: &StagedPlace) -> Result<Option<PendingVersions>, String>
             "{} is in use{holder}: read or remove pending files there, or end that mount",
             place.directory.display()
         )),
-        None => PendingVersions::open(&place.directory),
+        None => PendingVersions::take(&place.directory),
     }
 }
 

@@ -9,7 +9,7 @@
 //! With write-back a close makes the file durable on the local disk, as a `record` of the journal,
 //! and the queue in `uploads` brings it to the bucket later.
 //!
-//! Imports run one way: `staging` → `file` → `upload`, `pending` → `kept` → `sources`, `record`
+//! Imports run one way: `staging` → `left`, `file` → `upload`, `pending` → `kept` → `sources`, `record`
 //! → `local`, `context` → `control` → `directory`, `uploads`, `journal` → `disk`, `contents`.
 
 mod contents;
@@ -20,6 +20,7 @@ pub mod disk;
 mod file;
 pub mod journal;
 pub(crate) mod kept;
+mod left;
 mod local;
 pub(crate) mod pending;
 mod record;

@@ -1,6 +1,6 @@
 //! The staging of one mount.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,15 +8,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 
-use super::context::{StagingContext, WriteBack};
-use super::control::ControlServer;
-use super::directory::{DataFileName, Holder, JournalBucket, StagingDirectory};
+use super::context::StagingContext;
+use super::control::{ControlServer, DamagedFiles};
+use super::directory::{DataFileName, Holder, StagingDirectory};
 use super::file::{StagedBase, StagedFile, StagedObserver};
-use super::journal::{AdaptivePolicy, Journal};
-use super::kept::keep_version;
-use super::record::{FoundRecord, RecoveredVersion, recover};
+use super::left::Left;
 use super::upload::{FoundCheckpoint, checkpoint, find_checkpoint};
-use super::uploads::{PendingUploads, UploadQueue};
+use super::uploads::PendingUploads;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
 use crate::operation::Progress;
@@ -30,7 +28,8 @@ pub struct Staging {
     context: Arc<StagingContext>,
     /// Until somebody takes them.
     recovered: Mutex<Vec<RecoveredFile>>,
-    unreadable: Vec<String>,
+    #[cfg(test)]
+    damaged: DamagedFiles,
     /// Answers `mount-s3 staged`, as long as the journal is open.
     _control: Option<ControlServer>,
 }
@@ -48,16 +47,6 @@ pub struct RecoveredFile {
     pub base: Option<Stored>,
     /// The file. Its upload goes on by itself.
     pub file: Arc<StagedFile>,
-}
-
-/// The files that an earlier process has left in the journal.
-#[derive(Default)]
-struct Left {
-    write_back: Option<WriteBack>,
-    versions: Vec<RecoveredVersion>,
-    /// Names of data files that a record needs.
-    needed: BTreeSet<DataFileName>,
-    unreadable: Vec<String>,
 }
 
 impl Staging {
@@ -125,10 +114,11 @@ impl Staging {
             tracing::info!("{count} files of an earlier mount are uploaded now");
         }
         Ok(Arc::new(Self {
-            _control: answer(&context),
+            _control: answer(&context, left.damaged.clone()),
             context,
             recovered: Mutex::new(recovered),
-            unreadable: left.unreadable,
+            #[cfg(test)]
+            damaged: left.damaged,
         }))
     }
 
@@ -159,10 +149,11 @@ impl Staging {
         std::mem::take(&mut self.recovered.lock())
     }
 
-    /// Committed files of an earlier process that cannot be read: they stay in the directory.
-    #[must_use]
-    pub fn unreadable(&self) -> &[String] {
-        &self.unreadable
+    /// Why committed files of an earlier process cannot be uploaded: they stay in the directory.
+    #[cfg(test)]
+    pub(super) fn damaged(&self) -> Vec<String> {
+        let files = self.damaged.files.iter();
+        files.filter_map(|file| file.error.clone()).collect()
     }
 
     /// The files that wait for their upload.
@@ -256,10 +247,11 @@ fn abort(context: &Arc<StagingContext>, found: BTreeMap<DataFileName, FoundCheck
     }
 }
 
-/// Begins to answer `mount-s3 staged`. The mount works without it.
-fn answer(context: &StagingContext) -> Option<ControlServer> {
-    let queue = &context.write_back.as_ref()?.queue;
-    let started = ControlServer::start(context.directory.folder(), Arc::clone(queue));
+/// Begins to answer `mount-s3 staged`: all that an earlier process has left is queued, or
+/// `damaged`. The mount works without it.
+fn answer(context: &StagingContext, damaged: DamagedFiles) -> Option<ControlServer> {
+    let queue = context.write_back.as_ref().map(|it| Arc::clone(&it.queue));
+    let started = ControlServer::start(context.directory.folder(), queue, damaged);
     if let Err(error) = &started {
         let place = context.directory.path().display();
         tracing::warn!("`mount-s3 staged` cannot ask this mount about {place}: {error}");
@@ -274,114 +266,5 @@ impl Drop for Staging {
             write_back.queue.close();
             write_back.journal.begin_close();
         }
-    }
-}
-
-impl Left {
-    /// Leaves the newest version of each key. A kill between the record of a rename and that of the
-    /// removal of the file that it replaces leaves both: the older one is released. Any other older
-    /// version was acknowledged, and is kept.
-    fn drop_replaced(
-        &mut self,
-        journal: &Journal,
-        (directory, config, now): (&StagingDirectory, &StagingConfig, SystemTime),
-    ) {
-        let mut newest = BTreeMap::new();
-        let mut renamed_over = BTreeSet::new();
-        for found in &self.versions {
-            let version = newest.entry(found.version.key.clone()).or_insert(0);
-            *version = found.id.version.max(*version);
-            renamed_over.extend(found.version.over);
-        }
-        self.versions.retain(|found| {
-            let key = &found.version.key;
-            let is_newest = newest.get(key) == Some(&found.id.version);
-            if is_newest {
-                return true;
-            }
-            if renamed_over.contains(&found.id.key.0) {
-                tracing::info!(key, "a file that an earlier mount replaced is not uploaded");
-            } else {
-                let reason = "an earlier mount has committed a newer file of this name".to_owned();
-                let files = &found.files;
-                match keep_version(directory, config, files, &found.version, (reason, now)) {
-                    Ok(id) => tracing::error!(
-                        key,
-                        "two files of this name wait for their upload: the older one is kept as {id}, see \
-                         `mount-s3 staged list {}`",
-                        config.directory.display()
-                    ),
-                    Err(error) => {
-                        tracing::error!(
-                            key,
-                            "two files of this name wait for their upload: the older one stays in the journal: {error}"
-                        );
-                        return false;
-                    }
-                }
-            }
-            // Without it, the next start releases it.
-            drop(journal.release(found.id));
-            false
-        });
-    }
-
-    /// Reads the journal, or begins one if the mount writes back. Blocks.
-    fn find(
-        config: &StagingConfig,
-        directory: &Arc<StagingDirectory>,
-        clock: &Clock,
-    ) -> Result<Self, String> {
-        let mut left = Self::default();
-        let disk = directory.journal(config.write_back.is_some());
-        let Some(disk) = disk.map_err(|error| error.to_string())? else {
-            return Ok(left);
-        };
-        let policy = Box::new(AdaptivePolicy::new());
-        let opened = Journal::open(disk, directory.journal_limits(), policy, clock.clone());
-        let (journal, records) = opened.map_err(|error| {
-            let place = directory.path().display();
-            format!("cannot use the staging directory {place}: {error}")
-        })?;
-        if records.is_empty() && config.write_back.is_none() {
-            return Ok(left);
-        }
-        let bucket = JournalBucket {
-            name: config.bucket.clone(),
-            endpoint: config.endpoint.clone(),
-        };
-        let other = directory.claim_for(&bucket, !records.is_empty());
-        if let Some(other) = other.map_err(|error| error.to_string())? {
-            let (place, count) = (config.directory.display(), records.len());
-            return Err(format!(
-                "{place} has {count} files that wait for their upload to {other}, and not to {bucket}: mount that bucket \
-                 with it, or name another directory; `mount-s3 staged list {place}` shows them"
-            ));
-        }
-        for record in &records {
-            let name = DataFileName(record.id.key.0);
-            directory.skip_names(name.0.saturating_add(1));
-            match recover(directory, &journal, record)? {
-                FoundRecord::Version(found) => left.versions.push(*found),
-                FoundRecord::Removed => {
-                    // Without it, the next start releases it.
-                    drop(journal.release(record.id));
-                    continue;
-                }
-                FoundRecord::Unreadable(reason) => {
-                    let place = directory.path().display();
-                    let text = format!("{reason}; it stays in {place}, and is not uploaded");
-                    tracing::error!("{text}");
-                    left.unreadable.push(text);
-                }
-            }
-            left.needed.insert(name);
-        }
-        left.drop_replaced(&journal, (directory, config, clock.wall()));
-        let delay = config.write_back.map_or(Duration::ZERO, |it| it.delay);
-        let queue = UploadQueue::start(delay, clock);
-        let queue = queue.map_err(|error| format!("cannot start a thread: {error}"))?;
-        left.write_back = Some(WriteBack { journal, queue });
-        Ok(left)
     }
 }

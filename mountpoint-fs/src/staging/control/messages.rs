@@ -29,8 +29,22 @@ pub(crate) struct PendingReport {
     pub(crate) bytes: u64,
     /// The first of them.
     pub(crate) files: Vec<PendingRow>,
+    /// Number of committed files that cannot be uploaded, because bytes of them are lost.
+    #[serde(default)]
+    pub(crate) damaged: u64,
+    /// The first of those.
+    #[serde(default)]
+    pub(crate) damaged_files: Vec<PendingRow>,
     /// Commits until now, for [`ControlRequest::Left`].
     pub(crate) mark: u64,
+}
+
+/// Committed files of an earlier mount that cannot be uploaded.
+#[derive(Clone, Debug, Default)]
+pub(in crate::staging) struct DamagedFiles {
+    pub(in crate::staging) count: u64,
+    /// The first of them, at most [`PendingUploads::SHOWN_MAX`].
+    pub(in crate::staging) files: Vec<PendingRow>,
 }
 
 /// A file that waits for its upload.
@@ -78,12 +92,24 @@ impl FromStr for ControlRequest {
 }
 
 impl PendingReport {
-    pub(super) fn new(pending: PendingUploads, mark: u64) -> Self {
+    pub(super) fn new(pending: PendingUploads, damaged: &DamagedFiles, mark: u64) -> Self {
         Self {
             count: pending.count as u64,
             bytes: pending.bytes,
             files: pending.files.into_iter().map(PendingRow::new).collect(),
+            damaged: damaged.count,
+            damaged_files: damaged.files.clone(),
             mark,
+        }
+    }
+}
+
+impl DamagedFiles {
+    /// Notes one more.
+    pub(in crate::staging) fn add(&mut self, file: PendingRow) {
+        self.count += 1;
+        if self.files.len() < PendingUploads::SHOWN_MAX {
+            self.files.push(file);
         }
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use nix::sys::socket::{Shutdown, shutdown};
 
-use super::messages::{ControlRequest, PendingReport};
+use super::messages::{ControlRequest, DamagedFiles, PendingReport};
 use crate::private_folder::Folder;
-use crate::staging::uploads::UploadQueue;
+use crate::staging::uploads::{PendingUploads, UploadQueue};
 
 /// Answers as long as it lives.
 #[derive(Debug)]
@@ -24,8 +24,13 @@ pub(in crate::staging) struct ControlServer {
 }
 
 impl ControlServer {
-    /// Answers for `queue` at the socket of `folder`, which this process has locked.
-    pub(in crate::staging) fn start(folder: &Folder, queue: Arc<UploadQueue>) -> io::Result<Self> {
+    /// Answers for `queue` at the socket of `folder`, which this process has locked; without a
+    /// queue nothing is pending. All that an earlier process has left is in both.
+    pub(in crate::staging) fn start(
+        folder: &Folder,
+        queue: Option<Arc<UploadQueue>>,
+        damaged: DamagedFiles,
+    ) -> io::Result<Self> {
         folder.remove_file(SOCKET)?;
         let listener = Arc::new(UnixListener::bind(socket_path(folder, SOCKET))?);
         let serving = Arc::clone(&listener);
@@ -33,7 +38,7 @@ impl ControlServer {
             .name("staged-control".to_owned())
             .spawn(move || {
                 for stream in serving.incoming() {
-                    match stream.and_then(|stream| answer(&stream, &queue)) {
+                    match stream.and_then(|stream| answer(&stream, queue.as_deref(), &damaged)) {
                         Ok(()) => {}
                         // The end has shut the socket down.
                         Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
@@ -63,13 +68,20 @@ impl Drop for ControlServer {
     }
 }
 
-fn answer(stream: &UnixStream, queue: &UploadQueue) -> io::Result<()> {
+fn answer(
+    stream: &UnixStream,
+    queue: Option<&UploadQueue>,
+    damaged: &DamagedFiles,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIME_MAX))?;
     stream.set_write_timeout(Some(REQUEST_TIME_MAX))?;
     let mut line = String::new();
     BufReader::new(stream.take(REQUEST_LEN_MAX)).read_line(&mut line)?;
     let request = line.parse();
     let answer = request.map(|request| {
+        let Some(queue) = queue else {
+            return PendingReport::new(PendingUploads::default(), damaged, 0);
+        };
         let mark = queue.mark();
         let pending = match request {
             ControlRequest::Pending => queue.pending(),
@@ -79,7 +91,7 @@ fn answer(stream: &UnixStream, queue: &UploadQueue) -> io::Result<()> {
             }
             ControlRequest::Left(mark) => queue.pending_since(mark),
         };
-        PendingReport::new(pending, mark)
+        PendingReport::new(pending, damaged, mark)
     });
     let mut text = serde_json::to_vec::<Result<_, String>>(&answer)?;
     text.push(b'\n');

@@ -6,18 +6,26 @@ use std::io::Read as _;
 
 use serde::{Deserialize, Serialize};
 
-/// A process and its mount.
+/// A process and its mount, or a process that changes a directory which no mount uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
     /// The process, as numbered where it runs; 0 if it is unknown.
     pub(crate) pid: u32,
     /// The bucket.
     pub(crate) bucket: String,
-    /// Where the bucket is mounted.
+    /// Where the bucket is mounted; empty for a process that has no mount.
     pub(crate) mount_point: String,
 }
 
 impl Holder {
+    /// This process, which keeps mounts out.
+    pub(super) fn beside_mounts() -> Self {
+        Self {
+            pid: std::process::id(),
+            ..Self::default()
+        }
+    }
+
     /// Its line in the lock.
     pub(super) fn line(&self) -> String {
         let line = serde_json::to_string(self);
@@ -39,6 +47,9 @@ impl fmt::Display for Holder {
             bucket,
             mount_point,
         } = self;
+        if mount_point.is_empty() {
+            return write!(f, " by process {pid}, a `mount-s3 staged`");
+        }
         write!(
             f,
             " by process {pid}, which has mounted {bucket} on {mount_point}"

@@ -19,10 +19,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 pub(crate) use self::bucket::JournalBucket;
 use self::faults::Faults;
 pub(crate) use self::holder::Holder;
+use crate::clock::Clock;
 use crate::private_folder::{DirectoryError, DirectoryUse, Folder};
 use crate::staging::contents::DataFileNo;
 use crate::staging::disk::{Disk, DiskError, LocalDisk};
@@ -132,10 +135,14 @@ impl StagingDirectory {
         let lock = lock(&folder, holder)?;
         check_format(&folder, true)?;
         let files = folder.enter_or_make(FILES)?;
+        let kept = folder.enter_or_make(KEPT)?;
+        // What is durable in a folder is lost with the folder's own name.
+        sync(&folder)?;
+        sync(&base)?;
         Ok(Self {
             disk: Arc::new(LocalDisk::open(files.path())?),
             files,
-            kept: folder.enter_or_make(KEPT)?,
+            kept,
             #[cfg(test)]
             journal: None,
             folder,
@@ -161,9 +168,7 @@ impl StagingDirectory {
         let Some(folder) = folder else {
             return Ok(None);
         };
-        self.folder.sync().map_err(|error| {
-            DirectoryError::unusable(USE, self.folder.path(), NOT_SYNCED, error)
-        })?;
+        sync(&self.folder)?;
         Ok(Some(Arc::new(LocalDisk::open(folder.path())?)))
     }
 
@@ -346,16 +351,10 @@ pub(crate) fn find_bucket(folder: &Folder) -> Result<Option<JournalBucket>, Stag
     Ok(JournalBucket::read(folder).map_err(unusable)?)
 }
 
-/// Keeps mounts from using the directory as long as the value lives. `None` if a mount uses it.
-pub(crate) fn lock_out_mounts(folder: &Folder) -> Result<Option<File>, StagingError> {
-    let path = folder.path().join(LOCK);
-    let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
-    let file = folder.open_file(LOCK).map_err(unusable)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(unusable(error).into()),
-    }
+/// Keeps mounts from using the directory as long as the value lives, and names this process to
+/// them.
+pub(crate) fn lock_out_mounts(folder: &Folder) -> Result<File, StagingError> {
+    lock(folder, &Holder::beside_mounts())
 }
 
 /// The bytes that the files of `folder` occupy, and how many files there are.
@@ -383,7 +382,7 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
     let path = folder.path().join(LOCK);
     let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
     let mut file = folder.open_file(LOCK).map_err(unusable)?;
-    match file.try_lock() {
+    match lock_soon(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = Holder::read(&file).map(|holder| holder.to_string());
@@ -403,6 +402,26 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
         .and_then(|()| file.write_all(holder.line().as_bytes()));
     written.map_err(unusable)?;
     Ok(file)
+}
+
+/// Locks a file, which a process that looks at the directory holds for a moment.
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    let clock = Clock::monotonic();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if clock.now() < LOCK_WAIT_MAX => {
+                thread::sleep(LOCK_PAUSE);
+            }
+            locked => return locked,
+        }
+    }
+}
+
+/// Makes the names in `folder` durable.
+fn sync(folder: &Folder) -> Result<(), StagingError> {
+    let synced = folder.sync();
+    let failed = |error| DirectoryError::unusable(USE, folder.path(), NOT_SYNCED, error);
+    Ok(synced.map_err(failed)?)
 }
 
 /// Checks the format of a directory, or notes it in a new one.
@@ -454,6 +473,13 @@ const FORMAT_FILE: &str = "format";
 
 /// The format of all files. One that is not known is refused.
 const FORMAT: &str = "mount-s3 staging 1";
+
+/// Longest wait for the lock: [`find_holder`] has it for microseconds, and a mount that ends may
+/// have it a little longer than its mount point lasts.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Pause between two tries for the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// More than any format's name has.
 const FORMAT_LEN_MAX: u64 = 256;

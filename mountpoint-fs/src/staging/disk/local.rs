@@ -54,17 +54,28 @@ impl LocalDisk {
             path: folder.to_owned(),
             error,
         };
+        let found = Self::look(folder)?;
+        match found.folder.try_lock() {
+            Ok(()) => Ok(found),
+            Err(TryLockError::WouldBlock) => Err(DiskError::InUse(folder.to_owned())),
+            Err(TryLockError::Error(error)) => Err(unusable(error)),
+        }
+    }
+
+    /// Opens `folder`, which is there already, to look at it: another process may change it
+    /// meanwhile, and is not kept from it.
+    pub(crate) fn look(folder: &Path) -> Result<Self, DiskError> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(flags.bits())
-            .open(folder)
-            .map_err(unusable)?;
-        match opened.try_lock() {
-            Ok(()) => Ok(Self { folder: opened }),
-            Err(TryLockError::WouldBlock) => Err(DiskError::InUse(folder.to_owned())),
-            Err(TryLockError::Error(error)) => Err(unusable(error)),
-        }
+            .open(folder);
+        opened
+            .map(|folder| Self { folder })
+            .map_err(|error| DiskError::Unusable {
+                path: folder.to_owned(),
+                error,
+            })
     }
 
     fn open_file(&self, name: &str, flags: OFlag) -> io::Result<Arc<dyn DiskFile>> {

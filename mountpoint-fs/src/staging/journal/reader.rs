@@ -1,7 +1,6 @@
 //! Reading a journal without opening it: for people, beside no mount.
 
 use std::io;
-use std::sync::Arc;
 
 use super::log::{self, LogIndex};
 use super::recovery;
@@ -20,8 +19,8 @@ impl JournalReader {
     ///
     /// # Errors
     /// If it has a newer format, or the disk does not work.
-    pub fn open(disk: &Arc<dyn Disk>) -> Result<Self, JournalError> {
-        let found = recovery::scan(&**disk)?;
+    pub fn open(disk: &dyn Disk) -> Result<Self, JournalError> {
+        let found = recovery::scan(disk)?;
         Ok(Self {
             index: found.index,
             damage: found.damage,

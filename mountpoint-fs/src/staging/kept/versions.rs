@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::description::{Description, FORMAT};
 use crate::private_folder::Folder;
@@ -11,6 +11,8 @@ use crate::staging::directory::{self, Holder, StagingError, occupied};
 /// A staging directory, seen from outside of the mount that uses it.
 #[derive(Debug)]
 pub(crate) struct KeptVersions {
+    /// The directory that the user named.
+    directory: PathBuf,
     folder: Folder,
     kept: Option<Folder>,
 }
@@ -43,7 +45,16 @@ impl KeptVersions {
             return Ok(None);
         };
         let kept = directory::find_kept(&folder)?;
-        Ok(Some(Self { folder, kept }))
+        Ok(Some(Self {
+            directory: directory.to_owned(),
+            folder,
+            kept,
+        }))
+    }
+
+    /// The directory that the user named.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The folder of the staging directory.

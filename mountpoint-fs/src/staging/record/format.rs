@@ -127,6 +127,25 @@ impl RangeRecord {
 }
 
 impl VersionRecord {
+    /// What is known of a version whose record cannot be read.
+    pub(in crate::staging) fn unknown() -> Self {
+        Self {
+            key: String::new(),
+            base: None,
+            is_unasked: false,
+            size: 0,
+            base_len: 0,
+            mtime: (0, 0),
+            headers: HeadersRecord::default(),
+            ranges: Vec::new(),
+            is_inline: false,
+            over: None,
+            series: String::new(),
+            number: 0,
+            known: 0,
+        }
+    }
+
     /// Notes what is where in `contents`.
     pub(in crate::staging) fn describe(&mut self, contents: &Snapshot) {
         self.size = contents.size();

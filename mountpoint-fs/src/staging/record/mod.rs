@@ -12,5 +12,6 @@ pub(super) use commit::{CommitFailure, CommitRequest, CommittedRecord, commit, r
 pub(super) use format::{VersionRecord, in_files};
 pub(super) use headers::HeadersRecord;
 pub(super) use recovery::{
-    FoundRecord, ReadRecord, RecoveredVersion, read_record, recover, write_inline,
+    DamagedVersion, FoundRecord, ReadRecord, RecoveredVersion, check_files, read_record, recover,
+    write_inline,
 };

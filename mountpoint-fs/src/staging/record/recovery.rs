@@ -21,8 +21,16 @@ pub(in crate::staging) enum FoundRecord {
     Version(Box<RecoveredVersion>),
     /// The file was removed: the record is to be released.
     Removed,
-    /// The record cannot be read, for the reason. It stays.
-    Unreadable(String),
+    /// The version cannot be uploaded. It stays.
+    Damaged(DamagedVersion),
+}
+
+/// A version whose record cannot be read, or whose bytes are lost.
+#[derive(Debug)]
+pub(in crate::staging) struct DamagedVersion {
+    /// The version, if the record says what it is.
+    pub(in crate::staging) version: Option<Box<VersionRecord>>,
+    pub(in crate::staging) reason: String,
 }
 
 /// A version that the bucket lacks.
@@ -95,7 +103,10 @@ pub(in crate::staging) fn recover(
     let (mut version, local, description) = match read {
         ReadRecord::Version(version, local, description) => (*version, local, description),
         ReadRecord::Removed => return Ok(FoundRecord::Removed),
-        ReadRecord::Unreadable(reason) => return Ok(FoundRecord::Unreadable(reason)),
+        ReadRecord::Unreadable(reason) => {
+            let version = None;
+            return Ok(FoundRecord::Damaged(DamagedVersion { version, reason }));
+        }
         ReadRecord::Newer(reason) => return Err(newer(directory, &reason)),
     };
     let files = if version.is_inline {
@@ -105,11 +116,13 @@ pub(in crate::staging) fn recover(
             format!("cannot bring back {} in {place}: {error}", version.key)
         })?
     } else {
-        match find_files(directory, name, &version) {
-            Ok(files) => files,
+        match check_files(&**directory.disk(), name, &version) {
+            Ok(is_made) => DataFiles::recovered(directory, name, is_made),
             Err(error) => {
-                let reason = format!("record {name}: {}: {error}", version.key);
-                return Ok(FoundRecord::Unreadable(reason));
+                return Ok(FoundRecord::Damaged(DamagedVersion {
+                    reason: error.to_string(),
+                    version: Some(Box::new(version)),
+                }));
             }
         }
     };
@@ -185,27 +198,40 @@ pub(in crate::staging) fn write_inline(
     Ok(())
 }
 
-/// The data files of a version, each as long as it must be.
-fn find_files(
-    directory: &Arc<StagingDirectory>,
+/// Checks that the data files of a version are there, each as long as it must be. Returns which of
+/// them there are.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] with a text for the user if bytes of the version are lost.
+pub(in crate::staging) fn check_files(
+    disk: &dyn Disk,
     name: DataFileName,
     version: &VersionRecord,
-) -> io::Result<DataFiles> {
+) -> io::Result<[bool; 2]> {
     let needed = in_files(version.local());
     let mut is_made = [false; 2];
     for (place, number) in DataFileNo::ALL.into_iter().enumerate() {
         let ranges = needed.iter().filter(|(file, _)| *file == number);
         let end = ranges.map(|(_, range)| range.end).max();
-        let len = match directory.disk().open(&name.of(number)) {
+        let len = match disk.open(&name.of(number)) {
             Ok(file) => Some(file.size()?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         is_made[place] = len.is_some();
-        if let Some(end) = end.filter(|end| len.unwrap_or_default() < *end) {
-            let text = format!("its data file {} has no {end} bytes", name.of(number));
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
+        let Some(end) = end.filter(|end| len.unwrap_or_default() < *end) else {
+            continue;
+        };
+        let file = name.of(number);
+        let text = match len {
+            None => {
+                format!("its data file {file} is lost, with bytes that a close had acknowledged")
+            }
+            Some(len) => format!(
+                "its data file {file} has {len} bytes of {end}: those behind are lost, which a close had acknowledged"
+            ),
+        };
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    Ok(DataFiles::recovered(directory, name, is_made))
+    Ok(is_made)
 }

@@ -298,9 +298,9 @@ fn run(seed: u64, operation: u64) -> u64 {
     let outer = TempDir::new().unwrap();
     let staging = open(&disk, &client, &outer).unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(
-        staging.unreadable().is_empty(),
+        staging.damaged().is_empty(),
         "{context}: {:?}",
-        staging.unreadable()
+        staging.damaged()
     );
     assert!(wait(staging.drain(LONG)).is_empty(), "{context}");
     if let Some(known) = known {

@@ -209,11 +209,11 @@ fn nothing_is_uploaded_from_damage() {
         .set_len(1000)
         .unwrap();
     let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
-    let unreadable = next.staging.unreadable();
-    assert_eq!(unreadable.len(), 2, "{unreadable:?}");
+    let damaged = next.staging.damaged();
+    assert_eq!(damaged.len(), 2, "{damaged:?}");
     assert!(
-        unreadable.iter().any(|text| text.contains("key")),
-        "{unreadable:?}"
+        damaged.iter().any(|text| text.contains("key")),
+        "{damaged:?}"
     );
     next.drain();
     assert_eq!(bench.client.keys(), ["other"]);
@@ -225,7 +225,7 @@ fn nothing_is_uploaded_from_damage() {
     let file = next.new_file();
     write(&file, 0, b"bytes").unwrap();
     wait(file.commit()).unwrap();
-    assert_eq!(next.restart(LONG).unwrap().staging.unreadable().len(), 2);
+    assert_eq!(next.restart(LONG).unwrap().staging.damaged().len(), 2);
 }
 
 /// A mount without write-back uploads what one with it has left.

@@ -1,0 +1,157 @@
+//! What an earlier process has left in the journal of a directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::context::WriteBack;
+use super::control::{DamagedFiles, PendingRow, pending_id, text_of};
+use super::directory::{DataFileName, JournalBucket, StagingDirectory};
+use super::journal::{AdaptivePolicy, Journal};
+use super::kept::keep_version;
+use super::record::{DamagedVersion, FoundRecord, RecoveredVersion, recover};
+use super::uploads::UploadQueue;
+use crate::clock::Clock;
+use crate::config::StagingConfig;
+
+/// The files that an earlier process has left in the journal.
+#[derive(Default)]
+pub(super) struct Left {
+    pub(super) write_back: Option<WriteBack>,
+    pub(super) versions: Vec<RecoveredVersion>,
+    /// Names of data files that a record needs.
+    pub(super) needed: BTreeSet<DataFileName>,
+    pub(super) damaged: DamagedFiles,
+}
+
+impl Left {
+    /// Leaves the newest version of each key. A kill between the record of a rename and that of the
+    /// removal of the file that it replaces leaves both: the older one is released. Any other older
+    /// version was acknowledged, and is kept.
+    fn drop_replaced(
+        &mut self,
+        journal: &Journal,
+        (directory, config, now): (&StagingDirectory, &StagingConfig, SystemTime),
+    ) {
+        let mut newest = BTreeMap::new();
+        let mut renamed_over = BTreeSet::new();
+        for found in &self.versions {
+            let version = newest.entry(found.version.key.clone()).or_insert(0);
+            *version = found.id.version.max(*version);
+            renamed_over.extend(found.version.over);
+        }
+        self.versions.retain(|found| {
+            let key = &found.version.key;
+            let is_newest = newest.get(key) == Some(&found.id.version);
+            if is_newest {
+                return true;
+            }
+            if renamed_over.contains(&found.id.key.0) {
+                tracing::info!(key, "a file that an earlier mount replaced is not uploaded");
+            } else {
+                let reason = "an earlier mount has committed a newer file of this name".to_owned();
+                let files = &found.files;
+                match keep_version(directory, config, files, &found.version, (reason, now)) {
+                    Ok(id) => tracing::error!(
+                        key,
+                        "two files of this name wait for their upload: the older one is kept as {id}, see \
+                         `mount-s3 staged list {}`",
+                        config.directory.display()
+                    ),
+                    Err(error) => {
+                        tracing::error!(
+                            key,
+                            "two files of this name wait for their upload: the older one stays in the journal: {error}"
+                        );
+                        return false;
+                    }
+                }
+            }
+            // Without it, the next start releases it.
+            drop(journal.release(found.id));
+            false
+        });
+    }
+
+    /// Tells of a version that cannot be uploaded.
+    fn add_damaged(
+        &mut self,
+        name: DataFileName,
+        damaged: &DamagedVersion,
+        directory: &StagingDirectory,
+    ) {
+        let version = damaged.version.as_ref();
+        let key = version.map(|it| it.key.clone()).unwrap_or_default();
+        let (id, place) = (pending_id(name.0), directory.path().display());
+        let reason = &damaged.reason;
+        tracing::error!(
+            key,
+            "a file of an earlier mount is not uploaded: {reason}; what is left of it stays in {place} as {id}"
+        );
+        self.damaged.add(PendingRow {
+            id,
+            size: version.map(|it| it.size).unwrap_or_default(),
+            time: version.map(|it| text_of(it.mtime())).unwrap_or_default(),
+            tries: 0,
+            error: Some(match key.is_empty() {
+                true => reason.clone(),
+                false => format!("{key}: {reason}"),
+            }),
+            key,
+        });
+    }
+
+    /// Reads the journal, or begins one if the mount writes back. Blocks.
+    pub(super) fn find(
+        config: &StagingConfig,
+        directory: &Arc<StagingDirectory>,
+        clock: &Clock,
+    ) -> Result<Self, String> {
+        let mut left = Self::default();
+        let disk = directory.journal(config.write_back.is_some());
+        let Some(disk) = disk.map_err(|error| error.to_string())? else {
+            return Ok(left);
+        };
+        let policy = Box::new(AdaptivePolicy::new());
+        let opened = Journal::open(disk, directory.journal_limits(), policy, clock.clone());
+        let (journal, records) = opened.map_err(|error| {
+            let place = directory.path().display();
+            format!("cannot use the staging directory {place}: {error}")
+        })?;
+        if records.is_empty() && config.write_back.is_none() {
+            return Ok(left);
+        }
+        let bucket = JournalBucket {
+            name: config.bucket.clone(),
+            endpoint: config.endpoint.clone(),
+        };
+        let other = directory.claim_for(&bucket, !records.is_empty());
+        if let Some(other) = other.map_err(|error| error.to_string())? {
+            let (place, count) = (config.directory.display(), records.len());
+            return Err(format!(
+                "{place} has {count} files that wait for their upload to {other}, and not to {bucket}: mount that bucket \
+                 with it, or name another directory; `mount-s3 staged list {place}` shows them"
+            ));
+        }
+        for record in &records {
+            let name = DataFileName(record.id.key.0);
+            directory.skip_names(name.0.saturating_add(1));
+            match recover(directory, &journal, record)? {
+                FoundRecord::Version(found) => left.versions.push(*found),
+                FoundRecord::Removed => {
+                    // Without it, the next start releases it.
+                    drop(journal.release(record.id));
+                    continue;
+                }
+                FoundRecord::Damaged(damaged) => left.add_damaged(name, &damaged, directory),
+            }
+            left.needed.insert(name);
+        }
+        left.drop_replaced(&journal, (directory, config, clock.wall()));
+        let delay = config.write_back.map_or(Duration::ZERO, |it| it.delay);
+        let queue = UploadQueue::start(delay, clock);
+        let queue = queue.map_err(|error| format!("cannot start a thread: {error}"))?;
+        left.write_back = Some(WriteBack { journal, queue });
+        Ok(left)
+    }
+}
