@@ -276,8 +276,8 @@ const FOLDER_FLAGS: OFlag = OFlag::O_RDONLY
 /// Permissions of the group and of others to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Names of a folder that are looked at; a folder of ours has a few.
-const ENTRIES_MAX: usize = 10_000;
+/// Names of a folder that are looked at. Versions that wait for a person have three each.
+const ENTRIES_MAX: usize = 1 << 20;
 
 const NO_FOLDER: &str = "cannot open the directory";
 const NOT_MADE: &str = "cannot make the directory";

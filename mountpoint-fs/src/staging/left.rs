@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mountpoint_client::types::Key;
+
 use super::context::WriteBack;
 use super::control::{DamagedFiles, PendingRow, pending_id, text_of};
 use super::directory::{DataFileName, JournalBucket, StagingDirectory};
-use super::journal::{AdaptivePolicy, Journal};
-use super::kept::keep_version;
+use super::journal::{AdaptivePolicy, Journal, has_journal};
+use super::kept::{keep_unknown, keep_version};
 use super::record::{DamagedVersion, FoundRecord, RecoveredVersion, recover};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
@@ -22,6 +24,8 @@ pub(super) struct Left {
     /// Names of data files that a record needs.
     pub(super) needed: BTreeSet<DataFileName>,
     pub(super) damaged: DamagedFiles,
+    /// The journal that earlier mounts had is gone, and what it said of data files with it.
+    pub(super) is_journal_lost: bool,
 }
 
 impl Left {
@@ -73,6 +77,45 @@ impl Left {
         });
     }
 
+    /// Removes the data files that no record needs, or keeps them if the journal is lost.
+    /// `key_of` may know whose they are.
+    pub(super) fn clear<'a>(
+        &self,
+        directory: &StagingDirectory,
+        (config, now): (&StagingConfig, SystemTime),
+        key_of: &dyn Fn(DataFileName) -> Option<&'a Key>,
+    ) -> Result<(), String> {
+        let is_needed = |name: DataFileName| self.needed.contains(&name);
+        let leftovers = directory.leftovers(&is_needed);
+        let mut leftovers = leftovers.map_err(|error| error.to_string())?;
+        if !self.is_journal_lost {
+            let removed = directory.remove_leftovers(&leftovers);
+            return removed.map_err(|error| error.to_string());
+        }
+        leftovers.sort();
+        let mut count = 0;
+        for file in leftovers {
+            let Some(name) = DataFileName::parse(&file).filter(|name| name.is_data(&file)) else {
+                continue;
+            };
+            match keep_unknown(directory, config, &file, key_of(name), now) {
+                Ok(kept) => count += u64::from(kept.is_some()),
+                Err(error) => {
+                    let place = directory.path().display();
+                    tracing::error!("{file} stays in {place}, and could not be kept: {error}");
+                }
+            }
+        }
+        if count > 0 {
+            let place = config.directory.display();
+            tracing::error!(
+                "the journal in {place} was removed: {count} data files of which it told may be of files whose close had \
+                 returned, and are kept; see `mount-s3 staged list {place}`"
+            );
+        }
+        Ok(())
+    }
+
     /// Tells of a version that cannot be uploaded.
     fn add_damaged(
         &mut self,
@@ -109,7 +152,12 @@ impl Left {
     ) -> Result<Self, String> {
         let mut left = Self::default();
         let disk = directory.journal(config.write_back.is_some());
-        let Some(disk) = disk.map_err(|error| error.to_string())? else {
+        let disk = disk.map_err(|error| error.to_string())?;
+        let has_journal = disk.as_ref().map_or(Ok(false), |disk| has_journal(&**disk));
+        let has_journal = has_journal.map_err(|error| error.to_string())?;
+        let had_journal = directory.had_journal();
+        left.is_journal_lost = !has_journal && had_journal.map_err(|error| error.to_string())?;
+        let Some(disk) = disk else {
             return Ok(left);
         };
         let policy = Box::new(AdaptivePolicy::new());

@@ -83,11 +83,13 @@ impl Staging {
     ) -> Result<Arc<Self>, String> {
         let directory = Arc::new(directory);
         let left = Left::find(config, &directory, &clock)?;
-        let needed = left.needed;
         let mut checkpoints = find_checkpoints(&directory)?;
-        let is_needed = |name: DataFileName| needed.contains(&name);
-        let removed = directory.remove_leftovers(&is_needed);
-        removed.map_err(|error| error.to_string())?;
+        let key_of = |name| {
+            let found: Option<&FoundCheckpoint> = checkpoints.get(&name);
+            found.map(|found| &found.begun.upload.key)
+        };
+        left.clear(&directory, (config, clock.wall()), &key_of)?;
+        let needed = left.needed;
         let contexts = (reading, writing);
         let context = StagingContext::new(config, directory, left.write_back, contexts, clock)
             .map_err(|error| format!("cannot start a thread: {error}"))?;

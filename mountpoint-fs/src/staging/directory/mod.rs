@@ -70,6 +70,13 @@ impl DataFileName {
         format!("{self}.u")
     }
 
+    /// Whether `file` is one of the data files.
+    pub(in crate::staging) fn is_data(self, file: &str) -> bool {
+        DataFileNo::ALL
+            .iter()
+            .any(|number| self.of(*number) == file)
+    }
+
     /// The name of one of the files.
     pub(in crate::staging) fn of(self, file: DataFileNo) -> String {
         match file {
@@ -274,36 +281,51 @@ impl StagingDirectory {
         Ok(names.collect())
     }
 
-    /// Removes the data files of a process that was killed, but for those that `is_needed`: no
-    /// `close` or `fsync` of theirs had returned. Later names are above all that are there.
-    pub(in crate::staging) fn remove_leftovers(
+    /// Whether an earlier mount has had a journal in the directory.
+    pub(in crate::staging) fn had_journal(&self) -> Result<bool, StagingError> {
+        let unusable = |error| DirectoryError::unusable(USE, self.folder.path(), NO_BUCKET, error);
+        let noted = JournalBucket::read(&self.folder).map_err(unusable)?;
+        Ok(noted.is_some())
+    }
+
+    /// The files that a process has left which was killed, but for those that `is_needed`. Later
+    /// names are above all that are there.
+    pub(in crate::staging) fn leftovers(
         &self,
         is_needed: &dyn Fn(DataFileName) -> bool,
-    ) -> Result<(), StagingError> {
-        let mut count = 0_u64;
-        let failed = |name: &str, what, error| {
-            let path = self.files.path().join(name);
-            DirectoryError::unusable(USE, &path, what, error)
-        };
+    ) -> Result<Vec<String>, StagingError> {
         let found = self.disk.list();
-        for file in found.map_err(|error| failed("", NOT_LISTED, error))? {
+        let mut found = found
+            .map_err(|error| DirectoryError::unusable(USE, self.files.path(), NOT_LISTED, error))?;
+        found.retain(|file| {
             // A file of another name is not ours.
-            let Some(name) = DataFileName::parse(&file) else {
-                continue;
+            let Some(name) = DataFileName::parse(file) else {
+                return false;
             };
+            self.skip_names(name.0.saturating_add(1));
             // A checkpoint goes when its upload is aborted.
-            if is_needed(name) || name.checkpoint() == file {
-                self.skip_names(name.0.saturating_add(1));
-                continue;
-            }
-            let removed = self.disk.remove(&file);
-            removed.map_err(|error| failed(&file, NOT_REMOVED, error))?;
-            count += 1;
+            !is_needed(name) && name.checkpoint() != *file
+        });
+        Ok(found)
+    }
+
+    /// Removes `leftovers`, which no record of a whole journal names: no `close` or `fsync` of
+    /// theirs had returned.
+    pub(in crate::staging) fn remove_leftovers(
+        &self,
+        leftovers: &[String],
+    ) -> Result<(), StagingError> {
+        for file in leftovers {
+            let removed = self.disk.remove(file);
+            removed.map_err(|error| {
+                DirectoryError::unusable(USE, &self.files.path().join(file), NOT_REMOVED, error)
+            })?;
         }
-        if count > 0 {
+        if !leftovers.is_empty() {
             tracing::warn!(
-                "{count} files that a mount had not stored when it was killed are removed from {}; their close had not \
+                "{} files that a mount had not stored when it was killed are removed from {}; their close had not \
                  returned",
+                leftovers.len(),
                 self.path().display()
             );
         }

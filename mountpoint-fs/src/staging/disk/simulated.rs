@@ -126,6 +126,14 @@ impl SimulatedDisk {
         file.durable[offset] ^= 1;
     }
 
+    /// Cuts a file for good.
+    pub(crate) fn cut(&self, name: &str, len: usize) {
+        let state = &mut *self.0.lock();
+        let file = &mut state.files[state.names[name]];
+        file.bytes.truncate(len);
+        file.durable.truncate(len);
+    }
+
     /// The disk as the next start finds it after a power loss.
     pub(crate) fn restart(&self) -> Self {
         let state = &mut *self.0.lock();

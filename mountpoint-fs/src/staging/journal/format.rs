@@ -4,7 +4,7 @@
 //! header                                   record, at a multiple of 8
 //! 0   8   magic "MPSTAGE\n"                0   4   kind: 1 data, 2 release
 //! 8   4   version of the format            4   4   length of the payload
-//! 12  4   zero                             8   8   key
+//! 12  4   length of the file, 0 for 64 MiB 8   8   key
 //! 16  8   number of the segment            16  8   version
 //! 24  8   identity of the journal          24  8   where its batch begins
 //! 32  8   where the segment before ends    32  4   CRC32C of the payload
@@ -30,12 +30,17 @@ pub(super) const RECORD_ALIGN: usize = 8;
 
 const MAGIC: &[u8; 8] = b"MPSTAGE\n";
 
+/// Bytes of each segment of version 0.2.0.
+const LEN_BEFORE: u64 = 64 << 20;
+
 /// The version that is written, and the newest one that is read.
 pub(super) const FORMAT: u32 = 1;
 
 /// The beginning of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
+    /// Bytes of the file, which are claimed before it has its name; 0 in files of 0.2.0.
+    pub(super) len: u32,
     pub(super) number: u64,
     /// Drawn when the journal was begun.
     pub(super) identity: u64,
@@ -57,6 +62,7 @@ impl SegmentHeader {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.len.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.identity.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.previous_end.to_le_bytes());
@@ -81,11 +87,20 @@ impl SegmentHeader {
             return Err(invalid);
         }
         let header = Self {
+            len: number32(bytes, 12),
             number: number64(bytes, 16),
             identity: number64(bytes, 24),
             previous_end: number64(bytes, 32),
         };
         Ok((header, salt))
+    }
+
+    /// Bytes of the file. A shorter one was cut.
+    pub(super) fn file_len(self) -> u64 {
+        match self.len {
+            0 => LEN_BEFORE,
+            len => u64::from(len),
+        }
     }
 
     /// The salt of records behind this header: they count in no other segment.
@@ -201,6 +216,7 @@ mod tests {
     use super::*;
 
     const SEGMENT: SegmentHeader = SegmentHeader {
+        len: 4096,
         number: 7,
         identity: 0x0123_4567_89ab_cdef,
         previous_end: 1 << 40,
@@ -228,6 +244,14 @@ mod tests {
             let cut = SegmentHeader::decode(&bytes[..len]);
             assert_eq!(cut, Err(HeaderError::Invalid), "cut at {len}");
         }
+    }
+
+    #[test]
+    fn a_segment_of_an_older_version_has_the_length_of_all() {
+        let before = SegmentHeader { len: 0, ..SEGMENT };
+        let (decoded, _) = SegmentHeader::decode(&before.encode()).unwrap();
+        assert_eq!(decoded.file_len(), 64 << 20);
+        assert_eq!(SEGMENT.file_len(), 4096);
     }
 
     #[test]

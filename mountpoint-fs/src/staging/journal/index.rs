@@ -127,10 +127,16 @@ impl<F: Clone> Index<F> {
         all
     }
 
-    /// The oldest segment, if no record in it lives and it is not `current`.
-    pub(super) fn dead_segment(&self, current: Option<u64>) -> Option<u64> {
+    /// Whether there is a segment.
+    pub(super) fn has_segments(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
+    /// The oldest segment, if no record in it lives and it is not the newest one, which shows that
+    /// there is a journal.
+    pub(super) fn dead_segment(&self) -> Option<u64> {
         let (number, segment) = self.segments.first_key_value()?;
-        let is_dead = segment.live_records == 0 && current != Some(*number);
+        let is_dead = segment.live_records == 0 && self.segments.len() > 1;
         is_dead.then_some(*number)
     }
 
@@ -231,7 +237,7 @@ mod tests {
         let mut index = index(2);
         index.insert(id(1, 10), place(1, 48));
         index.moved(id(1, 10), place(2, 48));
-        assert_eq!(index.dead_segment(Some(2)), Some(1));
+        assert_eq!(index.dead_segment(), Some(1));
         index.release(id(1, 10));
         index.moved(id(1, 10), place(2, 148));
         assert_eq!(index.live(), []);
@@ -242,13 +248,13 @@ mod tests {
         let mut index = index(3);
         index.insert(id(1, 10), place(1, 48));
         // Segment 2 has nothing that lives, and may hide what segment 1 has.
-        assert_eq!(index.dead_segment(Some(3)), None);
+        assert_eq!(index.dead_segment(), None);
         index.release(id(1, 10));
-        assert_eq!(index.dead_segment(Some(3)), Some(1));
+        assert_eq!(index.dead_segment(), Some(1));
         index.remove_segment(1);
-        assert_eq!(index.dead_segment(Some(3)), Some(2));
+        assert_eq!(index.dead_segment(), Some(2));
         index.remove_segment(2);
-        assert_eq!(index.dead_segment(Some(3)), None);
+        assert_eq!(index.dead_segment(), None);
         assert_eq!(index.bytes(), 1000);
     }
 

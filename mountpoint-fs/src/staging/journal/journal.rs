@@ -95,6 +95,12 @@ impl Journal {
     }
 }
 
+/// Whether a journal was begun in `disk`. Once it was, it has a segment at any time.
+pub fn has_journal(disk: &dyn Disk) -> io::Result<bool> {
+    let names = disk.list()?;
+    Ok(names.iter().any(|name| log::segment_number(name).is_some()))
+}
+
 impl Journal {
     /// Refuses further records and makes those before durable, without waiting for it.
     pub fn begin_close(&self) {
@@ -132,5 +138,9 @@ pub(super) fn open_log(
     let identity = identity.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
     let mut log = Log::new(disk, found.index, limits, identity, found.end);
     log.remove_dead();
+    if let Err(error) = log.begin() {
+        // A full disk needs room, which the first batch waits for.
+        warn!("the journal has no segment yet: {error}");
+    }
     Ok((log, found.version))
 }

@@ -142,6 +142,7 @@ impl Log {
         self.current = None;
         let number = self.end.segment + 1;
         let header = SegmentHeader {
+            len: u32::try_from(self.limits.segment_len).unwrap_or(0),
             number,
             identity: self.identity,
             previous_end: self.end.offset,
@@ -179,11 +180,20 @@ impl Log {
         Ok(())
     }
 
+    /// Begins a segment if there is none: by it the next start knows that nobody has removed the
+    /// journal.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        let has_segments = self.index.lock().has_segments();
+        match has_segments {
+            true => Ok(()),
+            false => self.begin_segment(),
+        }
+    }
+
     /// Removes the oldest segments in which nothing lives.
     pub(super) fn remove_dead(&mut self) {
-        let current = self.current.as_ref().map(|_| self.end.segment);
         loop {
-            let Some(number) = self.index.lock().dead_segment(current) else {
+            let Some(number) = self.index.lock().dead_segment() else {
                 return;
             };
             // The next one may go only after this one has: it may hide what is in this one.

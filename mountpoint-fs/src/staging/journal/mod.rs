@@ -28,7 +28,7 @@ mod tests;
 mod types;
 
 pub use self::batch::Commit;
-pub use self::journal::Journal;
+pub use self::journal::{Journal, has_journal};
 pub use self::policy::{AdaptivePolicy, CommitPolicy, Decision, FinishedFlush, WaitingBatch};
 pub use self::reader::JournalReader;
 pub use self::types::{

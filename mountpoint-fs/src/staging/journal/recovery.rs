@@ -142,6 +142,9 @@ impl ScannedSegment {
             damage.push(damage_at(self.number, 0, DamageReason::Foreign));
             return Ok(0);
         }
+        if self.len < header.file_len() {
+            damage.push(damage_at(self.number, self.len, DamageReason::Cut));
+        }
         let mut bytes = vec![0; usize::try_from(self.len).map_err(io::Error::other)?];
         let read = self.file.read_at(&mut bytes, 0)?;
         bytes.truncate(read);
@@ -213,6 +216,18 @@ impl Records<'_> {
         })
     }
 
+    /// Where the room begins that was claimed and holds zeros, in which no record begins: most of a
+    /// segment.
+    fn zeros_from(&self) -> usize {
+        let mut end = self.bytes.len();
+        while let Some(before) = end.checked_sub(ZEROS.len())
+            && self.bytes[before..end] == ZEROS
+        {
+            end = before;
+        }
+        end
+    }
+
     /// The first valid record behind the invalid bytes at `invalid` that belongs to a later batch,
     /// or, before a stated end, to any.
     fn proof_beyond(&self, invalid: usize, stated_end: Option<u64>) -> Option<usize> {
@@ -220,6 +235,7 @@ impl Records<'_> {
             end.min(self.bytes.len() as u64)
         });
         let end = usize::try_from(end).unwrap_or(self.bytes.len());
+        let end = end.min(self.zeros_from());
         let places = (invalid + RECORD_ALIGN..end).step_by(RECORD_ALIGN);
         places.into_iter().find(|place| {
             let record = self.valid_at(*place);
@@ -227,6 +243,8 @@ impl Records<'_> {
         })
     }
 }
+
+const ZEROS: [u8; 4096] = [0; 4096];
 
 /// The newest version of each key.
 #[derive(Debug, Default)]

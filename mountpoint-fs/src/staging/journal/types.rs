@@ -91,6 +91,9 @@ pub enum DamageReason {
     /// The file begins with something else.
     #[error("its header is not valid")]
     Header,
+    /// The file is shorter than it was made.
+    #[error("the segment was cut there, with what it held behind")]
+    Cut,
     /// The segment is of another journal, or was renamed.
     #[error("it belongs elsewhere")]
     Foreign,

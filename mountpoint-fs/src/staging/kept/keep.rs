@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use mountpoint_client::types::Key;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::description::{BaseVersion, Description, FORMAT, KeptRange};
 use crate::config::StagingConfig;
 use crate::staging::contents::{DataFileNo, Snapshot};
+use crate::staging::control::text_of;
 use crate::staging::directory::StagingDirectory;
 use crate::staging::local::DataFiles;
 use crate::write::Stored;
@@ -36,7 +36,7 @@ pub(in crate::staging) fn keep(
     let folder = directory.kept();
     let description = describe(config, kept);
     let text = serde_json::to_vec(&description)?;
-    let (id, mut file) = new_file(directory, kept.time)?;
+    let (id, mut file) = new_file(directory, kept.time, 1)?;
     file.write_all(&text)?;
     file.sync_all()?;
     for (number, suffix) in [(DataFileNo::First, "1"), (DataFileNo::Second, "2")] {
@@ -56,13 +56,16 @@ pub(in crate::staging) fn keep(
     Ok(id)
 }
 
-/// A name that no version has, and the file for its description.
-fn new_file(directory: &StagingDirectory, now: SystemTime) -> io::Result<(String, File)> {
+/// A name that no version has, numbered from `number` on, and the file for its description.
+pub(super) fn new_file(
+    directory: &StagingDirectory,
+    now: SystemTime,
+    mut number: u64,
+) -> io::Result<(String, File)> {
     let now = OffsetDateTime::from(now);
     let (date, time) = (now.date(), now.time());
     let date = date.to_string().replace('-', "");
     let time = format!("{:02}{:02}{:02}", time.hour(), time.minute(), time.second());
-    let mut number = 1_u32;
     loop {
         let id = format!("{date}-{time}-{number}");
         let is_taken = directory.kept().find_file(&format!("{id}.json"))?.is_some();
@@ -73,20 +76,19 @@ fn new_file(directory: &StagingDirectory, now: SystemTime) -> io::Result<(String
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
         }
-        number += 1;
+        number = number.wrapping_add(1);
     }
 }
 
 fn describe(config: &StagingConfig, kept: &Kept<'_>) -> Description {
     let size = kept.contents.size();
-    let time = OffsetDateTime::from(kept.time).format(&Rfc3339);
     Description {
         format: FORMAT,
         bucket: config.bucket.clone(),
         endpoint: config.endpoint.clone(),
         key: kept.key.to_string(),
         host: config.host.clone(),
-        time: time.unwrap_or_default(),
+        time: text_of(kept.time),
         reason: kept.reason.clone(),
         size,
         base: kept.base.map(|base| BaseVersion {

@@ -8,6 +8,7 @@ mod description;
 mod export;
 mod keep;
 mod recorded;
+mod unknown;
 mod versions;
 
 pub(super) use description::{BaseVersion, KeptRange};
@@ -17,4 +18,5 @@ pub(super) use export::BaseFetch;
 pub(crate) use export::{LocalRead, export, read_files};
 pub(super) use keep::{Kept, keep};
 pub(super) use recorded::keep_version;
+pub(super) use unknown::keep_unknown;
 pub(crate) use versions::{DirectoryState, KeptVersion, KeptVersions};

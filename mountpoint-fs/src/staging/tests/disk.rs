@@ -251,7 +251,8 @@ fn what_a_killed_mount_has_left_is_removed_and_what_is_kept_stays() {
         fs::write(ours.join(name), "bytes").unwrap();
     }
     let opened = open(outer.path()).unwrap();
-    opened.remove_leftovers(&|_| false).unwrap();
+    let leftovers = opened.leftovers(&|_| false).unwrap();
+    opened.remove_leftovers(&leftovers).unwrap();
     assert_eq!(fs::read_dir(ours.join("files")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(ours.join("kept")).unwrap().count(), 1);
 }

@@ -9,6 +9,7 @@ use crate::staging::disk::Disk as _;
 use crate::staging::disk::simulated::SimulatedDisk;
 use crate::staging::journal::{
     AdaptivePolicy, DamageReason, Journal, JournalError, JournalLimits, RecordKey, RecoveredRecord,
+    has_journal,
 };
 
 const LIMITS: JournalLimits = JournalLimits {
@@ -88,6 +89,35 @@ fn a_missing_segment_a_foreign_one_and_a_bad_header_are_damage() {
     let disk = journal_of(3);
     disk.flip("journal-00000001", 20);
     check_damage(&disk, 1, 0, DamageReason::Header);
+}
+
+#[test]
+fn a_cut_segment_is_damage_wherever_it_is_cut() {
+    for (segment, records) in [(1, 3), (1, 30), (2, 30)] {
+        for len in [100, 48 + 2 * RECORD, 4095] {
+            let disk = journal_of(records);
+            let name = format!("journal-{segment:08}");
+            disk.cut(&name, usize::try_from(len).unwrap());
+            check_damage(&disk, segment, len, DamageReason::Cut);
+        }
+    }
+}
+
+/// By its last segment a journal without records is told from one that was removed.
+#[test]
+fn a_journal_has_a_segment_at_any_time() {
+    let disk = SimulatedDisk::new(1);
+    assert!(!has_journal(&disk).unwrap());
+    for _ in 0..3 {
+        let (journal, found) = open(&disk).unwrap();
+        assert_eq!(found.len(), 0);
+        assert!(has_journal(&disk).unwrap());
+        let commit = block_on(journal.append(RecordKey(1), &[&[7; 100]])).unwrap();
+        let id = block_on(commit).unwrap();
+        block_on(journal.release(id)).unwrap();
+        drop(journal);
+        assert!(has_journal(&disk).unwrap());
+    }
 }
 
 #[test]
