@@ -9,8 +9,9 @@
 //! With write-back a close makes the file durable on the local disk, as a `record` of the journal,
 //! and the queue in `uploads` brings it to the bucket later.
 //!
-//! Imports run one way: `staging` → `left`, `file` → `upload`, `pending` → `kept` → `sources`, `record`
-//! → `local`, `context` → `control` → `directory`, `uploads`, `journal` → `disk`, `contents`.
+//! Imports run one way: `staging` → `left`, `file` → `upload`, `pending` → `kept` → `sources`,
+//! `record` → `local`, `context` → `control` → `directory`, `uploads`, `journal` → `disk`,
+//! `contents`.
 
 mod contents;
 mod context;

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use super::ending::keep_unsynced;
 use super::parts::FileParts;
+use super::releasing::release;
+use super::state::Recorded;
 use crate::operation::FsError;
 use crate::staging::context::{StagingContext, WriteBack};
-use crate::staging::record::{CommitFailure, commit};
+use crate::staging::record::{CommitFailure, CommitRequest, commit, drop_sums};
 use crate::staging::uploads::PendingFile;
 use crate::write::background::{self, SharedOutcome};
 
@@ -77,6 +79,16 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
             None => return state.needs_store(),
         }
     };
+    put_commit(file, write_back, (request, edits)).await
+}
+
+/// Makes the version of `request` durable, with the changes up to `edits`. The caller holds the
+/// gate exclusively.
+async fn put_commit(
+    file: &Arc<FileParts>,
+    write_back: &WriteBack,
+    (request, edits): (CommitRequest, u64),
+) -> Result<bool, FsError> {
     match commit(&file.context, &write_back.journal, request).await {
         Ok(record) => {
             file.state.lock().committed(record, edits);
@@ -88,6 +100,50 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
             poison(file, &error);
             Err(error)
         }
+    }
+}
+
+/// Has the last record name no sums, before bytes that they cover are written over: a kill would
+/// leave a version that looks damaged.
+pub(super) async fn unseal(file: &Arc<FileParts>) -> Result<(), FsError> {
+    let _turn = file.gate.write().await;
+    unseal_in_turn(file).await
+}
+
+/// As [`unseal`], for a caller that holds the gate exclusively.
+pub(super) async fn unseal_in_turn(file: &Arc<FileParts>) -> Result<(), FsError> {
+    if !file.files.is_sealed(0) {
+        return Ok(());
+    }
+    file.files.begin_rewriting();
+    let recorded = file.state.lock().recorded;
+    if let Some(Recorded { record, edits }) = recorded {
+        let record = drop_sums(&file.context, &file.files, record).await?;
+        if let Some(record) = record {
+            file.state.lock().recorded = Some(Recorded { record, edits });
+        }
+    }
+    file.files.unseal();
+    // The bucket may have all of it by now.
+    release(file, false);
+    Ok(())
+}
+
+/// Has the record of a file that was written over name its sums again, behind the last close. It
+/// counts without them.
+pub(super) async fn seal(file: &Arc<FileParts>) {
+    let Some(write_back) = file.context.committing() else {
+        return;
+    };
+    let _turn = file.gate.write().await;
+    let request = {
+        let state = file.state.lock();
+        state.to_seal(&file.files, file.progress.mtime())
+    };
+    if let Ok(Some(request)) = request
+        && let Err(error) = put_commit(file, write_back, request).await
+    {
+        tracing::debug!(key = %file.key(), "a committed file has no checksums: {error}");
     }
 }
 

@@ -156,7 +156,7 @@ async fn keep_recorded(file: &Arc<FileParts>, reason: &str) -> Result<Option<Str
                 return Err(FsError::Local(reason));
             }
         };
-        let apart = DataFiles::new(directory, &context.file_memory);
+        let apart = DataFiles::new(directory, &context.file_memory, false);
         let kept = match version.is_inline {
             true => write_inline(&apart, &mut version, &local).map(|()| &apart),
             false => Ok(&*files),

@@ -18,7 +18,9 @@ use futures::poll;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::{RoomWait, ask_others, commit_file, committed};
+use super::committing::{
+    RoomWait, ask_others, commit_file, committed, seal, unseal, unseal_in_turn,
+};
 use super::ending::{keep_uncommitted, lose_name};
 use super::naming::{self, commit_name, remove, settle};
 use super::parts::{FileParts, Nobody, StagedObserver};
@@ -59,7 +61,8 @@ impl StagedFile {
             StagedBase::None | StagedBase::Unasked => None,
         };
         let state = FileState::new(key, headers, base, is_unasked);
-        let files = DataFiles::new(&context.directory, &context.file_memory);
+        let are_summed = context.committing().is_some();
+        let files = DataFiles::new(&context.directory, &context.file_memory, are_summed);
         let parts = FileParts::new(context, files, (state, None), progress, observer);
         Arc::new(Self { parts })
     }
@@ -224,6 +227,14 @@ impl StagedFile {
         let mut room = RoomWait::new(&self.parts.context);
         loop {
             let turn = Arc::clone(&self.parts.gate).read_owned().await;
+            if self.parts.files.is_sealed(offset) {
+                drop(turn);
+                match unseal(&self.parts).await {
+                    Err(FsError::NoSpace(_)) if room.wait(&self.parts.context, false).await => {}
+                    unsealed => unsealed?,
+                }
+                continue;
+            }
             if self.write_in_memory(offset, &data)? {
                 return Ok(());
             }
@@ -462,6 +473,7 @@ impl StagedFile {
     /// directory if that fails, too.
     pub async fn release(self: &Arc<Self>) -> Result<(), FsError> {
         if self.parts.context.committing().is_some() && self.commit().await.is_ok() {
+            seal(&self.parts).await;
             return Ok(());
         }
         let stored = self.store().await;
@@ -594,6 +606,9 @@ impl StagedFile {
         };
         if pieces.iter().map(Piece::len).sum::<u64>() > most {
             return Ok(());
+        }
+        if !pieces.is_empty() {
+            unseal_in_turn(&self.parts).await?;
         }
         let mut has_asked = false;
         for range in pieces.iter().map(|piece| piece.range.clone()) {

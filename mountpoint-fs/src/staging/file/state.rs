@@ -200,9 +200,30 @@ impl FileState {
         files: &Arc<DataFiles>,
         mtime: SystemTime,
     ) -> Result<Option<(CommitRequest, u64)>, FsError> {
-        if !self.needs_store()? || self.is_committed() {
-            return Ok(None);
+        match self.needs_commit()? {
+            true => self.commit_request(files, mtime).map(Some),
+            false => Ok(None),
         }
+    }
+
+    /// As [`Self::to_commit`], of a version that is committed without sums, behind the last close.
+    pub(super) fn to_seal(
+        &self,
+        files: &Arc<DataFiles>,
+        mtime: SystemTime,
+    ) -> Result<Option<(CommitRequest, u64)>, FsError> {
+        match files.end_rewriting() && self.needs_store()? && self.is_committed() {
+            true => self.commit_request(files, mtime).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The request to commit the file as it is, and its changes.
+    fn commit_request(
+        &self,
+        files: &Arc<DataFiles>,
+        mtime: SystemTime,
+    ) -> Result<(CommitRequest, u64), FsError> {
         self.headers.check().map_err(|what| {
             let what = format!("{} cannot be stored: {what}", self.key);
             FsError::Client(ClientError::new(ErrorKind::InvalidRequest, what))
@@ -223,15 +244,17 @@ impl FileState {
             series: self.series.as_str().to_owned(),
             number: self.edits,
             known: self.stored_edits,
+            sums: Vec::new(),
         };
         version.set_mtime(mtime);
         let request = CommitRequest {
             version,
             contents: self.contents.now().clone(),
             files: Arc::clone(files),
+            has_sums: !files.is_rewritten(),
             before: self.recorded.map(|it| it.record),
         };
-        Ok(Some((request, self.edits)))
+        Ok((request, self.edits))
     }
 
     /// The version with the changes up to `edits` is durable in `record`.

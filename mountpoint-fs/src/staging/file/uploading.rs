@@ -62,6 +62,12 @@ async fn upload(file: &Arc<FileParts>) -> Attempt {
     let Err(error) = stored else {
         return Attempt::Ended;
     };
+    if let Some(damage) = file.files.damage()
+        && file.state.lock().failure.is_none()
+    {
+        keep_as(file, &damage).await;
+        return Attempt::Ended;
+    }
     let refusals = {
         let mut state = file.state.lock();
         if state.failure.is_some() {

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_crt_sys::block::BlockFill;
 
+use super::file_sums::{FileSums, NotedSums, index};
 use super::memory_file::{FileMemory, MemoryFile};
+use super::sums::{BLOCK_LEN, BlockLook, blocks_of, sum_of};
 use crate::operation::FsError;
 use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
@@ -28,6 +30,8 @@ pub(in crate::staging) struct DataFiles {
     records: Mutex<Records>,
     /// There may be descriptions beside the journal.
     is_described: AtomicBool,
+    /// The checksums of the files on the disk.
+    sums: FileSums,
 }
 
 /// One of the files.
@@ -53,23 +57,32 @@ struct Records {
 }
 
 impl DataFiles {
-    /// No files yet. Small ones will be in `memory`. Waits for nothing.
+    /// No files yet. Small ones will be in `memory`. Waits for nothing. Files that records may need
+    /// `are_summed`.
     pub(in crate::staging) fn new(
         directory: &Arc<StagingDirectory>,
         memory: &Arc<FileMemory>,
+        are_summed: bool,
     ) -> Self {
         let mut files = Self::of(directory, directory.new_name(), [false; 2]);
         files.memory = Some(Arc::clone(memory));
+        files.sums = match are_summed {
+            true => FileSums::new(),
+            false => FileSums::none(),
+        };
         files
     }
 
-    /// The files of a record of the journal, of which those with `is_made` are there.
+    /// The files of a record of the journal, of which those with `is_made` are there, with the sums
+    /// in the record.
     pub(in crate::staging) fn recovered(
         directory: &Arc<StagingDirectory>,
         name: DataFileName,
         is_made: [bool; 2],
+        noted: [NotedSums; 2],
     ) -> Self {
-        let files = Self::of(directory, name, is_made);
+        let mut files = Self::of(directory, name, is_made);
+        files.sums = FileSums::noted(noted);
         files.begin_record();
         files
     }
@@ -88,6 +101,7 @@ impl DataFiles {
             files: Mutex::new(files),
             records: Mutex::default(),
             is_described: AtomicBool::new(false),
+            sums: FileSums::none(),
         }
     }
 
@@ -102,7 +116,101 @@ impl DataFiles {
             return Ok(());
         }
         self.directory.faults.check()?;
-        self.make(file)?.write_at(data, offset)
+        let there = self.make(file)?;
+        let range = offset..offset + data.len() as u64;
+        self.compare(file, &range, true)?;
+        let write = self.sums.begin(file, range);
+        let written = there.write_at(data, offset);
+        let is_written = written.is_ok();
+        self.sums.end(file, write, is_written.then_some(data));
+        written
+    }
+
+    /// Compares the blocks of `range` with the sums of the process that wrote them, once, but for
+    /// those that a write replaces as a whole, if the range `is_written`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the disk returns other bytes than those.
+    fn compare(&self, file: DataFileNo, range: &Range<u64>, is_written: bool) -> io::Result<()> {
+        for (block, sum) in self.sums.unchecked(file, range, is_written) {
+            let start = block * BLOCK_LEN;
+            let mut bytes = vec![0; len_of(&(0..sum.len))?];
+            let read = self.there(file)?.read_at(&mut bytes, start)?;
+            let is_right = read == bytes.len() && sum_of(&bytes) == sum.sum;
+            if !self.sums.compared(file, (block, sum), is_right) {
+                let name = self.name.of(file);
+                let text = format!(
+                    "the disk has changed bytes {start} to {} of its data file {name}: they are not those that were \
+                     written",
+                    start + sum.len
+                );
+                self.sums.damaged(&text);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The damage of the files that was found.
+    pub(in crate::staging) fn damage(&self) -> Option<String> {
+        self.sums.damage()
+    }
+
+    /// The sums of the blocks of `ranges`, for a record. Blocks whose sums are unknown are read, so
+    /// nothing is written meanwhile. From now on the files are sealed: bytes that have sums must
+    /// not be written over before [`Self::unseal`].
+    pub(in crate::staging) fn seal(
+        &self,
+        ranges: &[(DataFileNo, Range<u64>)],
+    ) -> io::Result<[NotedSums; 2]> {
+        let mut noted = [NotedSums::new(), NotedSums::new()];
+        for file in DataFileNo::ALL {
+            let its = ranges.iter().filter(|(place, _)| *place == file);
+            let mut blocks: Vec<_> = its.flat_map(|(_, range)| blocks_of(range)).collect();
+            blocks.dedup();
+            for block in blocks {
+                let start = block * BLOCK_LEN;
+                let range = start..start + BLOCK_LEN;
+                let sum = match self.sums.of_block(file, block) {
+                    BlockLook::Unknown => continue,
+                    BlockLook::Summed(sum) => sum,
+                    BlockLook::Changed => {
+                        let mut bytes = vec![0; len_of(&range)?];
+                        let read = self.there(file)?.read_at(&mut bytes, start)?;
+                        self.sums.summed(file, block, &bytes[..read])
+                    }
+                };
+                noted[index(file)].push((block, sum.len, sum.sum));
+            }
+        }
+        self.sums.seal(&noted);
+        Ok(noted)
+    }
+
+    /// Whether a record that the journal may have has sums of bytes at `offset` or behind it.
+    pub(in crate::staging) fn is_sealed(&self, offset: u64) -> bool {
+        self.sums.is_sealed(offset) && self.is_recorded()
+    }
+
+    /// Notes that committed bytes are written over: no record has sums until the last close, as
+    /// each write behind a commit would have to be noted first.
+    pub(in crate::staging) fn begin_rewriting(&self) {
+        self.sums.set_rewritten(true);
+    }
+
+    /// Whether committed bytes were written over since the last close.
+    pub(in crate::staging) fn is_rewritten(&self) -> bool {
+        self.sums.is_rewritten()
+    }
+
+    /// Notes the last close. Returns whether committed bytes were written over before.
+    pub(in crate::staging) fn end_rewriting(&self) -> bool {
+        self.sums.set_rewritten(false)
+    }
+
+    /// Notes that no record has sums.
+    pub(in crate::staging) fn unseal(&self) {
+        self.sums.unseal();
     }
 
     /// Writes `data` at `offset` without a wait for the disk. `false`, and no change, if the disk
@@ -175,6 +283,7 @@ impl DataFiles {
             return Ok(());
         }
         self.directory.faults.check()?;
+        self.compare(file, range, false)?;
         let len = len_of(range)?;
         if self.there(file)?.read_into(fill, range.start, len)? < len {
             // Somebody else has cut the file.
@@ -194,6 +303,7 @@ impl DataFiles {
             return Ok(());
         }
         self.directory.faults.check()?;
+        self.compare(file, range, false)?;
         let (start, len) = (bytes.len(), len_of(range)?);
         bytes.resize(start + len, 0);
         if self
@@ -249,8 +359,9 @@ impl DataFiles {
 
     /// Gives back the disk space of `range`, whose bytes are needed no longer.
     pub(in crate::staging) fn discard(&self, file: DataFileNo, range: &Range<u64>) {
-        if let Ok(Some(file)) = self.file(file) {
-            file.discard(range);
+        if let Ok(Some(there)) = self.file(file) {
+            self.sums.changed(file, range);
+            there.discard(range);
         }
     }
 
@@ -335,11 +446,14 @@ impl DataFiles {
         }
         let name = self.name.of(file);
         let made = self.directory.disk().create(&name)?;
-        if let Some(memory) = &place.memory
-            && let Err(error) = made.write_at(memory.bytes(), 0)
-        {
-            self.directory.remove_data_file(&name);
-            return Err(error);
+        if let Some(memory) = &place.memory {
+            let bytes = memory.bytes();
+            if let Err(error) = made.write_at(bytes, 0) {
+                self.directory.remove_data_file(&name);
+                return Err(error);
+            }
+            let write = self.sums.begin(file, 0..bytes.len() as u64);
+            self.sums.end(file, write, Some(bytes));
         }
         let on_disk = DataFile {
             memory: None,
@@ -352,13 +466,6 @@ impl DataFiles {
         // Memory that is given back wakes who waits for it.
         drop(before);
         Ok(made)
-    }
-}
-
-fn index(file: DataFileNo) -> usize {
-    match file {
-        DataFileNo::First => 0,
-        DataFileNo::Second => 1,
     }
 }
 

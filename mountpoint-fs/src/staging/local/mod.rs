@@ -4,11 +4,15 @@
 //! disk, unless it says otherwise.
 
 mod data_files;
+mod file_sums;
 mod memory_file;
 mod room;
 mod stored_files;
+mod sums;
 
 pub(super) use data_files::{DataFiles, disk_error};
+pub(super) use file_sums::NotedSums;
 pub(super) use memory_file::FileMemory;
 pub(super) use room::{RoomHolder, RoomHolders};
 pub(super) use stored_files::StoredFiles;
+pub(super) use sums::BLOCK_LEN;

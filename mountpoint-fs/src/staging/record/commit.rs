@@ -6,9 +6,8 @@
 use std::io;
 use std::sync::Arc;
 
-use crc_fast::{CrcAlgorithm, Digest};
-
-use super::format::{DescriptionFile, Payload, VersionRecord, in_files};
+use super::format::{DescriptionFile, Payload, VersionRecord, in_files, sum};
+use super::recovery::{ReadRecord, read_record};
 use crate::operation::FsError;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
@@ -23,6 +22,9 @@ pub(in crate::staging) struct CommitRequest {
     pub(in crate::staging) version: VersionRecord,
     pub(in crate::staging) contents: Snapshot,
     pub(in crate::staging) files: Arc<DataFiles>,
+    /// Whether the record has the sums of the data files. Before a write over what they cover,
+    /// [`drop_sums`] is called.
+    pub(in crate::staging) has_sums: bool,
     /// The record of the version before.
     pub(in crate::staging) before: Option<CommittedRecord>,
 }
@@ -51,6 +53,8 @@ struct Prepared {
     head: Vec<u8>,
     local: Vec<u8>,
     description: Option<u64>,
+    /// The record has sums.
+    has_sums: bool,
 }
 
 /// Returns when the version is durable, with its record.
@@ -68,6 +72,16 @@ pub(in crate::staging) async fn commit(
             prepared.await.map_err(CommitFailure::Again)??
         }
     };
+    put(context, journal, &files, &prepared).await
+}
+
+/// Puts a record into the journal. Returns when it is durable.
+async fn put(
+    context: &Arc<StagingContext>,
+    journal: &Journal,
+    files: &DataFiles,
+    prepared: &Prepared,
+) -> Result<CommittedRecord, CommitFailure> {
     // Whatever becomes of a record that the journal takes, the next start may find it.
     let number = files.begin_record();
     let parts = [&prepared.head[..], &prepared.local[..]];
@@ -78,11 +92,54 @@ pub(in crate::staging) async fn commit(
         }
         CommitFailure::Again(refused.error)
     })?;
+    if !prepared.has_sums {
+        files.unseal();
+    }
     Ok(CommittedRecord {
         id,
         description: prepared.description,
         number,
     })
+}
+
+/// Replaces the record `before` by one without sums, so that the bytes in the data files may
+/// change. `None` if the journal has no such record. The caller holds the file's gate exclusively.
+pub(in crate::staging) async fn drop_sums(
+    context: &Arc<StagingContext>,
+    files: &Arc<DataFiles>,
+    before: CommittedRecord,
+) -> Result<Option<CommittedRecord>, FsError> {
+    let Some(write_back) = &context.write_back else {
+        return Ok(None);
+    };
+    let (this, its) = (Arc::clone(context), Arc::clone(files));
+    let prepared = context.on_disk(move || {
+        let Some(write_back) = &this.write_back else {
+            return Ok(None);
+        };
+        let directory = &this.directory;
+        let payload = write_back.journal.read(before.id);
+        match read_record(&**directory.disk(), its.name(), payload) {
+            ReadRecord::Version(mut version, local, _) => {
+                version.sums = Vec::new();
+                let prepared = encode(directory, &its, (*version, local), Some(before));
+                prepared
+                    .map(Some)
+                    .map_err(|error| disk_error(directory, &error))
+            }
+            ReadRecord::Removed => Ok(None),
+            ReadRecord::Unreadable(reason) | ReadRecord::Newer(reason) => {
+                Err(FsError::Local(reason))
+            }
+        }
+    });
+    let Some(prepared) = prepared.await? else {
+        return Ok(None);
+    };
+    match put(context, &write_back.journal, files, &prepared).await {
+        Ok(record) => Ok(Some(record)),
+        Err(CommitFailure::Again(error) | CommitFailure::Sync(error)) => Err(error),
+    }
 }
 
 impl CommitRequest {
@@ -155,6 +212,7 @@ fn prepare(
         mut version,
         contents,
         files,
+        has_sums,
         before,
     } = request;
     let failed = |error: io::Error| CommitFailure::Again(disk_error(directory, &error));
@@ -179,25 +237,41 @@ fn prepare(
             // A full disk loses nothing that is in memory.
             files.on_disk(*file).map_err(failed)?;
         }
+        if has_sums {
+            let noted = files.seal(&in_files(version.local()));
+            version.set_sums(&noted.map_err(failed)?);
+        }
         for file in used {
             let synced = files.sync(file);
             synced.map_err(|error| CommitFailure::Sync(disk_error(directory, &error)))?;
         }
     }
-    let encoded = Payload::Version(Box::new(version), Vec::new()).head();
-    let mut head = encoded.map_err(|error| failed(error.into()))?;
+    encode(directory, &files, (version, local), before).map_err(failed)
+}
+
+/// Encodes a version with its local bytes, if they are in the record, beside the record `before`.
+/// Blocks.
+fn encode(
+    directory: &StagingDirectory,
+    files: &DataFiles,
+    (version, local): (VersionRecord, Vec<u8>),
+    before: Option<CommittedRecord>,
+) -> io::Result<Prepared> {
+    let has_sums = !version.sums.is_empty();
+    let mut head = Payload::Version(Box::new(version), Vec::new()).head()?;
     let mut description = None;
     if head.len() + local.len() > RECORD_LEN_MAX {
         let number = before
             .and_then(|it| it.description)
             .map_or(0, |number| number + 1);
-        head = put_beside(directory, &files, number, Payload::text(&head)).map_err(failed)?;
+        head = put_beside(directory, files, number, Payload::text(&head))?;
         description = Some(number);
     }
     Ok(Prepared {
         head,
         local,
         description,
+        has_sums,
     })
 }
 
@@ -222,13 +296,6 @@ fn put_beside(
         sum: sum(text),
     };
     Ok(Payload::Beside(beside).head()?)
-}
-
-/// CRC64NVME of `bytes`.
-pub(in crate::staging) fn sum(bytes: &[u8]) -> u64 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
-    digest.update(bytes);
-    digest.finalize()
 }
 
 impl From<FsError> for CommitFailure {

@@ -13,12 +13,15 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
+use crc_fast::{CrcAlgorithm, Digest};
 use mountpoint_client::types::{ETag, Key};
 use serde::{Deserialize, Serialize};
 
 use super::headers::HeadersRecord;
+use super::sum_run::SumRun;
 use crate::operation::TimeChange;
 use crate::staging::contents::{Contents, DataFileNo, LocalRange, Snapshot};
+use crate::staging::local::NotedSums;
 use crate::write::Stored;
 
 /// The format that is written, and the newest one that is read.
@@ -61,6 +64,10 @@ pub(in crate::staging) struct VersionRecord {
     /// The number of the last version that the bucket had for certain.
     #[serde(default)]
     pub(in crate::staging) known: u64,
+    /// The checksums of the data files' blocks. Older records have none, nor have those of a file
+    /// that is written over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::staging) sums: Vec<SumRun>,
 }
 
 /// A local range: start, end, place (0 zeros, 1 and 2 the data files), whether the base has it.
@@ -143,7 +150,24 @@ impl VersionRecord {
             series: String::new(),
             number: 0,
             known: 0,
+            sums: Vec::new(),
         }
+    }
+
+    /// Notes the sums of the blocks of both data files.
+    pub(in crate::staging) fn set_sums(&mut self, noted: &[NotedSums; 2]) {
+        let places = [1, 2].into_iter().zip(noted);
+        self.sums = places
+            .flat_map(|(place, noted)| SumRun::of(place, noted))
+            .collect();
+    }
+
+    /// The sums of the blocks of both data files.
+    pub(in crate::staging) fn noted_sums(&self) -> [NotedSums; 2] {
+        [1, 2].map(|place| {
+            let runs = self.sums.iter().filter(|run| run.place == place);
+            runs.flat_map(SumRun::noted).collect()
+        })
     }
 
     /// Notes what is where in `contents`.
@@ -304,6 +328,13 @@ pub(in crate::staging) fn in_files(
     in_files.collect()
 }
 
+/// CRC64NVME of `bytes`.
+pub(in crate::staging) fn sum(bytes: &[u8]) -> u64 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    digest.update(bytes);
+    digest.finalize()
+}
+
 const VERSION: u32 = 1;
 const BESIDE: u32 = 2;
 const REMOVED: u32 = 3;
@@ -330,6 +361,7 @@ mod tests {
             series: "series".to_owned(),
             number: 7,
             known: 3,
+            sums: Vec::new(),
         }
     }
 

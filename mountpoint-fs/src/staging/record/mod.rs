@@ -7,9 +7,10 @@ mod commit;
 mod format;
 mod headers;
 mod recovery;
+mod sum_run;
 
-pub(super) use commit::{CommitFailure, CommitRequest, CommittedRecord, commit, remove, sum};
-pub(super) use format::{VersionRecord, in_files};
+pub(super) use commit::{CommitFailure, CommitRequest, CommittedRecord, commit, drop_sums, remove};
+pub(super) use format::{VersionRecord, in_files, sum};
 pub(super) use headers::HeadersRecord;
 pub(super) use recovery::{
     DamagedVersion, FoundRecord, ReadRecord, RecoveredVersion, check_files, read_record, recover,

@@ -6,8 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::commit::sum;
-use super::format::{DescriptionFile, Payload, PayloadError, VersionRecord, in_files};
+use super::format::{DescriptionFile, Payload, PayloadError, VersionRecord, in_files, sum};
 use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
 use crate::staging::disk::Disk;
@@ -117,7 +116,7 @@ pub(in crate::staging) fn recover(
         })?
     } else {
         match check_files(&**directory.disk(), name, &version) {
-            Ok(is_made) => DataFiles::recovered(directory, name, is_made),
+            Ok(is_made) => DataFiles::recovered(directory, name, is_made, version.noted_sums()),
             Err(error) => {
                 return Ok(FoundRecord::Damaged(DamagedVersion {
                     reason: error.to_string(),
@@ -173,7 +172,7 @@ fn bring_back(
     for file in DataFileNo::ALL {
         directory.disk().remove(&name.of(file))?;
     }
-    let files = DataFiles::recovered(directory, name, [false; 2]);
+    let files = DataFiles::recovered(directory, name, [false; 2], Default::default());
     write_inline(&files, version, local)?;
     files.close();
     Ok(files)

@@ -9,8 +9,12 @@ use mountpoint_client::testing::sim::{Content, SimObject};
 use super::write_back::{LONG, bytes};
 use super::{Bench, MIB, name, read, wait, write};
 use crate::clock::Clock;
+use crate::staging::StagedFile;
+use crate::staging::control::{ControlRequest, ask};
 use crate::staging::disk::LocalDisk;
 use crate::staging::journal::{AdaptivePolicy, Journal, JournalLimits, RecordKey};
+use crate::staging::kept::KeptVersions;
+use crate::staging::pending::PendingVersions;
 
 /// Commits `len` bytes over an object of `base` bytes, at `offset`, and is killed.
 #[track_caller]
@@ -208,6 +212,9 @@ fn nothing_is_uploaded_from_damage() {
         .unwrap()
         .set_len(1000)
         .unwrap();
+    let shown = PendingVersions::look(killed.path()).unwrap().unwrap().all();
+    let damaged = shown.iter().filter(|entry| entry.damage.is_some());
+    assert_eq!((shown.len(), damaged.count()), (3, 2));
     let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
     let damaged = next.staging.damaged();
     assert_eq!(damaged.len(), 2, "{damaged:?}");
@@ -215,6 +222,11 @@ fn nothing_is_uploaded_from_damage() {
         damaged.iter().any(|text| text.contains("key")),
         "{damaged:?}"
     );
+    let versions = KeptVersions::open(next.directory.path()).unwrap().unwrap();
+    let report = ask(versions.folder(), ControlRequest::Pending)
+        .unwrap()
+        .unwrap();
+    assert_eq!((report.damaged, report.damaged_files.len()), (2, 2));
     next.drain();
     assert_eq!(bench.client.keys(), ["other"]);
     assert!(
@@ -226,6 +238,193 @@ fn nothing_is_uploaded_from_damage() {
     write(&file, 0, b"bytes").unwrap();
     wait(file.commit()).unwrap();
     assert_eq!(next.restart(LONG).unwrap().staging.damaged().len(), 2);
+}
+
+/// Changes one byte of the only data file in a directory.
+fn flip(directory: &std::path::Path, offset: u64) {
+    use std::os::unix::fs::FileExt as _;
+    let files = std::fs::read_dir(directory.join("mount-s3-staging/files")).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    let [path] = &files[..] else {
+        panic!("{files:?}")
+    };
+    let file = std::fs::File::options().read(true).write(true).open(path);
+    let file = file.unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 16], offset).unwrap();
+}
+
+/// Has a committed file of 3 MiB and 5 bytes, which `change` may change before the last close, and
+/// flips a bit of it.
+#[track_caller]
+fn check_flipped(at: u64, change: impl FnOnce(&Arc<StagedFile>)) {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, &bytes(3 * MIB + 5, 1)).unwrap();
+    change(&file);
+    wait(file.release()).unwrap();
+    let killed = bench.killed();
+    flip(killed.path(), at);
+    let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+    let recovered = next.staging.recovered();
+    let error = read(&recovered[0].file, at, 1).unwrap_err();
+    assert!(error.to_string().contains("changed"), "{error}");
+    assert!(
+        read(
+            &recovered[0].file,
+            (at + 2 * MIB as u64) % (3 * MIB as u64),
+            1
+        )
+        .is_ok()
+    );
+    next.drain();
+    assert_eq!(bench.client.keys(), [""; 0], "{at}");
+    let versions = KeptVersions::open(next.directory.path()).unwrap().unwrap();
+    let ids = versions.ids().unwrap();
+    let kept = versions.find(&ids[0]).unwrap().unwrap();
+    let reason = kept.description.reason;
+    assert!(reason.contains("the disk has changed"), "{reason}");
+    assert_eq!(kept.description.size, 3 * MIB as u64 + 5);
+}
+
+#[test]
+fn a_flipped_bit_is_kept_and_not_uploaded() {
+    for at in [0, 1_500_000, 3 * MIB as u64 + 4] {
+        check_flipped(at, |_| {});
+        check_flipped(at, |file| {
+            for at in [2 * MIB as u64, 7, 3 * MIB as u64] {
+                write(file, at, b"later").unwrap();
+            }
+        });
+        check_flipped(at, |file| {
+            wait(file.commit()).unwrap();
+            write(file, 1_400_000, b"behind a commit").unwrap();
+            wait(file.commit()).unwrap();
+            write(file, 9, b"again").unwrap();
+        });
+    }
+}
+
+/// A recovered file that is written again has its sums, whoever wrote which of its bytes.
+#[test]
+fn a_flipped_bit_is_found_behind_changes_of_the_next_mount() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, &bytes(3 * MIB, 1)).unwrap();
+    wait(file.release()).unwrap();
+    let next = bench.restart(LONG).unwrap();
+    let recovered = next.staging.recovered();
+    write(&recovered[0].file, 2 * MIB as u64 + 9, b"later").unwrap();
+    wait(recovered[0].file.release()).unwrap();
+    for at in [100, 2 * MIB as u64 + 10] {
+        let killed = next.killed();
+        flip(killed.path(), at);
+        let last = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+        last.drain();
+        assert_eq!(last.names("kept").len(), 2, "{at}");
+        assert_eq!(bench.client.keys(), [""; 0], "{at}");
+    }
+    // A write into a damaged block would hide the damage.
+    let killed = next.killed();
+    flip(killed.path(), 100);
+    let last = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+    write(&last.staging.recovered()[0].file, 200, b"later").unwrap_err();
+}
+
+#[test]
+fn bytes_written_behind_a_commit_are_no_damage() {
+    let len = 2 * MIB;
+    for (at, text) in [
+        (100, "over"),
+        (len, "behind"),
+        (len - 2, "both"),
+        (4 * len, "far"),
+    ] {
+        let bench = Bench::write_back(LONG);
+        let file = bench.new_file();
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        wait(file.commit()).unwrap();
+        write(&file, at as u64, text.as_bytes()).unwrap();
+        let next = bench.restart(LONG).unwrap();
+        next.drain();
+        let mut expected = bytes(len, 1);
+        expected.resize(at.max(len) + text.len(), 0);
+        expected[at..at + text.len()].copy_from_slice(text.as_bytes());
+        expected.truncate(len);
+        assert!(next.content("key").unwrap() == expected, "{at}");
+    }
+}
+
+/// Records of 0.2.0 have no sums, and segments of it no length.
+#[test]
+fn a_record_of_an_older_version_is_uploaded() {
+    let bench = Bench::write_back(LONG);
+    let killed = bench.killed();
+    let text = concat!(
+        r#"{"key":"old","base":null,"is_unasked":false,"size":300000,"base_len":0,"mtime":[1,0],"#,
+        r#""headers":{},"ranges":[[0,300000,1,false]],"is_inline":false}"#
+    );
+    let len = u32::try_from(text.len()).unwrap().to_le_bytes();
+    let payload = [&[1, 0, 0, 0, 1, 0, 0, 0][..], &len, text.as_bytes()].concat();
+    put_record(killed.path(), 7, &payload);
+    let files = killed.path().join("mount-s3-staging/files");
+    std::fs::write(files.join("0000000000000007.1"), bytes(300_000, 3)).unwrap();
+    let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
+    next.drain();
+    assert!(next.content("old").unwrap() == bytes(300_000, 3));
+}
+
+/// Of a data file without a record, a whole journal tells that its close had not returned. If the
+/// journal was removed, nobody knows.
+#[test]
+fn data_files_without_a_record_are_kept_if_the_journal_was_removed() {
+    let bench = Bench::write_back(LONG);
+    for (key, len, closes) in [("closed", MIB, true), ("open", MIB + 1, false)] {
+        let file = bench.new_file();
+        name(&file, key);
+        write(&file, 0, &bytes(len, 1)).unwrap();
+        match closes {
+            true => wait(file.release()).unwrap(),
+            // As a process that is killed before the close.
+            false => std::mem::forget(file),
+        }
+    }
+    let next = bench.restart(LONG).unwrap();
+    drop(next.staging.recovered());
+    next.drain();
+    wait(next.staging.end_journal());
+    assert_eq!(next.names("kept"), [""; 0]);
+    assert_eq!(next.names("files"), [""; 0]);
+    for has_write_back in [true, false] {
+        let killed = bench.killed();
+        let journal = killed.path().join("mount-s3-staging/journal");
+        std::fs::remove_dir_all(journal).unwrap();
+        if !has_write_back {
+            let config = super::staging_config(&killed, crate::config::ConflictPolicy::Fail);
+            drop(super::mount(&bench.client, &config, None, Clock::monotonic()).unwrap());
+        }
+        check_kept(&Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap());
+    }
+}
+
+/// Two data files are kept, as they are.
+#[track_caller]
+fn check_kept(next: &Bench) {
+    assert_eq!(next.names("files"), [""; 0]);
+    let versions = KeptVersions::open(next.directory.path()).unwrap().unwrap();
+    let mut sizes = Vec::new();
+    for id in versions.ids().unwrap() {
+        let version = versions.find(&id).unwrap().unwrap().description;
+        assert!(version.reason.contains("removed"), "{}", version.reason);
+        let size = usize::try_from(version.size).unwrap();
+        let file = next.directory.path().join("mount-s3-staging/kept");
+        let file = std::fs::read(file.join(format!("{id}.1"))).unwrap();
+        assert!(file == bytes(size, 1));
+        sizes.push(size);
+    }
+    sizes.sort_unstable();
+    assert_eq!(sizes, [MIB, MIB + 1]);
 }
 
 /// A mount without write-back uploads what one with it has left.

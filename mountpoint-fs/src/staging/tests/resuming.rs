@@ -371,7 +371,7 @@ fn copies_are_not_made_again() {
 fn a_late_end_leaves_the_checkpoint_of_the_next_upload() {
     let bench = Bench::write_back(LONG);
     let context = bench.staging.context();
-    let name = DataFiles::new(&context.directory, &context.file_memory).name();
+    let name = DataFiles::new(&context.directory, &context.file_memory, false).name();
     let file = checkpoint_file(context, name, None);
     let upload = |id: &str| Upload {
         key: Key::parse("key").unwrap(),
