@@ -71,49 +71,25 @@ impl ETag {
         count.parse().ok().filter(|_| is_digest)
     }
 
-    /// Whether this is the tag that Amazon S3 gives an object of these bytes: their MD5.
-    #[must_use]
-    pub fn is_of(&self, bytes: &[u8]) -> bool {
-        *self.0 == *format!("\"{}\"", hex(Md5::digest(bytes).as_slice()))
-    }
-
     /// The tag that Amazon S3 gives the object of an upload of parts with these tags: the MD5 of
     /// their digests, and their number. `None` if one of them is no digest. An object with that tag
     /// has the bytes of these parts.
     #[must_use]
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
-        Self::both_of_parts(parts).map(|(tag, _)| tag)
-    }
-
-    /// Whether this tag is that of an object made of parts with these tags. Such an object has the
-    /// bytes of these parts. Garage's tag is the MD5 of their digests as text, not of the digests'
-    /// bytes.
-    #[must_use]
-    pub fn is_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a Self>) -> bool {
-        Self::both_of_parts(parts)
-            .is_some_and(|(tag, of_text)| self.matches(&tag) || self.matches(&of_text))
-    }
-
-    /// The tag made of the digests' bytes, and the tag made of their text.
-    fn both_of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<(Self, Self)> {
-        let (mut all, mut text, mut count) = (Md5::new(), Md5::new(), 0_u32);
+        let (mut all, mut count) = (Md5::new(), 0_u32);
         for part in parts {
             let digits = part.0.trim_matches('"').as_bytes();
             if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
                 return None;
             }
-            text.update(digits);
             for pair in digits.chunks(2) {
                 let pair = std::str::from_utf8(pair).ok()?;
                 all.update([u8::from_str_radix(pair, 16).ok()?]);
             }
             count += 1;
         }
-        let tag = |of: Md5| {
-            let digest = hex(of.finalize().as_slice());
-            Self(Arc::from(format!("\"{digest}-{count}\"")))
-        };
-        (count > 0).then(|| (tag(all), tag(text)))
+        let digest = hex(all.finalize().as_slice());
+        (count > 0).then(|| Self(Arc::from(format!("\"{digest}-{count}\""))))
     }
 }
 
@@ -187,12 +163,6 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_of_bytes_is_their_md5() {
-        let tag = ETag::from_header("d41d8cd98f00b204e9800998ecf8427e");
-        assert!(tag.is_of(b"") && !tag.is_of(b"a"));
-    }
-
-    #[test]
     fn the_tag_of_an_upload_is_made_of_those_of_its_parts() {
         let empty = "d41d8cd98f00b204e9800998ecf8427e";
         let (ones, letters) = ("1".repeat(32), "a".repeat(32));
@@ -215,16 +185,7 @@ mod tests {
                     .collect();
                 let made = ETag::of_parts(&tags);
                 assert_eq!(made.as_ref().map(ETag::as_str), expected, "{parts:?}");
-                assert_eq!(
-                    made.is_some_and(|made| made.is_of_parts(&tags)),
-                    expected.is_some()
-                );
             }
         }
-        let tags = [&ones, &letters].map(|part| ETag::from_header(part));
-        let written = ETag::from_header("\"fff82b0398f55050286ed0ac0372cc0e-2\"");
-        assert!(written.is_of_parts(&tags));
-        assert!(!written.is_of_parts(&tags[..1]));
-        assert!(!written.is_of_parts([&tags[1], &tags[0]]));
     }
 }

@@ -18,8 +18,8 @@ use mountpoint_crt_sys::{Message, Response};
 use super::answer::{checksum_of_texts, etag, header, invalid};
 use super::exchange::{self, Exchange};
 use super::listing::check_whole_directory;
-use super::object_head::etag_stored;
 use super::object_headers::{condition_headers, object_headers};
+use super::upload::no_etag;
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{Fault, Operation};
@@ -239,13 +239,7 @@ pub(in crate::crt_client) fn complete(
             Ok(output.e_tag().and_then(ETag::parse))
         };
         let told = retry(&core, Call::slow(operation.clone()), attempt).await?;
-        let etag = match told {
-            Some(etag) => etag,
-            None => {
-                let is_its = |etag: &ETag| etag.is_of_parts(parts.iter().map(|part| &part.etag));
-                etag_stored(&core, &operation, &upload.key, is_its).await?
-            }
-        };
+        let etag = told.ok_or_else(|| no_etag(&operation))?;
         Ok(PutOutput { etag })
     })
 }

@@ -11,7 +11,7 @@ use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation, is_signed, may_be_page, of_page};
 use crate::crt_client::text::http_time;
 use crate::types::{
-    ChecksumAlgorithm, ETag, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
+    ChecksumAlgorithm, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
     StoredChecksum, WriteToken,
 };
 use crate::{ClientError, ErrorKind, Pending};
@@ -69,34 +69,6 @@ async fn ask<T>(
         read(&operation, key, &head)
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
-}
-
-/// The version of the object that a request has made, whose answer does not tell it. If HeadObject
-/// fails, the outcome of the request is unknown.
-pub(super) async fn etag_there(core: &Arc<Core>, key: &Key) -> Result<ETag, ClientError> {
-    let there = head(core, key).await.map_err(|error| ClientError {
-        answer_was_lost: true,
-        ..error
-    });
-    Ok(there?.etag)
-}
-
-/// The ETag that a request has stored, if `is_its` says that the version may be theirs.
-pub(super) async fn etag_stored(
-    core: &Arc<Core>,
-    operation: &Operation,
-    key: &Key,
-    is_its: impl Fn(&ETag) -> bool,
-) -> Result<ETag, ClientError> {
-    let there = etag_there(core, key).await?;
-    if is_its(&there) {
-        return Ok(there);
-    }
-    let what = "the answer has no ETag, and the object that is there has that of other bytes";
-    Err(ClientError {
-        answer_was_lost: true,
-        ..operation.error(ErrorKind::InvalidResponse, what)
-    })
 }
 
 /// Whether S3 says that there is no such object.

@@ -11,9 +11,10 @@ use aws_sdk_s3::types::{
 use mountpoint_crt_sys::Message;
 
 use super::exchange::{self, Exchange};
-use super::object_head::{etag_there, is_absent};
+use super::object_head::is_absent;
 use super::object_headers::condition_headers;
 use super::prove_encryption::prove_encryption;
+use super::upload::no_etag;
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{ErrorAnswer, Fault, Operation};
@@ -230,12 +231,8 @@ pub(in crate::crt_client) fn copy(
             Ok(etag.and_then(ETag::parse))
         };
         let copied = retry(&core, Call::slow(operation.clone()), attempt).await?;
-        match copied {
-            Some(etag) => Ok(PutOutput { etag }),
-            None => etag_there(&core, &destination)
-                .await
-                .map(|etag| PutOutput { etag }),
-        }
+        let etag = copied.ok_or_else(|| no_etag(&operation))?;
+        Ok(PutOutput { etag })
     })
 }
 

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::exchange::{self, Exchange};
-use super::object_head::etag_stored;
 use super::object_headers::{checksum_header, object_headers};
 use super::prove_encryption::prove_encryption;
 use crate::crt_client::core::{Call, Core, refused, writing};
@@ -46,13 +45,8 @@ pub(in crate::crt_client) fn put(core: &Arc<Core>, request: PutRequest) -> Pendi
             )
         };
         let body = request.body.clone();
-        let etag = match send(&core, operation.clone(), message, body, check).await? {
-            Some(etag) => etag,
-            None => {
-                let is_its = |etag: &ETag| etag.is_of(&request.body);
-                etag_stored(&core, &operation, &request.key, is_its).await?
-            }
-        };
+        let etag = send(&core, operation.clone(), message, body, check).await?;
+        let etag = etag.ok_or_else(|| no_etag(&operation))?;
         Ok(PutOutput { etag })
     })
 }
@@ -135,9 +129,13 @@ fn check_stored(
     }
 }
 
-/// The error of a write whose answer names no version.
+/// The error of a write whose answer names no version: a gateway may have given it. The caller
+/// looks whether the bucket has the write's token.
 pub(in crate::crt_client) fn no_etag(operation: &Operation) -> ClientError {
-    operation.error(ErrorKind::InvalidResponse, "the answer has no ETag")
+    ClientError {
+        answer_was_lost: true,
+        ..operation.error(ErrorKind::InvalidResponse, "the answer has no ETag")
+    }
 }
 
 fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>, String> {
