@@ -372,12 +372,16 @@ impl FileSystem {
         }
         let seems_new = to.known().is_none();
         let moved = self.mutator.rename_directory((&old, &new), seems_new, stop);
-        moved.await?;
+        let renamed = moved.await?;
         let noted = match below.first() {
             Some(files) => self.renamed_above(files, &old, &new).await,
             None => Ok(()),
         };
         from.moved(to, None)?;
+        for one in renamed {
+            self.namespace
+                .renamed_version(&one.key, &one.before, &one.now);
+        }
         noted
     }
 }

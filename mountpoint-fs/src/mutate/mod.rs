@@ -22,4 +22,4 @@ mod rename;
 pub use directory::Removal;
 pub(crate) use directory::marker;
 pub use mutator::Mutator;
-pub use rename::{Moved, Target};
+pub use rename::{Moved, RenamedVersion, Target};

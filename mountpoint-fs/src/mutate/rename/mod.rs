@@ -6,4 +6,5 @@ mod object;
 mod progress;
 mod tree;
 
+pub use moves::RenamedVersion;
 pub use object::{Moved, Target};

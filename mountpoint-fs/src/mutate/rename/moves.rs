@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
 use crc_fast::{CrcAlgorithm, checksum};
-use mountpoint_client::types::{Key, ObjectInfo};
+use mountpoint_client::types::{ETag, Key, ObjectInfo};
 
 use crate::operation::FsError;
 
@@ -20,6 +20,20 @@ pub(super) struct Move {
     pub(super) is_copied: bool,
     /// Whether an earlier attempt has left a copy of an older version.
     pub(super) is_outdated: bool,
+    /// The version of the copy that this attempt has made.
+    pub(super) copied_as: Option<ETag>,
+}
+
+/// An object that has another version behind the rename of its directory: servers give the copy of
+/// an object that was uploaded in parts, or is encrypted, an ETag of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenamedVersion {
+    /// The new key.
+    pub key: Key,
+    /// The version that had the old key.
+    pub before: ETag,
+    /// The version that has the new key.
+    pub now: ETag,
 }
 
 /// The objects that a rename moves.
@@ -33,6 +47,19 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// The copies of this attempt that have another version than their sources.
+    pub(super) fn renamed_versions(self) -> Vec<RenamedVersion> {
+        let renamed = |one: Move| {
+            let now = one.copied_as?;
+            (!now.matches(&one.source.etag)).then_some(RenamedVersion {
+                key: one.to,
+                before: one.source.etag,
+                now,
+            })
+        };
+        self.all.into_iter().filter_map(renamed).collect()
+    }
+
     pub(super) fn plan(
         sources: Vec<ObjectInfo>,
         there: &[ObjectInfo],
@@ -62,6 +89,7 @@ impl Moves {
                 to: key,
                 is_copied,
                 is_outdated: is_there && !is_copied,
+                copied_as: None,
             });
         }
         // The marker of an empty directory is replaced with it.

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
 use mountpoint_client::types::{
-    Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, WriteToken,
+    ETag, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 
@@ -25,7 +25,7 @@ use super::super::directory::Content;
 use super::super::fault::{LIST, failed, repeats};
 use super::super::parallel::in_parallel;
 use super::claim::{Claim, condition_on};
-use super::moves::{EarlierAttempt, Move, Moves, version_number};
+use super::moves::{EarlierAttempt, Move, Moves, RenamedVersion, version_number};
 use super::object::{Target, renaming_failed};
 use super::progress::Progress;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS};
@@ -37,13 +37,13 @@ impl Mutator {
     /// A directory `to` that `seems_new` is claimed before it is listed. [`FsError::NotEmpty`] if
     /// an object below `to` cannot be left from an earlier attempt, or if another host has claimed
     /// it; [`FsError::Interrupted`] if `stop` was asked for before the end: then none of its
-    /// requests is in flight.
+    /// requests is in flight. Returns the objects that have another version now.
     pub async fn rename_directory(
         &self,
         (from, to): (&str, &str),
         seems_new: bool,
         stop: &Stop,
-    ) -> Result<(), FsError> {
+    ) -> Result<Vec<RenamedVersion>, FsError> {
         if !self.allow_rename && self.content(from).await? != Content::Nothing {
             // A directory is moved name by name, which takes time: the flag makes users expect
             // that.
@@ -62,7 +62,7 @@ impl Mutator {
         (from, to): (&str, &str),
         seems_new: bool,
         stop: &Stop,
-    ) -> Result<(), FsError> {
+    ) -> Result<Vec<RenamedVersion>, FsError> {
         let sources = self.keys(from).await?;
         let newest = sources.iter().map(|source| source.last_modified).max();
         let now = self.clock.wall();
@@ -110,7 +110,7 @@ impl Mutator {
                 .await?;
         }
         self.journal.renamed(from, to).await;
-        Ok(())
+        Ok(moves.renamed_versions())
     }
 
     /// Claims the directory `to`, in which `there` was listed, if more is moved than the marker of
@@ -418,23 +418,29 @@ impl Mutator {
             .collect();
         let mut copied = Vec::new();
         let copy = |index: usize| async move {
-            let is_copied = self.copy_one(&all[index], token, stop).await?;
-            Ok((index, is_copied))
+            let copied_as = self.copy_one(&all[index], token, stop).await?;
+            Ok((index, copied_as))
         };
         let done = |outcome| {
             copied.push(outcome);
             progress.step("copied");
         };
         let outcome = in_parallel(COPIES_IN_FLIGHT_MAX, rest, stop, copy, done).await;
-        for (index, is_copied) in copied {
-            moves.all[index].is_copied = is_copied;
+        for (index, copied_as) in copied {
+            moves.all[index].is_copied = copied_as.is_some();
+            moves.all[index].copied_as = copied_as;
         }
         progress.end(outcome)
     }
 
-    /// Copies one object of the directory, to a name that nobody has. `false` if another client has
-    /// removed it.
-    async fn copy_one(&self, one: &Move, token: &WriteToken, stop: &Stop) -> Result<bool, FsError> {
+    /// Copies one object of the directory, to a name that nobody has. Returns the copy's version,
+    /// and the source's for a marker; `None` if another client has removed the object.
+    async fn copy_one(
+        &self,
+        one: &Move,
+        token: &WriteToken,
+        stop: &Stop,
+    ) -> Result<Option<ETag>, FsError> {
         let token = Some(token.numbered(version_number(&one.source)));
         // The claim keeps other renames away, and the condition all others, where it costs nothing.
         let condition = match !one.is_outdated && self.conditions.keeps(Conditional::Copy) {
@@ -447,21 +453,21 @@ impl Mutator {
                 ..ObjectHeaders::default()
             };
             let put = self.put_marker(&one.to, headers, &PutCondition::None);
-            return put.await.map(|()| true);
+            return put.await.map(|()| Some(one.source.etag.clone()));
         }
         let Some(mut source) = self.source(one).await? else {
-            return Ok(false);
+            return Ok(None);
         };
         source.headers.token = token;
         match self.copy(&source, &one.to, condition, stop).await {
-            Ok(_) => Ok(true),
-            Err(FsError::NotFound) => Ok(false),
+            Ok(etag) => Ok(Some(etag)),
+            Err(FsError::NotFound) => Ok(None),
             Err(FsError::Stale(_)) => Err(replaced(one)),
             Err(FsError::Exists) => Err(FsError::NotEmpty),
             // Some servers do not copy their own directories.
             Err(FsError::Client(error)) if is_marker(&one.source) && copies_nothing(&error) => {
                 let put = self.put_marker(&one.to, source.headers, &PutCondition::None);
-                put.await.map(|()| true)
+                put.await.map(|()| Some(one.source.etag.clone()))
             }
             Err(error) => Err(error),
         }

@@ -317,6 +317,32 @@ impl Namespace {
             .adopt_written(&names, progress, version, observed)
     }
 
+    /// The object `key` is a copy with equal bytes of the version `before`, which the mount knew
+    /// under the key's old name: it has the version `now`.
+    pub fn renamed_version(&self, key: &Key, before: &ETag, now: &ETag) {
+        self.rename_version(key, before, now);
+    }
+
+    fn rename_version(&self, key: &Key, before: &ETag, now: &ETag) -> Option<()> {
+        let prefix = self.table.directory_prefix(InodeNo::ROOT).ok()?;
+        let mut ino = InodeNo::ROOT;
+        for name in key.as_str().strip_prefix(&prefix)?.split('/') {
+            ino = self.known_child(ino, name.as_ref())?;
+        }
+        let view = self.table.view(ino).ok()?;
+        let Found::File(known) = view.found else {
+            return None;
+        };
+        let version = Version {
+            etag: now.clone(),
+            ..known.clone()
+        };
+        let is_it = known.etag.matches(before);
+        is_it
+            .then(|| self.table.replace(ino, &version, view.observed))?
+            .ok()
+    }
+
     /// Makes the directory `key` a kept one, which an earlier process made and the bucket lacks,
     /// with those above.
     ///

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::testing::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Content, Fault, FaultRule, SimObject, When};
+use mountpoint_client::types::{ETag, Key};
 
 use super::*;
 use crate::config::WriteConfig;
@@ -46,6 +47,24 @@ fn a_directory_moves_with_all_that_is_in_it() {
     mkdir(&mount, ROOT, "free").unwrap();
     rename(&mount, (ROOT, "e"), (ROOT, "free"), Replace).unwrap();
     assert_eq!(mount.names(ROOT), ["d-not", "free/", "n/"]);
+}
+
+/// The copy of an object that was uploaded in parts has another ETag.
+#[test]
+fn files_have_the_versions_of_their_copies_behind_the_rename_of_their_directory() {
+    let mount = writable(&["d/a"]);
+    mount.bucket.insert(SimObject {
+        etag: ETag::from_header("\"11111111111111111111111111111111-2\""),
+        ..SimObject::new(Key::parse("d/f").unwrap(), Content::bytes("bytes"))
+    });
+    let file = mount.walk("d/f");
+    let directory = mount.walk("d");
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
+    // The kernel goes on with what it has looked up.
+    rename(&mount, (directory, "f"), (ROOT, "g"), Replace).unwrap();
+    assert_eq!(mount.walk("g"), file);
+    now(mount.fs.unlink(ROOT, OsStr::new("g"))).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/a"]);
 }
 
 #[test]
