@@ -41,7 +41,8 @@ pub(crate) async fn made_by(
         Ok(_) => Ok(None),
         Err(there) if there.kind == ErrorKind::NotFound => Ok(None),
         // The first error is true, or tells as much.
-        Err(_) if is_refused || error.kind.is_retryable() => Ok(None),
+        Err(there) if is_refused && !there.kind.is_retryable() => Ok(None),
+        Err(_) if error.kind.is_retryable() => Ok(None),
         Err(there) => Err(unknown(error, there)),
     }
 }

@@ -220,14 +220,14 @@ impl Writer {
         let is_unasked = self.is_unasked && condition == PutCondition::Absent;
         let sending = self.context.pressure.sending();
         self.run(outcome, async move {
-            let checksum = checksum.value();
+            let (checksum, token) = (checksum.value(), headers.token.clone());
             let stored = if is_unasked {
                 put_unasked(&context, &key, body, checksum, headers).await
             } else {
                 put(&context, &key, body, checksum, condition, headers).await
             };
             let outcome = match stored {
-                Err(FsError::Exists) => adopt(&context, &key, adopts).await,
+                Err(FsError::Exists) => adopt(&context, &key, adopts, token.as_ref()).await,
                 stored => stored.map(Outcome::Stored),
             };
             drop(sending);

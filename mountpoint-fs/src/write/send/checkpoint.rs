@@ -152,6 +152,12 @@ impl UploadCheckpoint {
         self.state.lock().is_some()
     }
 
+    /// Whether there is an upload, or an attempt that may begin one.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.is_begun() || self.sending.try_lock().is_err()
+    }
+
     /// The upload, if there is one.
     pub(in crate::write) fn begun(&self) -> Option<BegunUpload> {
         let state = self.state.lock();

@@ -34,10 +34,13 @@ pub(in crate::write) async fn ask_first(
     match context.client.head(key).await {
         Ok(_) => Err(FsError::Exists),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-        // A user without the permission to read may list; and an object without an ETag is listed.
+        // A user without the permission to read may list; an object without an ETag is listed; and
+        // the body of a listing's refusal tells of expired credentials.
         Err(error)
-            if matches!(error.kind, ErrorKind::Denied | ErrorKind::InvalidResponse)
-                && context.client.lists_in_order() =>
+            if matches!(
+                error.kind,
+                ErrorKind::Denied | ErrorKind::InvalidRequest | ErrorKind::InvalidResponse
+            ) && context.client.lists_in_order() =>
         {
             ask_by_listing(context, key).await
         }

@@ -5,7 +5,9 @@
 //! not change, and no later write is taken: it would change an object that this open has not seen.
 
 use bytes::Bytes;
-use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::types::{
+    Checksum, Key, ObjectHeaders, PutCondition, PutRequest, WriteToken,
+};
 
 use super::context::SendContext;
 use super::features::{Storing, Uses};
@@ -91,11 +93,13 @@ pub(in crate::write) async fn put(
     }
 }
 
-/// Another host's object at `key`, if it may stand for the file.
+/// The object at `key`, if it may stand for the file: another host's, or that of an earlier store of
+/// the file, which had the same `token`.
 pub(in crate::write) async fn adopt(
     context: &SendContext,
     key: &Key,
     adopts: Adopts,
+    token: Option<&WriteToken>,
 ) -> Result<Outcome, FsError> {
     if adopts == Adopts::Nothing {
         return Err(FsError::Exists);
@@ -104,6 +108,9 @@ pub(in crate::write) async fn adopt(
     let there = context.client.head_details(key).await;
     let there = there.map_err(|_| FsError::Exists)?;
     let (etag, size) = (there.info.etag, there.info.size);
+    if token.is_some() && there.token.as_ref() == token {
+        return Ok(Outcome::Stored(Stored { etag, size }));
+    }
     let special = PosixAttributes::of(&there.headers.metadata).special;
     if special.is_some() || (adopts == Adopts::Empty && size > 0) {
         return Err(FsError::Exists);
