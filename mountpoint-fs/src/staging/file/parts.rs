@@ -112,7 +112,7 @@ pub(super) fn abort_unfinished(
     checkpoint: &Arc<UploadCheckpoint>,
     early: Option<Arc<EarlyStore>>,
 ) {
-    if early.is_none() && !checkpoint.is_begun() {
+    if early.is_none() && !checkpoint.is_in_use() {
         return;
     }
     let writing = Arc::clone(&context.writing);

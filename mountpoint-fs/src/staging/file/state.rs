@@ -107,6 +107,11 @@ pub(super) struct FileState {
     is_timed: bool,
     /// Counts changes of any kind; 0 if the bucket has the file as it is.
     pub(super) edits: u64,
+    /// The first number of the changes of this process: the process before may have stored versions
+    /// behind the record that this one has found.
+    edits_min: u64,
+    /// The number of the version that was recovered; 0 without one.
+    recovered: u64,
     /// The record of the version that was committed last.
     pub(super) recorded: Option<Recorded>,
     /// Changes that the store in progress sends.
@@ -160,6 +165,8 @@ impl FileState {
             due_edits: 0,
             is_timed,
             edits: u64::from(size.is_none()),
+            edits_min: 0,
+            recovered: 0,
             recorded: None,
             sent_edits: 0,
             stored_edits: 0,
@@ -185,6 +192,8 @@ impl FileState {
         Self {
             contents: version.contents(),
             edits,
+            edits_min: StoreIdentity::first_behind(edits),
+            recovered: edits,
             stored_edits: version.known,
             recorded: Some(Recorded { record, edits }),
             may_be_stored: true,
@@ -299,7 +308,7 @@ impl FileState {
 
     /// Gives a file without a base another name. Returns that of before.
     pub(super) fn rename_unstored(&mut self, name: UnstoredName) -> UnstoredName {
-        self.edits += 1;
+        self.count_edit();
         // It was made under another name.
         self.adopts = Adopts::Nothing;
         self.series = WriteToken::random();
@@ -348,11 +357,15 @@ impl FileState {
             .flatten()
     }
 
+    fn count_edit(&mut self) {
+        self.edits = (self.edits + 1).max(self.edits_min);
+    }
+
     /// The bytes change now: an object of another host does not stand for them, and a time that was
     /// set is void.
     pub(super) fn changes(&mut self) {
         self.adopts = Adopts::Nothing;
-        self.edits += 1;
+        self.count_edit();
         if std::mem::take(&mut self.is_timed) {
             PosixAttributes::forget_time(&mut self.headers.metadata);
         }
@@ -374,7 +387,7 @@ impl FileState {
         let is_changed = self.contents.is_changed();
         if is_changed {
             self.contents.touch();
-            self.edits += 1;
+            self.count_edit();
             if self.recorded.is_some() {
                 self.due_edits = self.edits;
             }
@@ -448,6 +461,7 @@ impl FileState {
             identity: StoreIdentity {
                 series: self.series.clone(),
                 number: self.edits,
+                recovered: self.recovered,
                 known: self.stored_edits,
                 may_be_sent: self.may_be_stored,
             },
@@ -468,12 +482,25 @@ impl FileState {
         self.last_failure = None;
     }
 
+    /// The bucket has a later version, `base`, which a process before has stored and not committed.
+    /// `false` if the file was changed since it was recovered.
+    pub(super) fn superseded(&mut self, base: Base) -> bool {
+        if self.edits > self.sent_edits {
+            self.contents.end_store(false);
+            return false;
+        }
+        let size = base.version.size;
+        self.stored(base, false);
+        self.contents = Contents::over(size);
+        true
+    }
+
     /// The file is called `key` now, and the bucket has it as `base`.
     pub(super) fn renamed(&mut self, key: Key, base: Base) {
         self.key = key;
         self.base = Some(base);
         self.series = WriteToken::random();
-        self.edits += 1;
+        self.count_edit();
     }
 
     /// Notes the failure of an upload, for people.
@@ -530,7 +557,7 @@ impl FileState {
         self.replaced = StagedBase::None;
         self.stored_edits = number;
         // The record has the base of before.
-        self.edits += 1;
+        self.count_edit();
     }
 
     /// The version `old` was replaced by one with equal bytes.

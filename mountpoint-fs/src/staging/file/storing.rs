@@ -94,6 +94,16 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
                 let base = Base::new(&file.context.reading, &request.key, there);
                 file.state.lock().rebased(base, number);
             }
+            Ok(Resolved::Superseded(there)) => {
+                let base = Base::new(&file.context.reading, &request.key, there.clone());
+                if !file.state.lock().superseded(base) {
+                    return Err(keep_as(file, SUPERSEDED).await);
+                }
+                file.observer().stored(&there);
+                end_upload(file);
+                release(file, false);
+                return Ok(StoreEnd::Done);
+            }
             Ok(Resolved::Adopted) => {
                 let key = &request.key;
                 let text = format!("another host has made {key} meanwhile");
@@ -151,7 +161,8 @@ fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError)
     format!("another client changed the object: {error}{lacks}")
 }
 
-/// Begins a store of the file as it is. The version that it sends is in the journal before.
+/// Begins a store of the file as it is. The version that it sends is in the journal before, unless
+/// the disk is full.
 async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
     let ranges = file.state.lock().contents.range_count();
     if ranges > FEW_RANGES {
@@ -193,6 +204,10 @@ fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
 /// Sends of one store: each but the last finds an upload of a process that was killed, or another
 /// object in the file's place while the file is written on.
 const SENDS_MAX: usize = 3;
+
+/// Why a recovered file is kept that was changed before its upload.
+const SUPERSEDED: &str = "the bucket has a later version, which a killed process had stored and not recorded, and the \
+                          recorded one was changed since";
 
 /// Ranges that any thread has the time to copy.
 const FEW_RANGES: usize = 256;

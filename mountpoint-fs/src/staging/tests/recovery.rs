@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use mountpoint_client::testing::sim::{Content, SimObject};
+use mountpoint_client::types::{ObjectHeaders, WriteToken};
 
 use super::write_back::{LONG, bytes};
 use super::{Bench, MIB, name, read, wait, write};
@@ -162,6 +163,60 @@ fn a_version_of_another_client_that_kept_the_metadata_is_a_conflict() {
     bench.drain();
     assert_eq!(bench.content("key").unwrap(), b"theirs");
     assert_eq!(bench.names("kept").len(), 2);
+}
+
+impl Bench {
+    /// A killed mount whose journal has `recorded`, behind which the bucket has `stored`: a full
+    /// disk had kept that version out of the journal.
+    fn stored_behind_the_record(&self, recorded: &[u8], stored: &'static str) -> Self {
+        let file = self.new_file();
+        write(&file, 0, b"first").unwrap();
+        wait(file.commit()).unwrap();
+        wait(file.settle()).unwrap();
+        write(&file, 0, recorded).unwrap();
+        wait(file.commit()).unwrap();
+        let there = self.client.object("key").unwrap();
+        let token = there.headers.token.clone().unwrap();
+        let (series, _) = token.as_str().split_once('.').unwrap();
+        let later = WriteToken::parse(&format!("{series}.9")).unwrap();
+        let next = Self::on(self.killed(), Arc::clone(&self.client), LONG).unwrap();
+        self.client.insert(SimObject {
+            headers: ObjectHeaders {
+                token: Some(later),
+                ..there.headers
+            },
+            ..SimObject::new(there.key, Content::bytes(stored))
+        });
+        next
+    }
+}
+
+#[test]
+fn a_record_gives_way_to_a_later_version_that_has_none() {
+    let bench = Bench::write_back(LONG);
+    let next = bench.stored_behind_the_record(b"recorded", "stored");
+    next.drain();
+    assert_eq!(next.content("key").unwrap(), b"stored");
+    assert_eq!(next.names("kept"), [""; 0]);
+    // The release of the record may come too late for a kill.
+    let last = next.restart(LONG).unwrap();
+    last.drain();
+    assert_eq!(last.content("key").unwrap(), b"stored");
+}
+
+#[test]
+fn a_change_of_a_record_is_laid_over_no_later_version() {
+    let bench = Bench::write_back(LONG);
+    let next = bench.stored_behind_the_record(b"recorded", "stored");
+    let recovered = next.staging.recovered();
+    // As many changes as the killed process had made.
+    for _ in 0..12 {
+        write(&recovered[0].file, 0, b"R").unwrap();
+    }
+    wait(recovered[0].file.commit()).unwrap();
+    next.drain();
+    assert_eq!(next.content("key").unwrap(), b"stored");
+    assert_eq!(next.names("kept").len(), 2);
 }
 
 /// Writes a record into the journal of a directory, as another program would.

@@ -31,6 +31,8 @@ pub(in crate::staging) enum Resolved {
     /// The bucket has an earlier version of this number, whose store was not known to be done: the
     /// file is based on that.
     Sent(Stored, u64),
+    /// The bucket has a later version of the file, which a process before has stored.
+    Superseded(Stored),
     /// Another host's object stands for the file.
     Adopted,
     /// The object was left alone, and the bucket has the file under this key, in this version.
@@ -101,14 +103,15 @@ async fn is_borne_out(
     })
 }
 
-/// The failure of a store whose condition the server refused although it holds. It is tried again.
+/// The failure of a store whose condition the server refused although it holds. The store is tried
+/// again as behind any refusal.
 fn contradicted(request: &StoreRequest, refusal: &FsError) -> FsError {
     let what = format!(
         "the server contradicts itself: it refuses the upload of {} ({refusal}), and the bucket has what was \
          asked for",
         request.key
     );
-    FsError::Client(ClientError::new(ErrorKind::Transient, what))
+    FsError::Client(ClientError::new(ErrorKind::InvalidResponse, what))
 }
 
 /// The object of an upload that an attempt before had begun, and that is gone: its completion was
@@ -139,6 +142,7 @@ async fn recognise(
             is_sent: false,
         })),
         Some((there, Recognised::Earlier(number))) => Ok(Some(Resolved::Sent(there, number))),
+        Some((there, Recognised::Later)) => Ok(Some(Resolved::Superseded(there))),
     }
 }
 

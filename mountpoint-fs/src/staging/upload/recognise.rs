@@ -20,6 +20,8 @@ pub(super) enum Recognised {
     Whole,
     /// The one of this number, before it.
     Earlier(u64),
+    /// A later one, which a process before has stored and not committed.
+    Later,
 }
 
 /// The object in the bucket, if it is an upload of this file that was not known to be there.
@@ -40,7 +42,9 @@ pub(super) async fn recognise(
     let number = token.and_then(|token| token.number_in(&identity.series));
     let found = match number.filter(|number| *number > identity.known) {
         Some(number) if number == identity.number => Recognised::Whole,
-        Some(number) if number < identity.number => Recognised::Earlier(number),
+        Some(number) if identity.has(number) => Recognised::Earlier(number),
+        Some(number) if number > identity.number => Recognised::Later,
+        // The file has changes of this process instead of those of that version.
         Some(_) | None => return Ok(None),
     };
     let there = Stored {

@@ -37,11 +37,13 @@ pub(in crate::staging) struct StoreRequest {
 /// By what a file knows its own objects: they carry the token of its stores, and a number.
 #[derive(Clone, Debug)]
 pub(in crate::staging) struct StoreIdentity {
-    /// The token. The journal has it before anything is sent.
+    /// The token. With write-back, the journal has it before anything is sent.
     pub(in crate::staging) series: WriteToken,
     /// The number of the version to store. An upload that a later version goes on with keeps the
     /// number of the version that began it.
     pub(in crate::staging) number: u64,
+    /// The number of the version that this process has found in the journal; 0 without one.
+    pub(in crate::staging) recovered: u64,
     /// The number of the last version that the bucket had for certain: another object with it is
     /// another client's, which has kept the metadata.
     pub(in crate::staging) known: u64,
@@ -50,11 +52,26 @@ pub(in crate::staging) struct StoreIdentity {
 }
 
 impl StoreIdentity {
+    /// The first number of the process that finds the version `number` in the journal. The process
+    /// before may have stored versions behind that one: a full disk keeps them out of the journal.
+    pub(in crate::staging) fn first_behind(number: u64) -> u64 {
+        (number | NUMBERS_OF_PROCESS).saturating_add(1)
+    }
+
+    /// Whether the file as it is has all changes of its version `number`.
+    pub(super) fn has(&self, number: u64) -> bool {
+        let is_of_process = number > (self.number & !NUMBERS_OF_PROCESS);
+        number <= self.number && (is_of_process || number <= self.recovered)
+    }
+
     /// The token of the version to store.
     pub(super) fn token(&self) -> WriteToken {
         self.series.numbered(self.number)
     }
 }
+
+/// The part of a number that counts the changes of one process.
+const NUMBERS_OF_PROCESS: u64 = u32::MAX as u64;
 
 impl StoreRequest {
     /// The object to make.
