@@ -50,7 +50,7 @@ pub(crate) enum DiskFault {
     Tear(usize),
     /// The process is killed after so many bytes: this operation and all later ones fail.
     Kill(usize),
-    /// A defect of ours: the operation panics.
+    /// A defect of ours: the next creation of a file panics.
     Panic,
 }
 
@@ -302,6 +302,10 @@ impl SimulatedStorage {
         }
         faults.change_count += 1;
         let is_write = [DiskOperation::Write, DiskOperation::Append].contains(&operation);
+        let is_panic = matches!(faults.changes.front(), Some(Some(DiskFault::Panic)));
+        if is_panic && operation != DiskOperation::Create {
+            return Ok(None);
+        }
         match faults.changes.pop_front().flatten() {
             None => Ok(None),
             Some(DiskFault::Fail(error)) => Err(error.into()),

@@ -288,7 +288,7 @@ impl Model {
         }
     }
 
-    fn attributes(&self, index: usize) {
+    fn attributes(&mut self, index: usize) {
         let Some(ino) = self
             .counts
             .keys()
@@ -297,10 +297,14 @@ impl Model {
         else {
             return;
         };
-        let (_, is) = &self.inodes[&ino];
+        let (path, was) = self.inodes[&ino].clone();
         match now(self.mount.fs.attributes(ino)) {
             Ok(attributes) => {
-                assert_eq!((attributes.ino, Is::of(&attributes)), (ino, *is));
+                let is = Is::of(&attributes);
+                assert_eq!(attributes.ino, ino);
+                // An inode that has lost its name is the object that has the name now.
+                assert!(is == was || self.may_be(&path, is), "{path} is not {is:?}");
+                self.inodes.insert(ino, (path, is));
             }
             Err(FsError::Stale(_) | FsError::NotFound) => {}
             Err(error) => panic!("{error}"),
