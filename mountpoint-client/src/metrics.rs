@@ -50,6 +50,35 @@ pub fn requests_in_flight() -> u64 {
     IN_FLIGHT.load(Ordering::Acquire)
 }
 
+/// Has the numbers of requests that each mount sends kept from now on, so that they are 0 before
+/// the first of them.
+pub fn declare() {
+    for operation in OPERATIONS {
+        let _kept = REQUESTS.of(operation);
+        for status in ["none", "503"] {
+            metrics::counter!(S3_ERRORS, "s3_request" => operation, "http_status" => status)
+                .increment(0);
+        }
+    }
+    metrics::counter!(S3_BREAKER_REFUSED).increment(0);
+    metrics::gauge!(S3_BREAKER_OPEN).set(0.0);
+}
+
+/// Operations of S3 that a mount uses, without rare ones.
+const OPERATIONS: [&str; 11] = [
+    "AbortMultipartUpload",
+    "CompleteMultipartUpload",
+    "CopyObject",
+    "CreateMultipartUpload",
+    "DeleteObject",
+    "GetObject",
+    "HeadObject",
+    "ListObjectsV2",
+    "PutObject",
+    "UploadPart",
+    "UploadPartCopy",
+];
+
 /// The handles of requests.
 pub(crate) struct RequestMetrics {
     /// Most requests are of this operation.
@@ -121,7 +150,10 @@ impl OperationMetrics {
             requests: metrics::counter!(S3_REQUESTS, "s3_request" => name()),
             canceled: metrics::counter!(S3_CANCELED, "s3_request" => name()),
             latency: metrics::histogram!(S3_LATENCY, "s3_request" => name()),
-            first_byte: metrics::histogram!(S3_FIRST_BYTE_LATENCY, "s3_request" => name()),
+            first_byte: match operation {
+                "GetObject" => metrics::histogram!(S3_FIRST_BYTE_LATENCY, "s3_request" => name()),
+                _ => Histogram::noop(),
+            },
             received: metrics::counter!(S3_RECEIVED, "s3_request" => name()),
             sent: metrics::counter!(S3_SENT, "s3_request" => name()),
         }

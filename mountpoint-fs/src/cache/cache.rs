@@ -26,6 +26,7 @@ use super::storage::Storage;
 use super::work::Filler;
 use crate::clock::Clock;
 use crate::disk_threads::DiskThreads;
+use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::{LocalFiles, Slices};
 use crate::private_folder::Folder;
 use crate::sync::Mutex;
@@ -306,7 +307,7 @@ impl CachedObject {
 
     /// Waits until it is known what the disk has; not for long, if the disk does not answer.
     pub(crate) async fn when_loaded(&self) {
-        self.entry.when_loaded().await;
+        waits(WaitCause::Disk, self.entry.when_loaded(), |_| ()).await;
     }
 }
 

@@ -35,6 +35,6 @@ pub use mounting::{
     Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
     is_dead_mount, mount,
 };
-pub(crate) use reply::log_slow;
+pub(crate) use reply::{declare_metrics, log_slow};
 pub use session::Session;
 pub use session_options::{SessionError, SessionOptions, Transport};

@@ -20,10 +20,10 @@ use std::time::Duration;
 use nix::errno::Errno;
 use tokio::runtime::Handle;
 
-use super::reply::{Reply, ReplyTo};
+use super::reply::{MeasuredTrace, Reply, ReplyTo};
 use crate::executor::{self, Resume, panic_message};
 use crate::fuse::proc::Effect;
-use crate::metrics::trace::{self, OperationTrace};
+use crate::metrics::trace::{self, WaitsInProgress, now};
 use crate::operation::Stop;
 use crate::sync::Mutex;
 
@@ -131,6 +131,19 @@ impl Parked {
         self.table.lock().tasks.len()
     }
 
+    /// Counts the waits of parked operations up to now, as if they ended and began again. Returns
+    /// those that wait.
+    pub(super) fn count_waits(&self) -> WaitsInProgress {
+        let tasks: Vec<_> = self.table.lock().tasks.values().map(Arc::clone).collect();
+        let (mut waits, now) = (WaitsInProgress::default(), now());
+        for trace in tasks.iter().filter_map(|task| task.trace.as_ref()) {
+            trace.count_waits(now);
+            let (cause, age) = trace.trace().in_progress(now);
+            waits.add(cause, age);
+        }
+        waits
+    }
+
     /// Notes a signal to the application that waits for `unique`.
     pub(super) fn interrupt(&self, unique: u64) {
         let task = {
@@ -185,7 +198,7 @@ struct Task {
     parked: Arc<Parked>,
     runtime: Handle,
     /// Its waits, if operations are measured.
-    trace: Option<Arc<OperationTrace>>,
+    trace: Option<MeasuredTrace>,
     /// Guards the ownership of the operation. Innermost lock.
     state: Mutex<State>,
 }
@@ -287,7 +300,8 @@ impl Task {
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let _entered = self.trace.as_ref().map(trace::enter);
+            let trace = self.trace.as_ref().map(MeasuredTrace::trace);
+            let _entered = trace::enter(trace);
             work.operation.as_mut().poll(&mut context)
         }));
         let reply = match outcome {

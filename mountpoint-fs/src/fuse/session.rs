@@ -18,6 +18,7 @@ use crate::fs::FileSystem;
 use crate::fuse::mounting::Mount;
 use crate::fuse::mounting::readahead;
 use crate::fuse::proc::Effect;
+use crate::metrics::trace::WaitsInProgress;
 use crate::sync::Mutex;
 
 /// A served mount. Its drop does not end the service; an unmount does.
@@ -76,6 +77,12 @@ impl Session {
     #[must_use]
     pub fn operations_in_progress(&self) -> usize {
         self.parked.count()
+    }
+
+    /// Counts the waits of these operations up to now. Returns those that wait.
+    #[must_use]
+    pub fn count_waits(&self) -> WaitsInProgress {
+        self.parked.count_waits()
     }
 
     /// Answers every parked operation with EIO. New ones are still served.

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::file::{self, JournalDirectory, JournalFile, JournalReport, Leftovers};
 use super::line::{Line, Renaming};
 use super::state::{JournalState, JournalTask, Thread, Work};
+use crate::metrics::trace::{WaitCause, waits};
 use crate::sync::{Condvar, Mutex};
 
 /// The entries and the file of a journal, which its owner and its thread share.
@@ -98,7 +99,7 @@ impl JournalWriter {
         if let Some(told) = told {
             self.waits.notify_one();
             // A change that was given up is signalled, too.
-            told.await.ok();
+            waits(WaitCause::Disk, told, |_| ()).await.ok();
         }
     }
 

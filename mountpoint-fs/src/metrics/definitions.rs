@@ -97,6 +97,10 @@ pub mod names {
     pub const KERNEL_QUEUE: &str = "fuse.kernel_queue";
     /// Time that operations waited, by cause.
     pub const FUSE_WAIT_TIME: &str = "fuse.wait_time";
+    /// Operations that wait now, by cause.
+    pub const FUSE_WAITS: &str = "fuse.waits_in_progress";
+    /// The age of the oldest of them.
+    pub const FUSE_OLDEST_WAIT: &str = "fuse.oldest_wait";
     /// Open files.
     pub const OPEN_FILES: &str = "fs.current_handles";
     /// Inodes.
@@ -125,6 +129,8 @@ pub mod names {
     pub const MEMORY_PEAK: &str = "mem.peak";
     /// Time waited for memory.
     pub const MEMORY_WAIT: &str = "mem.reserve_latency_us";
+    /// Panics of threads and tasks.
+    pub const PANICS: &str = "process.panics";
     /// Resident memory of the process.
     pub const PROCESS_MEMORY: &str = "process.memory_usage";
     /// Lookups of ranges in the disk cache.
@@ -214,7 +220,9 @@ pub const METRICS: &[MetricDefinition] = &[
     counter(names::FUSE_BYTES, Bytes, &["type"], "bytes to (`read`) and from (`write`) the kernel"),
     gauge(names::FUSE_WAITING, Count, &[], "requests of the kernel that wait for S3, memory or the disk"),
     gauge(names::KERNEL_QUEUE, Count, &[], "requests that wait in the kernel, which has not handed them over yet; looked at every second, where `/sys/fs/fuse/connections` is mounted"),
-    counter(names::FUSE_WAIT_TIME, Microseconds, &["fuse_request", "cause"], "time that requests of the kernel waited, by cause"),
+    counter(names::FUSE_WAIT_TIME, Microseconds, &["fuse_request", "cause"], "time that requests of the kernel waited, by cause; waits in progress count up to now"),
+    gauge(names::FUSE_WAITS, Count, &["cause"], "requests of the kernel that wait now, by cause"),
+    gauge(names::FUSE_OLDEST_WAIT, Microseconds, &["cause"], "time since the oldest of them arrived"),
     gauge(names::OPEN_FILES, Count, &["type"], "open handles, of files (`file`) and of directories (`directory`)"),
     gauge(names::INODES, Count, &[], "inodes that the kernel knows or that are open"),
     counter(names::HIDDEN_KEYS, Count, &[], "how often a listing met a key that cannot be shown"),
@@ -229,6 +237,7 @@ pub const METRICS: &[MetricDefinition] = &[
     gauge(names::MEMORY_LIMIT, Bytes, &[], "most memory for data, by `--memory-target`"),
     gauge(names::MEMORY_PEAK, Bytes, &[], "most memory for data that was held at once"),
     histogram(names::MEMORY_WAIT, Microseconds, &["area"], "time that reads (`read`) and writes (`upload`) waited for memory, of those that waited"),
+    counter(names::PANICS, Count, &[], "panics of this program's threads and tasks; each is a line of the log"),
     gauge(names::PROCESS_MEMORY, Bytes, &[], "resident memory of the process"),
     counter(names::CACHE_READS, Count, &["result"], "ranges that the disk cache was asked for, by `hit` and `miss`"),
     counter(names::CACHE_BYTES, Bytes, &["type"], "bytes read from (`get`) and stored in (`put`) the disk cache"),

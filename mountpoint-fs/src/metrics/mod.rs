@@ -8,6 +8,7 @@
 pub mod capture;
 mod definitions;
 mod histogram;
+pub mod panics;
 mod process;
 pub mod programs;
 mod registry;

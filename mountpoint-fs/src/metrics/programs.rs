@@ -13,8 +13,9 @@ use super::process::process_of;
 use super::registry::is_measured;
 use super::trace::{self, Origin};
 
-/// Has the client count its requests by the programs that cause them.
+/// Has the client count its requests by the programs that cause them. The mount is the first.
 pub fn install_accounts() {
+    PROGRAMS.named(THE_MOUNT);
     billing::install(|| measured_caller(trace::current_origin()));
 }
 

@@ -3,7 +3,7 @@
 use super::definitions::MetricDefinition;
 use super::histogram::HistogramCounts;
 
-/// All series that were ever touched, by name and labels.
+/// All series, by name and labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// In the order of names, then of labels.
@@ -34,7 +34,7 @@ pub enum SeriesValue {
 
 impl Snapshot {
     /// The changes after `earlier`: counters and distributions without what they had then, and
-    /// without those that have not changed; gauges as they are.
+    /// without those that were there and have not changed; gauges as they are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut before = earlier.series.iter().peekable();
@@ -88,22 +88,15 @@ impl SeriesValue {
     /// The difference to `then`; `None` if there is none.
     fn since(&self, then: Option<&Self>) -> Option<Self> {
         match (self, then) {
-            (Self::Counter(now), then) => {
-                let then = match then {
-                    Some(Self::Counter(then)) => *then,
-                    _ => 0,
-                };
-                let news = now.saturating_sub(then);
+            (Self::Counter(now), Some(Self::Counter(then))) => {
+                let news = now.saturating_sub(*then);
                 (news > 0).then_some(Self::Counter(news))
             }
-            (Self::Histogram(now), then) => {
-                let news = match then {
-                    Some(Self::Histogram(then)) => now.since(then),
-                    _ => now.clone(),
-                };
+            (Self::Histogram(now), Some(Self::Histogram(then))) => {
+                let news = now.since(then);
                 (news.count() > 0).then_some(Self::Histogram(news))
             }
-            (Self::Gauge(_), _) => Some(self.clone()),
+            _ => Some(self.clone()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 
 /// The cause of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitCause {
     /// The kernel has not handed the request over yet.
     KernelQueue,
@@ -24,7 +24,7 @@ pub enum WaitCause {
     Throttling,
     /// The time until a failed request is sent again.
     Retry,
-    /// The disk of the cache.
+    /// A local disk: that of the cache, or of staged files.
     Disk,
     /// The bucket that mounts share.
     SharedCache,
@@ -33,6 +33,7 @@ pub enum WaitCause {
     /// The kernel takes the reply.
     Reply,
     /// None of these.
+    #[default]
     Other,
 }
 
@@ -83,6 +84,59 @@ impl WaitCause {
 
 /// Times by cause, as of [`WaitCause::ALL`], in nanoseconds.
 pub type WaitTimes = [u64; WaitCause::ALL.len()];
+
+/// A wait in progress, as a number: its cause, and since when it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitToken(u64);
+
+impl WaitToken {
+    /// A wait for `cause` since `since`, a time of [`now`].
+    pub(super) fn new(cause: WaitCause, since: Duration) -> Self {
+        Self(nanos(since) << CAUSE_BITS | (cause as u64 + 1))
+    }
+
+    /// The wait of a number that [`Self::number`] has returned; `None` for 0.
+    pub(super) fn of(number: u64) -> Option<Self> {
+        (number > 0).then_some(Self(number))
+    }
+
+    /// The number, which is not 0.
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn cause(self) -> WaitCause {
+        let place = (self.0 & ((1 << CAUSE_BITS) - 1)).saturating_sub(1);
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        WaitCause::ALL.get(place).copied().unwrap_or_default()
+    }
+
+    pub(super) fn since(self) -> Duration {
+        Duration::from_nanos(self.0 >> CAUSE_BITS)
+    }
+}
+
+/// Bits of a cause: the others hold nanoseconds for 36 years.
+const CAUSE_BITS: u32 = 4;
+const _: () = assert!(WaitCause::ALL.len() < 1 << CAUSE_BITS);
+
+/// The operations that wait now, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitsInProgress {
+    /// How many, as of [`WaitCause::ALL`].
+    pub count: [u64; WaitCause::ALL.len()],
+    /// The time since the oldest of them arrived.
+    pub oldest: [Duration; WaitCause::ALL.len()],
+}
+
+impl WaitsInProgress {
+    /// Adds an operation that arrived `age` ago.
+    pub fn add(&mut self, cause: WaitCause, age: Duration) {
+        self.count[cause as usize] += 1;
+        let oldest = &mut self.oldest[cause as usize];
+        *oldest = age.max(*oldest);
+    }
+}
 
 /// Has all times measured by the clock of a mount, so that one reading serves the mount and its
 /// measurements. Only the first call has an effect, and only before the first of [`now`].

@@ -22,6 +22,7 @@ use crate::cli::{
 };
 use crate::config::limits;
 use crate::journal;
+use crate::metrics::panics;
 
 /// Runs `mount-s3` with these arguments, and returns the exit code.
 ///
@@ -183,6 +184,7 @@ impl Start<'_> {
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
         // Before the client, whose handles are taken at its first request.
         let metrics = MetricsService::prepare(&self.config.metrics, describe(self.config))?;
+        panics::observe();
         let time_max = self.time_max - self.time_max / START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
         // A look at a directory in the mount would wait for the mount.

@@ -219,14 +219,20 @@ impl MountedBucket {
             let session = session.upgrade();
             session.map_or(0, |session| session.operations_in_progress())
         };
+        let session = Arc::downgrade(&self.session);
+        let waits = move || {
+            let session = session.upgrade();
+            session.map_or_else(Default::default, |session| session.count_waits())
+        };
         MeasuredParts {
             fs: Arc::downgrade(&self.fs),
             cache: self.caches.disk.as_ref().map(Arc::downgrade),
             waiting: Arc::new(waiting),
+            waits: Arc::new(waits),
             connection: self.connection.clone(),
             costs,
             device: self.mount.device_name(),
-            passed_directory: self.mount.passed_directory(),
+            directory: self.mount.directory(),
         }
     }
 

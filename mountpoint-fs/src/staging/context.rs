@@ -14,6 +14,7 @@ use crate::config::StagingConfig;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::disk_threads::DiskThreads;
 use crate::memory::Budget;
+use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::FsError;
 use crate::read::{MemoryHolder, ReadContext};
 use crate::write::WriteContext;
@@ -93,7 +94,7 @@ impl StagingContext {
         &self,
         job: impl FnOnce() -> Result<T, FsError> + Send + 'static,
     ) -> Result<T, FsError> {
-        let answer = self.threads.answer(job).await;
+        let answer = waits(WaitCause::Disk, self.threads.answer(job), |_| ()).await;
         let failed = || {
             Err(FsError::Local(
                 "a thread of the local disk failed".to_owned(),
@@ -112,7 +113,7 @@ impl StagingContext {
     pub(in crate::staging) async fn block(&self, len: u64) -> BlockFill {
         let turn = self.memory.budget.reserve(len);
         (self.memory.make_room)();
-        let memory = turn.await;
+        let memory = waits(WaitCause::Memory, turn, |_| ()).await;
         let len = usize::try_from(len).expect("it is a part of one read");
         self.memory.pool.allocate_guarded(len, memory)
     }

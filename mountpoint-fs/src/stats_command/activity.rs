@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::metrics::names::{
-    FUSE_BYTES, FUSE_WAIT_TIME, PROGRAM_BYTES, PROGRAM_COST, PROGRAM_REQUESTS,
+    FUSE_BYTES, FUSE_OLDEST_WAIT, FUSE_WAIT_TIME, FUSE_WAITS, KERNEL_QUEUE, PROGRAM_BYTES,
+    PROGRAM_COST, PROGRAM_REQUESTS,
 };
 use crate::metrics::trace::WaitCause;
 use crate::metrics::{HistogramCounts, SeriesValue, Snapshot};
@@ -15,7 +16,10 @@ pub(super) struct Activity<'a> {
     pub(super) document: &'a StatsDocument,
     now: Snapshot,
     news: Snapshot,
+    /// The time that the news are of.
     seconds: f64,
+    /// The news are of the whole time since the mount began.
+    is_since_begin: bool,
 }
 
 /// Operations or requests of one kind.
@@ -35,6 +39,18 @@ pub(super) struct ProgramRow {
     pub(super) received: f64,
     /// 0 where prices are not known.
     pub(super) cost: f64,
+}
+
+/// Waits of one cause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wait {
+    pub(super) cause: WaitCause,
+    /// The time of all waits.
+    pub(super) seconds: f64,
+    /// Requests that wait now.
+    pub(super) in_progress: f64,
+    /// The time since the oldest of these arrived; 0 if it is not known.
+    pub(super) oldest_seconds: f64,
 }
 
 impl<'a> Activity<'a> {
@@ -57,6 +73,7 @@ impl<'a> Activity<'a> {
             now,
             news,
             seconds: time.as_secs_f64(),
+            is_since_begin: before.is_none(),
         }
     }
 
@@ -91,7 +108,7 @@ impl<'a> Activity<'a> {
                 let SeriesValue::Histogram(counts) = &series.value else {
                     return None;
                 };
-                Some(OperationRow {
+                (counts.count() > 0).then(|| OperationRow {
                     name: name.to_owned(),
                     latency: counts.clone(),
                     errors: self.failures(errors, (label, name)),
@@ -118,6 +135,7 @@ impl<'a> Activity<'a> {
             .filter(|series| series.is(PROGRAM_REQUESTS, &[]))
             .filter_map(|series| series.label("program"));
         let mut rows: Vec<_> = names
+            .filter(|name| self.total(PROGRAM_REQUESTS, &[("program", name)]) > 0.0)
             .map(|name| {
                 let of = |metric, kind: Option<&str>| {
                     let kind = kind.map(|kind| ("type", kind));
@@ -140,32 +158,73 @@ impl<'a> Activity<'a> {
         rows
     }
 
-    /// Seconds that requests of the kernel waited, by cause; the longest first.
-    pub(super) fn waits(&self) -> Vec<(WaitCause, f64)> {
-        let seconds =
-            |cause: WaitCause| self.grown(FUSE_WAIT_TIME, &[("cause", cause.name())]) / 1e6;
-        let causes = WaitCause::ALL.into_iter();
-        let mut waits: Vec<_> = causes.map(|cause| (cause, seconds(cause))).collect();
-        waits.retain(|(_, seconds)| *seconds > 0.0);
-        waits.sort_by(|one, other| other.1.total_cmp(&one.1));
+    /// Waits of the kernel's requests by cause, of causes that there were; the longest first.
+    pub(super) fn waits(&self) -> Vec<Wait> {
+        let mut waits: Vec<_> = WaitCause::ALL
+            .into_iter()
+            .map(|cause| {
+                let label = [("cause", cause.name())];
+                // The kernel does not tell since when.
+                let queued = match cause {
+                    WaitCause::KernelQueue => self.total(KERNEL_QUEUE, &[]),
+                    _ => 0.0,
+                };
+                Wait {
+                    cause,
+                    seconds: self.grown(FUSE_WAIT_TIME, &label) / 1e6,
+                    in_progress: self.total(FUSE_WAITS, &label) + queued,
+                    oldest_seconds: self.total(FUSE_OLDEST_WAIT, &label) / 1e6,
+                }
+            })
+            .filter(|wait| wait.seconds > 0.0 || wait.in_progress > 0.0)
+            .collect();
+        waits.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
         waits
     }
 
-    /// The requests of the kernel that waited on average.
-    pub(super) fn waiting_mean(&self) -> f64 {
-        let seconds: f64 = self.waits().iter().map(|(_, seconds)| seconds).sum();
-        seconds / self.seconds
+    /// The mount's main wait.
+    ///
+    /// The kernel's taking of answers grows with what is read, and nobody can do anything about it:
+    /// it is named only where hardly anything else is waited for.
+    pub(super) fn verdict(&self) -> Verdict {
+        let (replies, limits): (Vec<_>, Vec<_>) = self
+            .waits()
+            .into_iter()
+            .partition(|wait| wait.cause == WaitCause::Reply);
+        let stuck = stuck(&limits).map(Verdict::Waits);
+        let longest = self.longest(&limits).map(Verdict::Waits);
+        let limit = match self.is_since_begin {
+            // What happened long ago does not matter while a request hangs.
+            true => stuck.or(longest),
+            false => longest.or(stuck),
+        };
+        let reply = || self.longest(&replies).map(Verdict::Waits);
+        limit
+            .or_else(reply)
+            .unwrap_or_else(|| match self.grown(FUSE_BYTES, &[]) > 0.0 {
+                true => Verdict::Application,
+                false => Verdict::Idle,
+            })
     }
 
-    /// The mount's main wait.
-    pub(super) fn verdict(&self) -> Verdict {
-        let waits = self.waits();
-        match waits.first() {
-            Some((cause, _)) if self.waiting_mean() >= WAITING_MEAN_MIN => Verdict::Waits(*cause),
-            _ if self.grown(FUSE_BYTES, &[]) > 0.0 => Verdict::Application,
-            _ => Verdict::Idle,
-        }
+    /// The cause of the longest of `waits`, if enough requests waited on average.
+    fn longest(&self, waits: &[Wait]) -> Option<WaitCause> {
+        let seconds: f64 = waits.iter().map(|wait| wait.seconds).sum();
+        let longest = waits.first().map(|wait| wait.cause);
+        longest.filter(|_| seconds / self.seconds >= WAITING_MEAN_MIN)
     }
+}
+
+/// The cause that most requests wait for, of causes for which one waits long.
+fn stuck(waits: &[Wait]) -> Option<WaitCause> {
+    let long = waits
+        .iter()
+        .filter(|wait| wait.oldest_seconds >= STUCK_SECONDS);
+    let most = long.max_by(|one, other| {
+        let count = one.in_progress.total_cmp(&other.in_progress);
+        count.then(one.oldest_seconds.total_cmp(&other.oldest_seconds))
+    });
+    most.map(|wait| wait.cause)
 }
 
 /// The reason why it is not faster.
@@ -204,7 +263,7 @@ impl Verdict {
             Self::Waits(WaitCause::Body) => "the rest of S3's answers: bandwidth",
             Self::Waits(WaitCause::Throttling) => "S3 says to slow down",
             Self::Waits(WaitCause::Retry) => "pauses after requests that failed",
-            Self::Waits(WaitCause::Disk) => "the disk of --cache",
+            Self::Waits(WaitCause::Disk) => "a local disk: that of --cache or of --staging",
             Self::Waits(WaitCause::SharedCache) => "the bucket of --cache-xz or --cache-bucket",
             Self::Waits(WaitCause::Change) => "requests that change the bucket: uploads, removals",
             Self::Waits(WaitCause::Reply) => "the kernel, which takes the answers",
@@ -214,6 +273,9 @@ impl Verdict {
         }
     }
 }
+
+/// A request that waits so long is not one of many that come and go.
+const STUCK_SECONDS: f64 = 1.0;
 
 /// With fewer requests waiting on average, the programs themselves take nine tenths of the time.
 const WAITING_MEAN_MIN: f64 = 0.1;
@@ -313,6 +375,78 @@ pub(super) mod tests {
         }
         let idle = document(10, &[]);
         assert_eq!(Activity::new(&idle, None).verdict(), Verdict::Idle);
+    }
+
+    /// A document after `seconds`, of which requests have waited so many for the causes, and others
+    /// wait so long now.
+    fn waiting(
+        seconds: u64,
+        ended: &[(WaitCause, f64)],
+        in_progress: &[(WaitCause, f64, f64)],
+    ) -> StatsDocument {
+        let cause = |cause: &WaitCause| [("cause", cause.name())];
+        let ended: Vec<_> = ended
+            .iter()
+            .map(|(it, seconds)| (FUSE_WAIT_TIME, cause(it), whole_micros(*seconds)))
+            .collect();
+        let ended = ended
+            .iter()
+            .map(|(name, labels, micros)| (*name, &labels[..], SeriesValue::Counter(*micros)));
+        let in_progress: Vec<_> = in_progress
+            .iter()
+            .flat_map(|(it, count, age)| {
+                let age = age * 1e6;
+                [
+                    (FUSE_WAITS, cause(it), SeriesValue::Gauge(*count)),
+                    (FUSE_OLDEST_WAIT, cause(it), SeriesValue::Gauge(age)),
+                ]
+            })
+            .collect();
+        let in_progress = in_progress
+            .iter()
+            .map(|(name, labels, value)| (*name, &labels[..], value.clone()));
+        document(seconds, &ended.chain(in_progress).collect::<Vec<_>>())
+    }
+
+    fn whole_micros(seconds: f64) -> u64 {
+        Duration::from_secs_f64(seconds)
+            .as_micros()
+            .try_into()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_request_that_hangs_is_named_however_long_the_mount_was_idle() {
+        use WaitCause::{FirstByte, Memory, Names};
+        let day = 86_400;
+        let hangs = waiting(day, &[(Names, 20_000.0)], &[(FirstByte, 1.0, 5.0)]);
+        let verdict = Activity::new(&hangs, None).verdict();
+        assert_eq!(verdict, Verdict::Waits(FirstByte));
+        // Most requests count, not the oldest one, nor those that are young.
+        let hang = [
+            (FirstByte, 1.0, 50.0),
+            (Memory, 7.0, 5.0),
+            (Names, 9.0, 0.1),
+        ];
+        let hangs = waiting(day, &[], &hang);
+        let verdict = Activity::new(&hangs, None).verdict();
+        assert_eq!(verdict, Verdict::Waits(Memory));
+        // Between two looks the time of waits in progress counts as that of others.
+        let before = waiting(day, &[(FirstByte, 5.0)], &[(FirstByte, 1.0, 5.0)]);
+        let now = [(FirstByte, 6.0), (Memory, 7.0)];
+        let now = waiting(day + 1, &now, &[(FirstByte, 1.0, 6.0)]);
+        let verdict = Activity::new(&now, Some(&before)).verdict();
+        assert_eq!(verdict, Verdict::Waits(Memory));
+    }
+
+    #[test]
+    fn replies_hide_no_other_wait() {
+        use WaitCause::{Memory, Reply};
+        for (memory, expected) in [(2.0, Verdict::Waits(Memory)), (0.5, Verdict::Waits(Reply))] {
+            let document = waiting(10, &[(Reply, 8.0), (Memory, memory)], &[]);
+            let verdict = Activity::new(&document, None).verdict();
+            assert_eq!(verdict, expected, "{memory}");
+        }
     }
 
     #[test]

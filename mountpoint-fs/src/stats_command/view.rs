@@ -89,7 +89,8 @@ impl View {
         let hidden = page.height().saturating_sub(rows);
         let is_one = self.shown().is_some();
         // The chosen mount is below the head and stays in sight.
-        let chosen = u16::try_from(self.chosen + 2).unwrap_or(u16::MAX);
+        let each = usize::from(page.height()).saturating_sub(1) / self.mounts.len().max(1);
+        let chosen = u16::try_from((self.chosen + 1) * each + 1).unwrap_or(u16::MAX);
         self.scrolled = match is_one {
             true => self.scrolled.min(hidden),
             false => chosen.saturating_sub(rows),

@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use mountpoint_client::billing::{self, Caller};
 
 use crate::executor;
+use crate::metrics::trace::{self, OperationTrace};
 use crate::sync::Mutex;
 
 /// Runs `work` to its end.
@@ -24,6 +25,7 @@ pub(crate) fn run(work: impl Future<Output = ()> + Send + 'static) {
     let work: Work = Box::pin(work);
     let job = Arc::new(Job {
         caller: billing::current(),
+        trace: trace::current(),
         work: Mutex::new(Some(work)),
         state: AtomicU8::new(RUNNING),
     });
@@ -35,6 +37,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Job {
     /// The program that causes the work's requests.
     caller: Option<Caller>,
+    /// The waits of the operation that began the work, which mostly waits for it.
+    trace: Option<Arc<OperationTrace>>,
     /// The future; `None` during a poll. The lock is held only to take it out or put it back.
     work: Mutex<Option<Work>>,
     state: AtomicU8,
@@ -56,7 +60,10 @@ impl Job {
             };
             let waker = Waker::from(Arc::clone(self));
             let polled = executor::delivering(|| {
-                let _entered = billing::enter(self.caller);
+                let _entered = (
+                    billing::enter(self.caller),
+                    trace::enter(self.trace.as_ref()),
+                );
                 work.as_mut().poll(&mut Context::from_waker(&waker))
             });
             match polled {

@@ -26,6 +26,7 @@ use super::format::{DirectoryHash, ListingFile, NoListing, SavedName};
 use super::marks::{ChangeMarks, MARK_SLOTS};
 use super::shared_time::SharedTime;
 use crate::disk_threads::DiskThreads;
+use crate::metrics::trace::{WaitCause, waits};
 use crate::private_folder::Folder;
 use crate::sync::{Counted, Mutex};
 
@@ -147,7 +148,7 @@ impl ListingStore {
         let late = pin!(self.are_late.notified());
         self.pending.has_changed.notify_waiters();
         let answer = pin!(self.readers.answer(read));
-        match select(answer, late).await {
+        match waits(WaitCause::Disk, select(answer, late), |_| ()).await {
             Either::Left((listing, _)) => listing.flatten(),
             Either::Right(_) => None,
         }

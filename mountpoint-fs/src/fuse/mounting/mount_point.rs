@@ -222,10 +222,10 @@ impl Mount {
         self.device_number().map(|number| number.to_string())
     }
 
-    /// Where this process sees a mount that another process made.
+    /// Where this process sees the mount: an absolute path without links, however it was given.
     #[must_use]
-    pub fn passed_directory(&self) -> Option<PathBuf> {
-        let number = self.device_number().filter(|_| self.is_passed())?;
+    pub fn directory(&self) -> Option<PathBuf> {
+        let number = self.device_number()?;
         let mut mounts = MountInfo::all().ok()?.into_iter();
         mounts
             .find(|mount| mount.number == number)

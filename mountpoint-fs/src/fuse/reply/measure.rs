@@ -7,7 +7,6 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
-use mountpoint_client::pauses::{PausedTime, paused_time};
 use nix::errno::Errno;
 
 use super::reply::Reply;
@@ -26,7 +25,19 @@ pub(crate) fn log_slow(longest: Duration) {
     });
 }
 
+/// Has the numbers of all kinds of requests kept from now on, so that they are 0 before the first
+/// request.
+pub(crate) fn declare_metrics() {
+    for request in HANDLES.iter() {
+        counter!(FUSE_ERRORS, "fuse_request" => request.name, "errno" => "EIO").increment(0);
+    }
+}
+
 static SLOW: OnceLock<Slow> = OnceLock::new();
+
+/// The handles of all kinds of requests.
+static HANDLES: LazyLock<[RequestHandles; FuseRequest::ALL.len()]> =
+    LazyLock::new(|| FuseRequest::ALL.map(RequestHandles::new));
 
 /// The bound of requests that are logged.
 struct Slow {
@@ -39,11 +50,37 @@ struct Slow {
 pub(in crate::fuse) struct Measure {
     request: &'static RequestHandles,
     began: Duration,
-    trace: Option<Arc<OperationTrace>>,
-    /// How long requests to S3 had paused when this one was parked, if it may wait for such.
-    paused_before: Option<PausedTime>,
+    /// Set if the request has waited.
+    trace: Option<MeasuredTrace>,
     /// Set if the request is recorded.
     captured: Option<Arc<CapturedCall>>,
+}
+
+/// The waits of a request, and the numbers that they are added to.
+#[derive(Clone, Debug)]
+pub(in crate::fuse) struct MeasuredTrace {
+    request: &'static RequestHandles,
+    trace: Arc<OperationTrace>,
+}
+
+impl MeasuredTrace {
+    /// The waits.
+    pub(in crate::fuse) fn trace(&self) -> &Arc<OperationTrace> {
+        &self.trace
+    }
+
+    /// Counts the waits until `end`, also the one in progress, those that were not counted yet.
+    /// Returns all of them.
+    pub(in crate::fuse) fn count_waits(&self, end: Duration) -> WaitTimes {
+        let times = self.trace.times(end);
+        let news = self.trace.take_micros(&times);
+        for (counter, micros) in self.request.waits.iter().zip(news) {
+            if micros > 0 {
+                counter.increment(micros);
+            }
+        }
+        times
+    }
 }
 
 impl Measure {
@@ -56,39 +93,35 @@ impl Measure {
         if !crate::metrics::is_measured() {
             return None;
         }
-        static HANDLES: LazyLock<[RequestHandles; FuseRequest::ALL.len()]> =
-            LazyLock::new(|| FuseRequest::ALL.map(RequestHandles::new));
         let (request, began) = (&HANDLES[FuseRequest::of(operation) as usize], now());
         Some(Self {
             request,
             began,
             trace: None,
-            paused_before: None,
             captured: call_begins(request.name, began, subject),
         })
     }
 
     /// The trace of the request, which `thread` waits for. It takes the place of `spare`, the trace
     /// of an earlier request, unless that one is still in use.
-    pub(super) fn trace(
-        &self,
-        mut spare: Option<Arc<OperationTrace>>,
-        thread: u32,
-    ) -> Option<Arc<OperationTrace>> {
+    pub(super) fn trace(&self, spare: Option<MeasuredTrace>, thread: u32) -> MeasuredTrace {
         let captured = self.captured.as_ref().map(Arc::clone);
-        let trace = OperationTrace::of(thread, self.began, captured);
-        if let Some(place) = spare.as_mut().and_then(Arc::get_mut) {
+        let request = self.request;
+        let trace = OperationTrace::of(request.rest, thread, self.began, captured);
+        if let Some(mut spare) = spare
+            && let Some(place) = Arc::get_mut(&mut spare.trace)
+        {
             *place = trace;
-            return spare;
+            return MeasuredTrace { request, ..spare };
         }
-        Some(Arc::new(trace))
+        let trace = Arc::new(trace);
+        MeasuredTrace { request, trace }
     }
 
     /// The request waits, and has its waits added to `trace`.
-    pub(super) fn parks(&mut self, trace: &Arc<OperationTrace>) {
-        trace.waits(now);
-        self.trace = Some(Arc::clone(trace));
-        self.paused_before = self.request.rest.is_of_requests().then(paused_time);
+    pub(super) fn parks(&mut self, trace: &MeasuredTrace) {
+        trace.trace.parks();
+        self.trace = Some(trace.clone());
     }
 
     /// The reply begins to be sent.
@@ -147,13 +180,12 @@ impl Replying {
             request,
             began,
             trace,
-            paused_before,
             captured,
         } = self.measure;
         let end = now();
         let reply = end.saturating_sub(self.began);
         request.latency.record(micros(end.saturating_sub(began)));
-        request.waited(WaitCause::Reply, nanos(reply));
+        request.waits[WaitCause::Reply as usize].increment(nanos(reply) / 1000);
         if let Some(len) = self.data {
             request.io_size.record(len as f64);
             request.bytes.increment(len);
@@ -166,17 +198,7 @@ impl Replying {
                 counter!(FUSE_ERRORS, "fuse_request" => name, "errno" => errno).increment(1);
             }
         }
-        let mut times = trace.map(|trace| trace.times(request.rest, end));
-        if let (Some(times), Some(before)) = (&mut times, paused_before) {
-            split_pauses(times, request.rest, before, paused_time());
-        }
-        if let Some(times) = &times {
-            for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
-                if *time > 0 {
-                    request.waited(cause, *time);
-                }
-            }
-        }
+        let times = trace.map(|trace| trace.count_waits(end));
         if let Some(captured) = captured {
             let mut times = times.unwrap_or_default();
             times[WaitCause::Reply as usize] += nanos(reply);
@@ -187,19 +209,6 @@ impl Replying {
             let took = end.saturating_sub(began);
             slow.check(request.name, took, &times.unwrap_or_default());
         }
-    }
-}
-
-/// Moves the time in which requests to S3 paused, between `before` and `after`, from `rest` to the
-/// causes of the pauses.
-fn split_pauses(times: &mut WaitTimes, rest: WaitCause, before: PausedTime, after: PausedTime) {
-    for (cause, before, after) in [
-        (WaitCause::Throttling, before.throttled, after.throttled),
-        (WaitCause::Retry, before.failed, after.failed),
-    ] {
-        let paused = nanos(after.saturating_sub(before)).min(times[rest as usize]);
-        times[rest as usize] -= paused;
-        times[cause as usize] += paused;
     }
 }
 
@@ -266,15 +275,16 @@ impl RequestHandles {
             name,
             rest: request.rest(),
             latency: histogram!(FUSE_LATENCY, "fuse_request" => name),
-            io_size: histogram!(FUSE_IO_SIZE, "fuse_request" => name),
+            io_size: match request {
+                FuseRequest::Read | FuseRequest::Write => {
+                    histogram!(FUSE_IO_SIZE, "fuse_request" => name)
+                }
+                _ => Histogram::noop(),
+            },
             bytes: counter!(FUSE_BYTES, "type" => direction),
             absent: counter!(FUSE_ERRORS, "fuse_request" => name, "errno" => "ENOENT"),
             waits: WaitCause::ALL.map(wait),
         }
-    }
-
-    fn waited(&self, cause: WaitCause, nanos: u64) {
-        self.waits[cause as usize].increment(nanos / 1000);
     }
 }
 
@@ -467,22 +477,6 @@ impl FuseRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pauses_are_taken_from_the_rest_and_not_from_more() {
-        let seconds = Duration::from_secs;
-        let paused = |throttled, failed| PausedTime {
-            throttled: seconds(throttled),
-            failed: seconds(failed),
-        };
-        let mut times = WaitTimes::default();
-        times[WaitCause::Names as usize] = nanos(seconds(10));
-        let (before, after) = (paused(100, 50), paused(107, 59));
-        split_pauses(&mut times, WaitCause::Names, before, after);
-        assert_eq!(times[WaitCause::Throttling as usize], nanos(seconds(7)));
-        assert_eq!(times[WaitCause::Retry as usize], nanos(seconds(3)));
-        assert_eq!(times[WaitCause::Names as usize], 0);
-    }
 
     #[test]
     fn requests_stand_at_their_number() {

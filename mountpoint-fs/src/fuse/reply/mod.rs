@@ -16,8 +16,8 @@ mod reply_to;
 
 pub(super) use channel::Channel;
 pub(super) use fuser_reply::{DirectoryReply, FuserReply, SharedDirectory};
-pub(super) use measure::Measure;
-pub(crate) use measure::log_slow;
+pub(super) use measure::{Measure, MeasuredTrace};
+pub(crate) use measure::{declare_metrics, log_slow};
 pub(super) use outbox::{Outbox, Outgoing};
 pub(super) use reply::{Body, Reply};
 pub(super) use reply_to::ReplyTo;

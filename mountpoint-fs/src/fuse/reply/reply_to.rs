@@ -10,12 +10,11 @@ use nix::errno::Errno;
 
 use super::channel::Channel;
 use super::fuser_reply::FuserReply;
-use super::measure::Measure;
+use super::measure::{Measure, MeasuredTrace};
 use super::outbox::Outbox;
 use super::reply::Reply;
 use crate::fuse::wire::Operation;
 use crate::metrics::capture::CallRecord;
-use crate::metrics::trace::OperationTrace;
 
 /// The right, and the duty, to answer one request.
 #[derive(Debug)]
@@ -80,7 +79,7 @@ impl ReplyTo {
     }
 
     /// The request waits; its waits are added to `trace`.
-    pub(in crate::fuse) fn parks(&mut self, trace: Option<&Arc<OperationTrace>>) {
+    pub(in crate::fuse) fn parks(&mut self, trace: Option<&MeasuredTrace>) {
         if let (Some(measure), Some(trace)) = (&mut self.measure, trace) {
             measure.parks(trace);
         }
@@ -90,10 +89,10 @@ impl ReplyTo {
     /// take the place of `spare`, the trace of an earlier request.
     pub(in crate::fuse) fn trace(
         &self,
-        spare: Option<Arc<OperationTrace>>,
+        spare: Option<MeasuredTrace>,
         thread: u32,
-    ) -> Option<Arc<OperationTrace>> {
-        self.measure.as_ref()?.trace(spare, thread)
+    ) -> Option<MeasuredTrace> {
+        Some(self.measure.as_ref()?.trace(spare, thread))
     }
 
     /// The request, if it came through a ring.

@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::cli::VERSION;
 use crate::fs::FileSystem;
 use crate::fuse::Connection;
+use crate::metrics::trace::{WaitCause, WaitsInProgress, micros};
 use crate::metrics::{names, programs};
 use crate::mount::cost::CostMeter;
 
@@ -18,6 +19,8 @@ use crate::mount::cost::CostMeter;
 pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) fs: Weak<FileSystem>,
     pub(in crate::mount) cache: Option<Weak<Cache>>,
+    /// Counts the waits in progress up to now, and tells which there are.
+    pub(in crate::mount) waits: Arc<dyn Fn() -> WaitsInProgress + Send + Sync>,
     /// Counts the requests of the kernel that wait.
     pub(in crate::mount) waiting: Arc<dyn Fn() -> usize + Send + Sync>,
     /// The kernel's side, if it can be seen.
@@ -26,8 +29,8 @@ pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) device: Option<String>,
     /// The costs of requests.
     pub(in crate::mount) costs: CostMeter,
-    /// The directory of a mount that another process has made.
-    pub(in crate::mount) passed_directory: Option<PathBuf>,
+    /// The directory where the kernel shows the mount, if it tells.
+    pub(in crate::mount) directory: Option<PathBuf>,
 }
 
 /// Asks the parts of a mount for their numbers.
@@ -61,6 +64,7 @@ impl Collector {
         }
         collect_costs(&self.parts.costs);
         handles.waiting.set((self.parts.waiting)() as f64);
+        handles.collect_waits(&(self.parts.waits)());
         handles.in_flight.set(requests_in_flight() as f64);
         if let Some(fs) = self.parts.fs.upgrade() {
             handles.collect_names(&fs);
@@ -102,6 +106,8 @@ fn collect_costs(meter: &CostMeter) {
 struct Handles {
     resident: Gauge,
     waiting: Gauge,
+    waits: [Gauge; WaitCause::ALL.len()],
+    oldest_wait: [Gauge; WaitCause::ALL.len()],
     in_flight: Gauge,
     files: Gauge,
     directories: Gauge,
@@ -135,6 +141,9 @@ impl Handles {
         Self {
             resident: gauge!(PROCESS_MEMORY),
             waiting: gauge!(FUSE_WAITING),
+            waits: WaitCause::ALL.map(|cause| gauge!(FUSE_WAITS, "cause" => cause.name())),
+            oldest_wait: WaitCause::ALL
+                .map(|cause| gauge!(FUSE_OLDEST_WAIT, "cause" => cause.name())),
             in_flight: gauge!(S3_IN_FLIGHT),
             files: gauge!(OPEN_FILES, "type" => "file"),
             directories: gauge!(OPEN_FILES, "type" => "directory"),
@@ -161,6 +170,13 @@ impl Handles {
             cache_errors: ["disk", "damage"].map(|kind| counter!(CACHE_ERRORS, "type" => kind)),
             cache_size: gauge!(CACHE_SIZE),
             cache_evicted: counter!(CACHE_EVICTED),
+        }
+    }
+
+    fn collect_waits(&self, waits: &WaitsInProgress) {
+        set(&self.waits, waits.count);
+        for (gauge, age) in self.oldest_wait.iter().zip(waits.oldest) {
+            gauge.set(micros(age));
         }
     }
 

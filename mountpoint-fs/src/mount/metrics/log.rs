@@ -18,7 +18,31 @@ fn lines(before: &Snapshot, now: &Snapshot) -> Vec<String> {
         !matches!(series.value, SeriesValue::Gauge(_)) || !before.series.contains(*series)
     };
     let news = now.since(before);
-    news.series.iter().filter(is_new).map(line).collect()
+    let of_one_metric = news
+        .series
+        .chunk_by(|one, other| one.definition.name == other.definition.name);
+    let lines = of_one_metric.flat_map(|series| {
+        // Hundreds of series begin with 0: the first line of their metric stands for all.
+        let (zeros, others): (Vec<_>, Vec<_>) = series
+            .iter()
+            .filter(is_new)
+            .partition(|series| is_zero(series));
+        let first = match others.is_empty() {
+            true => zeros.into_iter().next(),
+            false => None,
+        };
+        first.into_iter().chain(others).map(line)
+    });
+    lines.collect()
+}
+
+/// Whether nothing was counted. A gauge is a number also if it is 0.
+fn is_zero(series: &Series) -> bool {
+    match &series.value {
+        SeriesValue::Counter(count) => *count == 0,
+        SeriesValue::Histogram(counts) => counts.count() == 0,
+        SeriesValue::Gauge(_) => false,
+    }
 }
 
 /// `fuse.request_latency  (μs)[fuse_request=read]: n=2: min=…`
@@ -104,5 +128,23 @@ mod tests {
             ]
         );
         assert!(lines(&now, &now).is_empty());
+    }
+
+    #[test]
+    fn the_first_lines_name_each_metric_though_nothing_was_counted() {
+        let errors = |operation, count| {
+            let labels = [("fuse_request", operation)];
+            series(names::FUSE_ERRORS, &labels, SeriesValue::Counter(count))
+        };
+        let first = Snapshot {
+            series: vec![errors("lookup", 0), errors("read", 0)],
+        };
+        let text = "fuse.request_errors [fuse_request=lookup]: 0";
+        assert_eq!(lines(&Snapshot::default(), &first), [text]);
+        let first = Snapshot {
+            series: vec![errors("lookup", 0), errors("read", 3)],
+        };
+        let text = "fuse.request_errors [fuse_request=read]: 3";
+        assert_eq!(lines(&Snapshot::default(), &first), [text]);
     }
 }

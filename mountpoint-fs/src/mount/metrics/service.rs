@@ -20,6 +20,7 @@ use super::otlp::Exporter;
 use super::unix_socket::BoundSocket;
 use super::{MetricsConfig, log, socket};
 use crate::clock::Clock;
+use crate::fuse::declare_metrics;
 use crate::metrics::{self, MetricsRegistry, Snapshot, capture, programs};
 use crate::mount::cost::CostMeter;
 use crate::mount::start_error::StartError;
@@ -32,7 +33,6 @@ pub(in crate::mount) struct MetricsService {
     mount: MountDescription,
     runtime: Runtime,
     bound: Option<Bound>,
-    exporter: Option<Exporter>,
     clock: Clock,
 }
 
@@ -61,10 +61,10 @@ impl MetricsService {
         };
         programs::install_accounts();
         capture::install_observer();
+        mountpoint_client::metrics::declare();
+        declare_metrics();
         let clock = Clock::monotonic();
         let bound = config.listen.as_ref().map(Bound::bind).transpose()?;
-        let endpoint = config.otlp.clone();
-        let exporter = endpoint.map(|it| Exporter::new(it, &mount, clock.wall()));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -75,7 +75,6 @@ impl MetricsService {
             mount,
             runtime,
             bound,
-            exporter: exporter.transpose()?,
             clock,
         }))
     }
@@ -87,9 +86,12 @@ impl MetricsService {
         state_directory: Option<&Path>,
     ) -> Result<RunningMetrics, StartError> {
         self.mount.device.clone_from(&parts.device);
-        if let Some(directory) = &parts.passed_directory {
+        if let Some(directory) = &parts.directory {
             self.mount.directory = directory.display().to_string();
         }
+        let endpoint = self.config.otlp.clone();
+        let exporter = endpoint.map(|it| Exporter::new(it, &self.mount, self.clock.wall()));
+        let exporter = exporter.transpose()?;
         let costs = parts.costs.clone();
         self.mount.prices = costs.source().map(str::to_owned);
         let queue = KernelQueue::new(&parts);
@@ -105,7 +107,7 @@ impl MetricsService {
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("metrics".to_owned());
         let thread = thread
-            .spawn(move || self.run(socket, queue, stopped))
+            .spawn(move || self.run(exporter, socket, queue, stopped))
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
         Ok(RunningMetrics {
             stop,
@@ -114,14 +116,19 @@ impl MetricsService {
         })
     }
 
-    fn run(self, socket: Option<BoundSocket>, queue: KernelQueue, stopped: oneshot::Receiver<()>) {
+    fn run(
+        self,
+        mut exporter: Option<Exporter>,
+        socket: Option<BoundSocket>,
+        queue: KernelQueue,
+        stopped: oneshot::Receiver<()>,
+    ) {
         let Self {
             registry,
             config,
             mount,
             runtime,
             bound,
-            exporter,
             clock,
         } = self;
         let listens: BoxFuture<'_, ()> = match bound {
@@ -150,7 +157,6 @@ impl MetricsService {
             registry: Arc::clone(&registry),
             before: Snapshot::default(),
         });
-        let mut exporter = exporter;
         runtime.block_on(async {
             let logs = async {
                 match &mut summary {

@@ -10,7 +10,7 @@ use mountpoint_client::ClientError;
 
 use super::fetch::Fetch;
 use crate::metrics::is_measured;
-use crate::metrics::trace::{self, OperationTrace, WaitCause, WaitTimes, nanos};
+use crate::metrics::trace::{self, OperationTrace};
 
 /// Waits for bytes of a fetch. Dropping it leaves no waiter behind, and tells the operation for
 /// what it waited.
@@ -20,16 +20,7 @@ pub(super) struct Arrival<'a> {
     needs: usize,
     ticket: Option<u64>,
     /// Set once an operation that is measured waits.
-    wait: Option<MeasuredWait>,
-}
-
-/// A wait that has begun.
-#[derive(Debug)]
-struct MeasuredWait {
-    trace: Arc<OperationTrace>,
-    began: Duration,
-    /// The times of the fetch before.
-    before: WaitTimes,
+    trace: Option<Arc<OperationTrace>>,
 }
 
 impl<'a> Arrival<'a> {
@@ -40,44 +31,19 @@ impl<'a> Arrival<'a> {
             fetch,
             needs,
             ticket: None,
-            wait: None,
+            trace: None,
         }
     }
 
     /// The operation that this thread polls waits, at the latest since `now`.
     pub(super) fn waits(&mut self, now: Duration) {
-        if self.wait.is_none()
+        if self.trace.is_none()
             && is_measured()
             && let Some(trace) = trace::current()
         {
             trace.waits(|| now);
-            self.wait = Some(MeasuredWait {
-                trace,
-                began: now,
-                before: self.fetch.times(now),
-            });
-        }
-    }
-}
-
-impl MeasuredWait {
-    /// The wait has ended: splits it by the causes for which `fetch` waited meanwhile.
-    fn ended(&self, fetch: &Fetch) {
-        let now = fetch.metrics.now();
-        let mut rest = nanos(now.saturating_sub(self.began));
-        let mut times = fetch.times(now);
-        for (time, before) in times.iter_mut().zip(self.before) {
-            *time = time.saturating_sub(before).min(rest);
-            rest -= *time;
-        }
-        // The rest, of clocks that were read out of turn.
-        times[WaitCause::Connection as usize] += rest;
-        let mut ago: u64 = times.iter().sum();
-        for (cause, time) in WaitCause::ALL.into_iter().zip(times) {
-            if time > 0 {
-                self.trace.add(cause, ago, time);
-                ago -= time;
-            }
+            self.fetch.progress.begins_wait(&trace, now);
+            self.trace = Some(trace);
         }
     }
 }
@@ -105,8 +71,9 @@ impl Drop for Arrival<'_> {
         if let Some(ticket) = self.ticket {
             self.fetch.waiters.remove(ticket);
         }
-        if let Some(wait) = &self.wait {
-            wait.ended(self.fetch);
+        if let Some(trace) = &self.trace {
+            let progress = &self.fetch.progress;
+            progress.ends_wait(trace, self.fetch.metrics.now());
         }
     }
 }

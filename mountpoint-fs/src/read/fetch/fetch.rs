@@ -29,7 +29,7 @@ use crate::executor;
 use crate::memory::Purpose;
 use crate::metrics::is_measured;
 use crate::metrics::programs::measured_caller;
-use crate::metrics::trace::{Origin, WaitCause, WaitTimes, current_origin};
+use crate::metrics::trace::{Origin, WaitCause, current_origin};
 use crate::operation::Slices;
 use crate::read::object_version::ObjectVersion;
 use crate::sync::Mutex;
@@ -66,7 +66,7 @@ pub(in crate::read) struct Fetch {
     pub(super) waiters: Waiters,
     /// A leaf: nothing else is locked or woken while it is held.
     failures: Mutex<Failures>,
-    progress: FetchProgress,
+    pub(super) progress: FetchProgress,
     /// Whether it is asked for late because memory was short.
     lacked_memory: AtomicBool,
 }
@@ -161,7 +161,7 @@ impl Fetch {
             state: AtomicU8::new(RUNNING),
             waiters: Waiters::default(),
             failures: Mutex::default(),
-            progress: FetchProgress::new(source.wait_cause(), began),
+            progress: FetchProgress::new(source.wait_cause()),
             lacked_memory: AtomicBool::new(false),
         })
     }
@@ -273,8 +273,17 @@ impl Fetch {
     /// From now on it waits for `cause`.
     pub(super) fn enters(&self, cause: WaitCause) {
         if is_measured() {
-            self.progress.enters(cause, self.metrics.now());
+            self.enters_at(cause, self.metrics.now());
         }
+    }
+
+    fn enters_at(&self, cause: WaitCause, now: Duration) {
+        let has_begun = !matches!(cause, WaitCause::Connection | WaitCause::FirstByte);
+        let cause = match has_begun || !self.lacked_memory.load(Ordering::Relaxed) {
+            true => cause,
+            false => WaitCause::Memory,
+        };
+        self.progress.enters(cause, now);
     }
 
     /// A cache has filled its block. What the shared bucket had is kept on the disk.
@@ -349,7 +358,7 @@ impl Fetch {
         {
             let now = self.metrics.now();
             if is_measured() {
-                self.progress.enters(WaitCause::Body, now);
+                self.enters_at(WaitCause::Body, now);
             }
             self.metrics.first_byte(self.len() as u64, self.began, now);
         }
@@ -419,21 +428,12 @@ impl Fetch {
     }
 
     /// With more memory it would have been asked for earlier: readers wait for memory while its
-    /// answer has not begun.
+    /// answer has not begun. Called before it is asked for.
     pub(in crate::read) fn is_late_for_memory(&self) {
         self.lacked_memory.store(true, Ordering::Relaxed);
-    }
-
-    /// The times that it has spent until `now`, by cause.
-    pub(super) fn times(&self, now: Duration) -> WaitTimes {
-        let mut times = self.progress.times(now);
-        if self.lacked_memory.load(Ordering::Relaxed) {
-            for cause in [WaitCause::Connection, WaitCause::FirstByte] {
-                let time = std::mem::take(&mut times[cause as usize]);
-                times[WaitCause::Memory as usize] += time;
-            }
+        if self.source() == Source::Store {
+            self.enters(WaitCause::Connection);
         }
-        times
     }
 
     /// Whether it runs and a reader waits for it.

@@ -1,79 +1,99 @@
 //! The cause of a fetch's wait, from one moment to the next.
 //!
-//! Told by its GET; asked by the readers that wait for it, whose waits are split so. Times are of
-//! the mount's clock. Any thread.
+//! Told by its GET; each change is passed on to the operations that wait for the fetch. Times are
+//! of the mount's clock. Any thread.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metrics::trace::{WaitCause, WaitTimes, nanos};
+use smallvec::SmallVec;
+
+use crate::metrics::trace::{OperationTrace, WaitCause, WaitToken};
 use crate::sync::Mutex;
 
-/// The times of one fetch by cause.
+/// The present cause of one fetch, and the operations that wait for it.
 #[derive(Debug)]
 pub(super) struct FetchProgress {
     /// A leaf, held for a few instructions.
-    state: Mutex<Spent>,
+    state: Mutex<Progress>,
 }
 
 #[derive(Debug)]
-struct Spent {
+struct Progress {
     cause: WaitCause,
-    since: Duration,
-    /// Without the time since then.
-    times: WaitTimes,
+    /// Mostly one.
+    waiting: SmallVec<[(Arc<OperationTrace>, WaitToken); 1]>,
 }
 
 impl FetchProgress {
-    /// A fetch that waits for `cause` since `since`.
-    pub(super) fn new(cause: WaitCause, since: Duration) -> Self {
+    /// A fetch that waits for `cause`.
+    pub(super) fn new(cause: WaitCause) -> Self {
         Self {
-            state: Mutex::new(Spent {
+            state: Mutex::new(Progress {
                 cause,
-                since,
-                times: WaitTimes::default(),
+                waiting: SmallVec::new(),
             }),
         }
     }
 
     /// From `now` on the fetch waits for `cause`.
     pub(super) fn enters(&self, cause: WaitCause, now: Duration) {
-        let mut spent = self.state.lock();
-        let before = spent.cause as usize;
-        spent.times[before] += nanos(now.saturating_sub(spent.since));
-        spent.cause = cause;
-        spent.since = spent.since.max(now);
+        let mut state = self.state.lock();
+        state.cause = cause;
+        for (trace, token) in &mut state.waiting {
+            *token = trace.goes_on(*token, cause, now);
+        }
     }
 
-    /// The times until `now`.
-    pub(super) fn times(&self, now: Duration) -> WaitTimes {
-        let spent = self.state.lock();
-        let mut times = spent.times;
-        times[spent.cause as usize] += nanos(now.saturating_sub(spent.since));
-        times
+    /// The operation of `trace` waits for the fetch since `began`.
+    pub(super) fn begins_wait(&self, trace: &Arc<OperationTrace>, began: Duration) {
+        let mut state = self.state.lock();
+        let token = trace.enters(state.cause, began);
+        state.waiting.push((Arc::clone(trace), token));
+    }
+
+    /// The operation of `trace` waits for the fetch no longer.
+    pub(super) fn ends_wait(&self, trace: &Arc<OperationTrace>, now: Duration) {
+        let mut state = self.state.lock();
+        let is_it = |(waiting, _): &(Arc<_>, _)| Arc::ptr_eq(waiting, trace);
+        if let Some(place) = state.waiting.iter().position(is_it) {
+            let (trace, token) = state.waiting.swap_remove(place);
+            trace.leaves(token, now);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::trace::nanos;
 
     #[test]
     fn each_cause_has_the_time_until_the_next() {
         let second = Duration::from_secs;
-        let progress = FetchProgress::new(WaitCause::Connection, second(10));
+        let trace = Arc::new(OperationTrace::of(WaitCause::Other, 0, second(10), None));
+        trace.waits(|| second(10));
+        let progress = FetchProgress::new(WaitCause::Connection);
+        progress.begins_wait(&trace, second(10));
         progress.enters(WaitCause::FirstByte, second(11));
         progress.enters(WaitCause::Retry, second(13));
         // A thread may have read the clock before another one that told sooner.
         progress.enters(WaitCause::FirstByte, second(12));
         progress.enters(WaitCause::Body, second(18));
-        let times = progress.times(second(20));
-        for (cause, seconds) in [
+        let check = |expected: &[(WaitCause, u64)]| {
+            let times = trace.times(second(20));
+            for (cause, seconds) in expected {
+                assert_eq!(times[*cause as usize], nanos(second(*seconds)), "{cause:?}");
+            }
+        };
+        let ended = [
             (WaitCause::Connection, 1),
             (WaitCause::FirstByte, 7),
             (WaitCause::Retry, 0),
-            (WaitCause::Body, 2),
-        ] {
-            assert_eq!(times[cause as usize], nanos(second(seconds)), "{cause:?}");
-        }
+        ];
+        check(&[&ended[..], &[(WaitCause::Body, 2)]].concat());
+        progress.ends_wait(&trace, second(19));
+        progress.enters(WaitCause::Retry, second(19));
+        check(&[&ended[..], &[(WaitCause::Body, 1)]].concat());
     }
 }

@@ -7,6 +7,7 @@ use super::ending::keep_unsynced;
 use super::parts::FileParts;
 use super::releasing::release;
 use super::state::Recorded;
+use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::FsError;
 use crate::staging::context::{StagingContext, WriteBack};
 use crate::staging::record::{CommitFailure, CommitRequest, commit, drop_sums};
@@ -195,7 +196,9 @@ impl RoomWait {
         }
         let left = self.until.saturating_sub(context.clock.now());
         match context.committing() {
-            Some(write_back) if !left.is_zero() => write_back.queue.room(left).await,
+            Some(write_back) if !left.is_zero() => {
+                waits(WaitCause::Disk, write_back.queue.room(left), |_| ()).await
+            }
             _ => false,
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::format::{DescriptionFile, Payload, VersionRecord, in_files, sum};
 use super::recovery::{ReadRecord, read_record};
+use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::FsError;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
@@ -189,9 +190,10 @@ async fn append(
         },
         was_taken,
     };
-    let appended = journal.append(RecordKey(name.0), parts).await;
+    let append = journal.append(RecordKey(name.0), parts);
+    let appended = waits(WaitCause::Disk, append, |_| ()).await;
     let mut commit = appended.map_err(|error| failed(error, false))?;
-    let committed = (&mut commit).await;
+    let committed = waits(WaitCause::Disk, &mut commit, |_| ()).await;
     if !commit.may_go_on() {
         // The journal's thread belongs to the next batch.
         let waited = context.on_disk(|| Ok(())).await;

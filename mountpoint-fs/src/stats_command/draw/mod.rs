@@ -13,6 +13,7 @@ use ratatui::widgets::{Cell, Row, Table, Widget as _};
 pub(super) use many::many;
 pub(super) use one::{History, one};
 pub(super) use page::Page;
+use text::wrapped;
 
 use crate::mount::safe_line;
 
@@ -24,13 +25,29 @@ fn add_table(page: &mut Page, columns: &[Column<'_>], rows: Vec<Row<'static>>) {
     let head = columns
         .iter()
         .map(|(name, _, alignment)| Text::from((*name).to_owned()).alignment(*alignment));
+    add_rows(page, columns, vec![Row::new(head).style(HEAD)]);
+    add_rows(page, columns, rows);
+}
+
+/// Adds rows of a table to a page.
+fn add_rows(page: &mut Page, columns: &[Column<'_>], rows: Vec<Row<'static>>) {
     let widths = columns.iter().map(|(_, width, _)| match width {
         0 => Constraint::Fill(1),
         width => Constraint::Length(*width),
     });
-    let height = rows.len() + 1;
-    let table = Table::new(rows, widths).header(Row::new(head).style(HEAD));
+    let height = rows.len();
+    let table = Table::new(rows, widths);
     page.add(height, |area, buffer| table.render(area, buffer));
+}
+
+/// Adds a text with a name, in as many rows as it needs.
+fn add_text(page: &mut Page, name: &'static str, text: &str, style: Style) {
+    let room = page.width().saturating_sub(LABEL_WIDTH.into());
+    let mut first = label(name);
+    for row in wrapped(text, room) {
+        let name = std::mem::replace(&mut first, label(""));
+        page.line(vec![name, Span::styled(row, style)]);
+    }
 }
 
 /// A cell whose text ends at the right.

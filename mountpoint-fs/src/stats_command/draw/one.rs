@@ -4,14 +4,18 @@ use std::collections::VecDeque;
 
 use ratatui::layout::HorizontalAlignment::{Left, Right};
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::symbols::line;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, LineGauge, Row, Sparkline, Widget as _};
 
-use super::text::{byte_rate, bytes, count, dollars, share, time, uptime, whole};
-use super::{BAR, LABEL_WIDTH, NOTICE, Page, TITLE, add_table, failures, label, number, safe};
+use super::text::{byte_rate, bytes, count, dollars, share, time, uptime, whole, wrapped};
+use super::{
+    ALARM, BAR, LABEL_WIDTH, NOTICE, Page, TITLE, add_table, add_text, failures, label, number,
+    safe,
+};
 use crate::metrics::names::*;
-use crate::stats_command::activity::{Activity, OperationRow, ProgramRow, Verdict};
+use crate::stats_command::activity::{Activity, OperationRow, ProgramRow, Verdict, Wait};
 
 /// Rates of a mount at the last looks.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +52,8 @@ pub(in crate::stats_command) fn one(
     title(&mut page, activity);
     throughput(&mut page, activity, history);
     page.gap();
+    waits(&mut page, activity);
+    page.gap();
     let rows = activity.rows("fuse_request", FUSE_LATENCY, FUSE_ERRORS);
     operations(&mut page, "operation", rows, activity);
     page.gap();
@@ -58,8 +64,6 @@ pub(in crate::stats_command) fn one(
     memory(&mut page, activity);
     resources(&mut page, activity);
     page.gap();
-    waits(&mut page, activity);
-    page.gap();
     costs(&mut page, activity);
     page
 }
@@ -67,20 +71,12 @@ pub(in crate::stats_command) fn one(
 fn title(page: &mut Page, activity: &Activity<'_>) {
     let document = activity.document;
     let mount = &document.mount;
-    page.line(vec![
-        Span::styled(
-            safe(&format!(
-                "{}/{} at {}",
-                mount.bucket, mount.prefix, mount.directory
-            )),
-            TITLE,
-        ),
-        Span::raw(format!(
-            "   process {}   up {}",
-            mount.pid,
-            uptime(document.uptime_ms)
-        )),
-    ]);
+    let place = format!("{}/{} at {}", mount.bucket, mount.prefix, mount.directory);
+    let (place, uptime) = (safe(&place), uptime(document.uptime_ms));
+    let text = format!("{place}   process {}   up {uptime}", mount.pid);
+    for row in wrapped(&text, page.width()) {
+        page.line(Span::styled(row, TITLE));
+    }
 }
 
 fn throughput(page: &mut Page, activity: &Activity<'_>, history: &History) {
@@ -131,7 +127,7 @@ fn operations(page: &mut Page, name: &str, mut rows: Vec<OperationRow>, activity
         ])
     };
     let columns = [
-        (name, 24, Left),
+        (name, 26, Left),
         ("/s", 8, Right),
         ("number", 10, Right),
         ("median", 8, Right),
@@ -143,15 +139,16 @@ fn operations(page: &mut Page, name: &str, mut rows: Vec<OperationRow>, activity
 
 fn requests(page: &mut Page, activity: &Activity<'_>) {
     let grown = |metric, labels: &[(&str, &str)]| count(activity.grown(metric, labels));
-    page.line(format!(
-        "  in flight {}   retries {}   slow down {}   hedges {}, of which faster {}   given up {}",
+    let text = format!(
+        "in flight {}, retries {}, slow down {}, hedges {}, of which faster {}, given up {}",
         count(activity.total(S3_IN_FLIGHT, &[])),
         grown(S3_RETRIES, &[]),
         grown(S3_THROTTLES, &[]),
         grown(HEDGES, &[("result", "sent")]),
         grown(HEDGES, &[("result", "won")]),
         grown(S3_CANCELED, &[])
-    ));
+    );
+    add_text(page, "  attempts", &text, Style::new());
 }
 
 /// The share of memory that is reserved, as a bar, and its uses.
@@ -159,19 +156,16 @@ fn memory(page: &mut Page, activity: &Activity<'_>) {
     let total = |metric, labels: &[(&str, &str)]| activity.total(metric, labels);
     let area = |area| bytes(total(MEMORY_RESERVED, &[("area", area)]));
     let (reserved, limit) = (total(MEMORY_RESERVED, &[]), total(MEMORY_LIMIT, &[]));
-    let text = Line::from(vec![
-        label("memory"),
-        Span::raw(format!(
-            "{} of {}: reads {}, read-ahead {}, uploads {}; process {}",
-            bytes(reserved),
-            bytes(limit),
-            area("read"),
-            area("prefetch"),
-            area("upload"),
-            bytes(total(PROCESS_MEMORY, &[]))
-        )),
-    ]);
-    page.line(text);
+    let text = format!(
+        "{} of {}: reads {}, read-ahead {}, uploads {}; process {}",
+        bytes(reserved),
+        bytes(limit),
+        area("read"),
+        area("prefetch"),
+        area("upload"),
+        bytes(total(PROCESS_MEMORY, &[]))
+    );
+    add_text(page, "memory", &text, Style::new());
     let share = if limit > 0.0 { reserved / limit } else { 0.0 };
     let bar = LineGauge::default()
         .ratio(share.clamp(0.0, 1.0))
@@ -188,7 +182,7 @@ fn memory(page: &mut Page, activity: &Activity<'_>) {
 /// Uploads, files, the cache.
 fn resources(page: &mut Page, activity: &Activity<'_>) {
     let total = |metric, labels: &[(&str, &str)]| activity.total(metric, labels);
-    let mut add = |name, text: String| page.line(vec![label(name), Span::raw(text)]);
+    let mut add = |name, text: String| add_text(page, name, &text, Style::new());
     add(
         "uploads",
         format!(
@@ -224,32 +218,56 @@ fn resources(page: &mut Page, activity: &Activity<'_>) {
             ),
         );
     }
+    let panics = total(PANICS, &[]);
+    if panics > 0.0 {
+        let text = format!(
+            "{} of this program's threads and tasks: the log has a line for each",
+            count(panics)
+        );
+        add_text(page, "panics", &text, ALARM);
+    }
 }
 
 /// Waits of the kernel's requests, with the share of each cause.
 fn waits(page: &mut Page, activity: &Activity<'_>) {
     let waits = activity.waits();
-    let all: f64 = waits.iter().map(|(_, seconds)| seconds).sum();
+    let all: f64 = waits.iter().map(|wait| wait.seconds).sum();
     let verdict = activity.verdict();
     let text = format!("{}: {}", verdict.name(), verdict.meaning());
     let style = match verdict {
         Verdict::Waits(_) => NOTICE,
         Verdict::Application | Verdict::Idle => BAR,
     };
-    page.line(vec![label("waits for"), Span::styled(text, style)]);
-    let longest = waits.first().map_or(0.0, |(_, seconds)| *seconds);
-    for (cause, seconds) in waits {
-        let bars = (1..=BAR_WIDTH)
-            .take_while(|bar| f64::from(*bar) / f64::from(BAR_WIDTH) <= seconds / longest);
-        let text = format!(
-            "  {:<12}{:>6}{:>9}  ",
-            cause.name(),
-            share(seconds, all),
-            time(seconds * 1e6)
-        );
-        let bar = Span::styled("█".repeat(bars.count()), BAR);
-        page.line(vec![Span::raw(text), bar]);
+    add_text(page, "waits for", &text, style);
+    if waits.is_empty() {
+        return;
     }
+    let longest = waits.first().map_or(0.0, |wait| wait.seconds);
+    let row = |wait: &Wait| {
+        let bars = (1..=BAR_WIDTH)
+            .take_while(|bar| f64::from(*bar) / f64::from(BAR_WIDTH) <= wait.seconds / longest);
+        let oldest = match wait.oldest_seconds > 0.0 {
+            true => time(wait.oldest_seconds * 1e6),
+            false => String::new(),
+        };
+        Row::new([
+            Cell::from(format!("  {}", wait.cause.name())),
+            number(share(wait.seconds, all)),
+            number(time(wait.seconds * 1e6)),
+            number(count(wait.in_progress)),
+            number(oldest),
+            Cell::from(Span::styled("█".repeat(bars.count()), BAR)),
+        ])
+    };
+    let columns = [
+        ("  cause", 14, Left),
+        ("share", 6, Right),
+        ("time", 8, Right),
+        ("now", 6, Right),
+        ("oldest", 8, Right),
+        ("", 0, Left),
+    ];
+    add_table(page, &columns, waits.iter().map(row).collect());
 }
 
 /// The cost of the mount since it began, and the programs that caused it.
@@ -269,7 +287,7 @@ fn costs(page: &mut Page, activity: &Activity<'_>) {
         ),
         None => "not known: there are no prices of this store (--price-file)".to_owned(),
     };
-    page.line(vec![label("cost"), Span::raw(text)]);
+    add_text(page, "cost", &text, Style::new());
     let programs = activity.programs();
     if programs.is_empty() {
         return;
@@ -339,6 +357,16 @@ pub(super) mod tests {
                     SeriesValue::Counter(9_000_000),
                 ),
                 (
+                    FUSE_WAITS,
+                    &[("cause", "first_byte")],
+                    SeriesValue::Gauge(3.0),
+                ),
+                (
+                    FUSE_OLDEST_WAIT,
+                    &[("cause", "first_byte")],
+                    SeriesValue::Gauge(40e6),
+                ),
+                (
                     FUSE_WAIT_TIME,
                     &wait("body"),
                     SeriesValue::Counter(1_000_000),
@@ -373,19 +401,35 @@ pub(super) mod tests {
         for part in [
             "bucket/data/ at /mnt   process 7   up 10 s",
             "read            1.00 MiB/s   total   10.00 MiB   █",
-            "  read                          2         20   1.0 ms   1.0 ms        0",
-            "  GetObject                     2         20   1.0 ms   1.0 ms        2",
+            "  read                            2         20   1.0 ms   1.0 ms        0",
+            "  GetObject                       2         20   1.0 ms   1.0 ms        2",
             "memory      0 B of 1.00 GiB:",
             "cache       75 % hits",
             "waits for   first_byte: the first byte of S3's answers",
-            "  first_byte    90 %    9.0 s  ██████████████████████████████",
-            "  body          10 %    1.0 s  ███",
+            "  cause         share     time    now   oldest\n",
+            "  first_byte     90 %    9.0 s      3     40 s ██████████████████████████████\n",
+            "  body           10 %    1.0 s      0          ███\n",
             "cost        $0.2500 so far: PUT and LIST $0, GET $0.2500, DELETE $0,",
             "; prices: a list\nprogram, so far ",
             "  dd                           17         0 B         0 B     $0.2500\n  cat ",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn eighty_columns_are_enough() {
+        let mut document = busy();
+        document.mount.prefix = "a/prefix/that/is/long/".repeat(4);
+        document.mount.prices = Some("S3 Standard, us-east-1 (--price-file)".to_owned());
+        let activity = Activity::new(&document, None);
+        let words = |width| {
+            let lines = one(&activity, &History::default(), width).text();
+            let words = lines.iter().flat_map(|line| line.split_whitespace());
+            let words = words.filter(|word| !word.starts_with('█'));
+            words.map(str::to_owned).collect::<Vec<_>>().concat()
+        };
+        assert_eq!(words(80), words(500));
     }
 
     #[test]

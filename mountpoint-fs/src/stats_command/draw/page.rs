@@ -20,6 +20,11 @@ impl Page {
         }
     }
 
+    /// The number of columns.
+    pub(super) fn width(&self) -> usize {
+        self.buffer.area().width.into()
+    }
+
     /// The number of rows.
     pub(in crate::stats_command) fn height(&self) -> u16 {
         self.buffer.area().height

@@ -1,6 +1,78 @@
 //! Numbers as people read them. Pure.
 
 use indicatif::{HumanBytes, HumanCount};
+use ratatui::text::Line;
+
+/// The rows of a text that is `width` columns wide. Words stay whole if they fit into a row.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for word in text.split(' ') {
+        let row = rows.last_mut().expect("there is one");
+        let room = width.saturating_sub(columns(row) + 1);
+        if row.is_empty() {
+            row.push_str(word);
+        } else if columns(word) <= room {
+            row.extend([" ", word]);
+        } else {
+            rows.push(word.to_owned());
+        }
+        let row = rows.pop().expect("there is one");
+        rows.extend(cut(&row, width));
+    }
+    rows
+}
+
+/// Pieces of a text, each at most `width` columns wide; the text itself if there is no width.
+fn cut(text: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for letter in text.chars() {
+        let piece = pieces.last_mut().expect("there is one");
+        let mut longer = piece.clone();
+        longer.push(letter);
+        if columns(&longer) > width.max(1) && !piece.is_empty() {
+            pieces.push(letter.to_string());
+        } else {
+            *piece = longer;
+        }
+    }
+    pieces
+}
+
+/// A text without its middle, if it is wider than `width` columns.
+pub(super) fn shortened(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let front = cut(text, kept / 2).swap_remove(0);
+    let backwards: String = text.chars().rev().collect();
+    let end = cut(&backwards, kept - kept / 2).swap_remove(0);
+    let end: String = end.chars().rev().collect();
+    format!("{front}…{end}")
+}
+
+/// The columns that a text takes in a terminal.
+pub(super) fn columns(text: &str) -> usize {
+    Line::from(text).width()
+}
+
+/// Bytes in a second with three digits, as `1.50 MiB/s`, in at most ten columns.
+pub(super) fn short_byte_rate(rate: f64) -> String {
+    let (mut value, mut unit) = (rate.max(0.0), "B");
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1023.5 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, larger);
+    }
+    let digits = match value {
+        _ if unit == "B" => 0,
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}/s")
+}
 
 /// Bytes, as `1.50 MiB`.
 pub(super) fn bytes(count: f64) -> String {
@@ -75,6 +147,52 @@ pub(super) fn whole(value: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_wrapped_at_words_that_fit() {
+        let rows = |text: &str, width| wrapped(text, width).join("|");
+        for (text, width, expected) in [
+            ("", 10, ""),
+            ("one two three", 20, "one two three"),
+            ("one two three", 7, "one two|three"),
+            ("one two three", 6, "one|two|three"),
+            ("/a/long/path is cut", 6, "/a/lon|g/path|is cut"),
+            ("a /a/long/path", 6, "a|/a/lon|g/path"),
+            ("ab", 0, "a|b"),
+        ] {
+            assert_eq!(rows(text, width), expected, "{text} {width}");
+        }
+    }
+
+    #[test]
+    fn the_middle_of_a_long_text_is_left_out() {
+        for (width, expected) in [
+            (14, "/a/long/path/x"),
+            (9, "/a/l…th/x"),
+            (8, "/a/…th/x"),
+            (3, "/…x"),
+        ] {
+            assert_eq!(shortened("/a/long/path/x", width), expected);
+        }
+    }
+
+    #[test]
+    fn short_rates_have_ten_columns_at_most() {
+        let mib = 1024.0 * 1024.0;
+        for (rate, expected) in [
+            (0.0, "0 B/s"),
+            (1023.0, "1023 B/s"),
+            (1.5 * mib, "1.50 MiB/s"),
+            (15.04 * mib, "15.0 MiB/s"),
+            (1023.0 * mib, "1023 MiB/s"),
+            (1023.9 * mib, "1.00 GiB/s"),
+            (99.97 * mib, "100 MiB/s"),
+        ] {
+            let text = short_byte_rate(rate);
+            assert_eq!(text, expected);
+            assert!(columns(&text) <= 10, "{text}");
+        }
+    }
 
     #[test]
     fn numbers() {

@@ -95,7 +95,59 @@ fn verdict(mounted: &Mounted) -> (String, String) {
         let word = line.and_then(|line| line.split_whitespace().nth(number));
         word.unwrap_or_default().trim_end_matches(':').to_owned()
     };
-    (word(lines.next(), 2), word(lines.next(), 0))
+    let verdict = word(lines.next(), 2);
+    // The longest wait is below the head of the table.
+    (verdict, word(lines.nth(1), 0))
+}
+
+/// A server that takes requests and never answers, with a program that reads, one that writes, and
+/// one that looks for a name.
+#[test]
+fn stats_name_what_hangs() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", MIB / 16, 1);
+    let mounted = Mounted::unhedged(&server, &KNOWN);
+    std::fs::metadata(mounted.join("file")).unwrap();
+    let hold = |operation| server.faults().add(Rule::on(operation, Fault::Hold));
+    let mut held = vec![hold(Operation::GetObject)];
+    let at = |name: &'static str| {
+        let document = document(mounted.path());
+        move |cause: &str| number(&document, name, cause)
+    };
+    let waits_long = |cause: &str| at("fuse.oldest_wait")(cause) >= 1e6;
+    thread::scope(|scope| {
+        scope.spawn(|| read(&mounted.join("file")));
+        wait_until("the wait of the read", || waits_long("first_byte"));
+        // Nothing has ended, and nothing else waits.
+        let expected = ("first_byte".to_owned(), "first_byte".to_owned());
+        assert_eq!(verdict(&mounted), expected);
+        let (now, before) = (at("fuse.waits_in_progress"), at("fuse.wait_time"));
+        assert_eq!(
+            (now("first_byte"), now("change"), now("names")),
+            (1.0, 0.0, 0.0)
+        );
+        assert!(before("first_byte") >= 900_000.0);
+        // The time goes on to count while the read waits.
+        wait_until("more of it", || {
+            at("fuse.wait_time")("first_byte") > before("first_byte")
+        });
+        held.push(hold(Operation::PutObject));
+        scope.spawn(|| std::fs::write(mounted.join("new"), "content").unwrap());
+        wait_until("the wait of the write", || waits_long("change"));
+        held.push(hold(Operation::ListObjectsV2));
+        scope.spawn(|| std::fs::metadata(mounted.join("absent")).unwrap_err());
+        wait_until("the wait of the look-up", || waits_long("names"));
+        let now = at("fuse.waits_in_progress");
+        // The read may be between two attempts.
+        assert_eq!((now("change"), now("names")), (1.0, 1.0));
+        for rule in held {
+            server.faults().remove(rule);
+        }
+    });
+    wait_until("the end of all", || {
+        let now = at("fuse.waits_in_progress");
+        now("first_byte") + now("change") + now("names") == 0.0
+    });
 }
 
 /// Checks that most of the time was waited for throttling, of that for requests which are no GETs.
@@ -253,6 +305,8 @@ fn little_memory_is_waited_for_by_memory() {
             });
         }
         wait_until("all reads", || waiting() == READS);
+        // While it lasts, not only at its end.
+        wait_until("the verdict", || verdict(&mounted).0 == "memory");
         release_when_in_flight(&server, Operation::GetObject, hold, 1);
     });
     let text = ask(UnixStream::connect(&socket).unwrap());

@@ -8,13 +8,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use mountpoint_client::testing::server::{Operation, Server};
+use mountpoint_fs::metrics::{METRICS, MetricKind};
+use mountpoint_fs::mount::prometheus_name;
 use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
+use opentelemetry_proto::tonic::metrics::v1::{Metric, metric, number_data_point};
 use prost::Message as _;
 
 use super::{ask, sum};
-use crate::harness::{BUCKET, Mounted, PATIENCE, mount_s3, read, server, wait_until};
+use crate::harness::{BUCKET, Mounted, PATIENCE, mount_s3, read, server, unmount, wait_until};
 
 const MIB: u64 = 1 << 20;
 
@@ -208,6 +210,99 @@ fn a_collector_gets_differences_that_add_up() {
         }
     }
     assert_eq!(u64::try_from(found).unwrap(), requests);
+}
+
+/// Each metric of the documents is at each sink of a mount that has just begun, the counters and
+/// distributions with 0: an alarm on the first error needs the number before.
+#[test]
+fn every_metric_exists_from_the_start_at_each_sink() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    let (url, bodies) = collector();
+    let (socket, prices) = (place("socket"), place("prices"));
+    // Costs are known only where prices are.
+    std::fs::write(&prices, r#"{"bucket": {"get_per_1000": 1.0}}"#).unwrap();
+    let flags = [
+        &["--metrics-listen", &socket, "--price-file", &prices][..],
+        &["--otlp-endpoint", &url, "--otlp-export-interval", "1"],
+        &["--log-metrics"],
+    ];
+    let mounted = Mounted::new(&server, &flags.concat());
+    let text = ask(UnixStream::connect(&socket).unwrap());
+    let body = bodies.recv_timeout(PATIENCE).unwrap();
+    let export = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
+    let scopes = export
+        .resource_metrics
+        .iter()
+        .flat_map(|it| &it.scope_metrics);
+    let exported: Vec<_> = scopes.flat_map(|it| &it.metrics).collect();
+    assert!(mounted.log().contains("is mounted at"));
+    wait_until("the first summary", || {
+        mounted.log().contains("write.uploads")
+    });
+    let log = mounted.log();
+    for metric in METRICS {
+        let name = prometheus_name(metric);
+        let suffix = match metric.kind {
+            MetricKind::Histogram => "_count",
+            MetricKind::Counter | MetricKind::Gauge => "",
+        };
+        let has = |line: &str| {
+            let rest = line.strip_prefix(&format!("{name}{suffix}"));
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        };
+        assert!(text.lines().any(has), "{name} in {text}");
+        let is_it = |it: &&Metric| it.name == metric.name;
+        assert!(exported.iter().any(is_it), "{}", metric.name);
+        let line = format!("mountpoint_s3_fs::metrics: {} ", metric.name);
+        assert!(log.contains(&line), "{line} in {log}");
+    }
+    for labels in [
+        "fuse_request=\"read\",errno=\"EIO\"",
+        "fuse_request=\"fsync\",errno=\"EIO\"",
+    ] {
+        let line = format!("fuse_request_errors_total{{{labels}}} 0");
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+}
+
+/// A mount at a relative path, in the background, which leaves its working directory.
+#[test]
+fn a_relative_directory_is_absolute_at_each_sink() {
+    let server = server();
+    let (url, bodies) = collector();
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path().canonicalize().unwrap();
+    for name in ["mnt", "cwd"] {
+        std::fs::create_dir(base.join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(base.join("mnt"), base.join("link")).unwrap();
+    let mut command = mount_s3();
+    command.current_dir(base.join("cwd"));
+    command.args([BUCKET, "../link", "--endpoint-url", &server.url()]);
+    command.args(["--force-path-style", "--otlp-endpoint", &url]);
+    command.args(["--otlp-export-interval", "1"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let directory = base.join("mnt");
+    let expected = directory.to_str().unwrap();
+    let document = super::stats::document(&directory);
+    let body = bodies.recv_timeout(PATIENCE).unwrap();
+    unmount(&directory);
+    assert_eq!(document["mount"]["directory"], expected);
+    let info = document["metrics"].as_array().unwrap().iter();
+    let mut info = info.filter(|metric| metric["name"] == "mount.info");
+    assert_eq!(info.next().unwrap()["labels"]["directory"], expected);
+    let export = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
+    let resource = export.resource_metrics[0].resource.as_ref().unwrap();
+    let attributes = resource.attributes.iter();
+    let mut attributes = attributes.filter(|attribute| attribute.key == "mount.directory");
+    let attribute = format!("{:?}", attributes.next().unwrap());
+    assert!(
+        attribute.contains(&format!("\"{expected}\"")),
+        "{attribute}"
+    );
 }
 
 #[test]
