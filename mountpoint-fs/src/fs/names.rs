@@ -11,7 +11,7 @@ use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
-use super::staged::{HeldFile, VAIN};
+use super::staged::{HeldFile, VAIN, renamed_key};
 use crate::handle::Opener;
 use crate::mutate::{Removal, Target, marker};
 use crate::namespace::{DirectoryMarker, Found, NameChange, Version};
@@ -367,6 +367,10 @@ impl FileSystem {
             return Err(FsError::NotEmpty);
         }
         let (old, new) = (from.prefix()?, to.prefix()?);
+        for file in below.iter().flatten() {
+            // The bucket may lack the file, and with it the name that is too long.
+            renamed_key(&file.open.file.key(), &old, &new).ok_or(FsError::NameTooLong)?;
+        }
         for prefix in [&old, &new] {
             self.settle_markers(prefix, stop).await?;
         }

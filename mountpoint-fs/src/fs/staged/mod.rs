@@ -13,4 +13,4 @@ mod markers;
 mod names;
 mod open;
 
-pub(super) use names::{HeldFile, VAIN};
+pub(super) use names::{HeldFile, VAIN, renamed_key};

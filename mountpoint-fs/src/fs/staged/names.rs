@@ -267,9 +267,7 @@ impl FileSystem {
         new: &str,
     ) -> Result<(), FsError> {
         let moved = files.iter().map(async |file| {
-            let key = file.open.file.key();
-            let rest = key.as_str().strip_prefix(old);
-            let Some(key) = rest.and_then(|rest| Key::parse(&format!("{new}{rest}"))) else {
+            let Some(key) = renamed_key(&file.open.file.key(), old, new) else {
                 return Ok(());
             };
             let Some(base) = file.base() else {
@@ -289,6 +287,13 @@ impl FileSystem {
         });
         join_all(moved).await.into_iter().collect()
     }
+}
+
+/// The key of the file `key` when its directory `old` is called `new`; `None` if S3 takes none as
+/// long.
+pub(in crate::fs) fn renamed_key(key: &Key, old: &str, new: &str) -> Option<Key> {
+    let rest = key.as_str().strip_prefix(old)?;
+    Key::parse(&format!("{new}{rest}"))
 }
 
 /// The store of a file that loses its name is vain.

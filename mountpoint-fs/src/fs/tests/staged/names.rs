@@ -36,6 +36,25 @@ fn a_removed_file_stays_usable_and_its_name_is_free() {
     assert_eq!(mount.stored("f").unwrap(), "new");
 }
 
+/// S3 takes keys of 1,024 bytes. The bucket does not have the file yet, and could not refuse it.
+#[test]
+fn a_directory_gets_no_name_that_makes_the_key_of_a_pending_file_too_long() {
+    let mount = Staged::write_back();
+    let mut directory = wait(mount.fs.make_directory(ROOT, OsStr::new("d"), 0o755));
+    for _ in 0..4 {
+        let parent = directory.unwrap().attributes.ino;
+        let name = "k".repeat(200);
+        directory = wait(mount.fs.make_directory(parent, OsStr::new(&name), 0o755));
+    }
+    let (_, handle) = mount.create(directory.unwrap().attributes.ino, "file");
+    mount.write(handle, 0, "bytes").unwrap();
+    wait(mount.fs.flush(handle, &OPENER)).unwrap();
+    let renamed = mount.rename((ROOT, "d"), (ROOT, &"D".repeat(255)));
+    assert!(matches!(renamed, Err(FsError::NameTooLong)), "{renamed:?}");
+    mount.fs.release(handle);
+    wait(mount.fs.drained());
+}
+
 /// The kernel tells of the last close while the program goes on to remove what it has closed, as
 /// databases do with their journals.
 #[test]
