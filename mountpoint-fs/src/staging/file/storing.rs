@@ -15,6 +15,7 @@ use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
 use crate::staging::contents::{Piece, Snapshot, Source};
 use crate::staging::upload::{Resolved, StoreRequest, is_conflict, resolve};
+use crate::write::Stored;
 use crate::write::background::{self, SharedOutcome};
 
 /// Stores all changes. Returns when the bucket has them, or at once if it has.
@@ -85,9 +86,7 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
             Ok(Resolved::Stored { version, is_sent }) => {
                 let base = Base::new(&file.context.reading, &request.key, version.clone());
                 file.state.lock().stored(base, is_sent);
-                file.observer().stored(&version);
-                end_upload(file);
-                release(file, false);
+                end_stored(file, &version);
                 return Ok(StoreEnd::Done);
             }
             Ok(Resolved::Sent(there, number)) => {
@@ -99,9 +98,7 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
                 if !file.state.lock().superseded(base) {
                     return Err(keep_as(file, SUPERSEDED).await);
                 }
-                file.observer().stored(&there);
-                end_upload(file);
-                release(file, false);
+                end_stored(file, &there);
                 return Ok(StoreEnd::Done);
             }
             Ok(Resolved::Adopted) => {
@@ -126,13 +123,11 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
                 return Ok(StoreEnd::Stopped);
             }
             Err(error) => {
-                let is_conflict = is_conflict(&error);
                 file.state.lock().contents.end_store(false);
-                if is_conflict {
-                    let reason = conflict_reason(&file.context.config, &request.snapshot, &error);
-                    return Err(keep_as(file, &reason).await);
-                }
-                return Err(error);
+                return Err(match is_conflict(&error) {
+                    true => keep_in_conflict(file, &request.snapshot, error).await,
+                    false => error,
+                });
             }
         }
     }
@@ -144,6 +139,24 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
     Err(FsError::Busy(format!(
         "{key}: other clients keep changing it"
     )))
+}
+
+/// The bucket has all that a store has sent, as `version`.
+fn end_stored(file: &Arc<FileParts>, version: &Stored) {
+    file.observer().stored(version);
+    end_upload(file);
+    release(file, false);
+}
+
+/// Keeps a file whose store has met another client's change. Returns the failure for the call.
+async fn keep_in_conflict(file: &Arc<FileParts>, snapshot: &Snapshot, error: FsError) -> FsError {
+    let reason = conflict_reason(&file.context.config, snapshot, &error);
+    let kept = keep_as(file, &reason).await;
+    match error {
+        // Another host has made the file: the call says so, as without staging.
+        FsError::Exists => error,
+        _ => kept,
+    }
 }
 
 /// Why a file is kept that another client's change met.

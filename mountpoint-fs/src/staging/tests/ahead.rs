@@ -148,7 +148,7 @@ fn a_conflict_is_told_by_the_close() {
     let (file, _) = bench.written();
     bench.client.put_object("key", "another client's");
     let stored = wait(file.store());
-    assert!(matches!(stored, Err(FsError::Stale(_))), "{stored:?}");
+    assert!(matches!(stored, Err(FsError::Exists)), "{stored:?}");
     wait(bench.staging.context().writing.drained());
     assert_eq!(wait(bench.client.list_uploads("")).unwrap(), []);
     assert_eq!(bench.content("key").unwrap(), b"another client's");
