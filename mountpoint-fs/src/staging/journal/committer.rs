@@ -167,6 +167,8 @@ impl Shared {
     }
 
     fn write_batches(&self, mut log: Log) {
+        // One behind the other.
+        let mut failures = 0_u64;
         while let Some(TakenBatch {
             mut records,
             writers,
@@ -176,8 +178,14 @@ impl Shared {
             let result = log.commit(&mut records);
             let bytes = records.len();
             let written = result.as_ref().map_or(bytes, |written| *written);
-            if let Err(error) = &result {
-                warn!("cannot write the journal: {error}");
+            match &result {
+                Ok(_) => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    if failures.is_power_of_two() {
+                        warn!(failures, "cannot write the journal: {error}");
+                    }
+                }
             }
             let result = result
                 .map(drop)

@@ -139,8 +139,12 @@ pub(super) fn open_log(
     let mut log = Log::new(disk, found.index, limits, identity, found.end);
     log.remove_dead();
     if let Err(error) = log.begin() {
-        // A full disk needs room, which the first batch waits for.
-        warn!("the journal has no segment yet: {error}");
+        // A full disk needs room: the next batch tries again.
+        let mib = limits.segment_len >> 20;
+        warn!(
+            "no file is stored with --write-back until the disk of --staging has {mib} MiB of room for its journal: \
+             {error}"
+        );
     }
     Ok((log, found.version))
 }
