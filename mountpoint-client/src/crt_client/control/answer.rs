@@ -6,9 +6,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_crt_sys::ResponseHead;
 
-use crate::ErrorKind;
 use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{Checksum, ETag};
+use crate::{ClientError, ErrorKind};
 
 /// A header that is not empty.
 pub(in crate::crt_client) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
@@ -76,4 +76,12 @@ pub(in crate::crt_client) fn checksum_of_texts(
 
 pub(in crate::crt_client) fn invalid(operation: &Operation, what: &str) -> Fault {
     operation.error(ErrorKind::InvalidResponse, what).into()
+}
+/// The error of a write whose answer names no version: a gateway may have given it. The caller
+/// looks whether the bucket has the write's token.
+pub(in crate::crt_client) fn no_etag(operation: &Operation) -> ClientError {
+    ClientError {
+        answer_was_lost: true,
+        ..operation.error(ErrorKind::InvalidResponse, "the answer has no ETag")
+    }
 }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use mountpoint_crt_sys::{Message, ResponseHead};
 use parking_lot::Mutex;
 
+use super::answer::no_etag;
 use super::object_head::head;
 use super::object_headers::checksum_header;
-use super::upload::{no_etag, send};
+use super::upload::send;
 use crate::crt_client::core::{Core, refused, writing};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{AppendRequest, ETag, Key, PutOutput};

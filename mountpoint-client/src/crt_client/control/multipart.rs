@@ -15,11 +15,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_crt_sys::{Message, Response};
 
-use super::answer::{checksum_of_texts, etag, header, invalid};
+use super::answer::{checksum_of_texts, etag, header, invalid, no_etag};
 use super::exchange::{self, Exchange};
 use super::listing::check_whole_directory;
 use super::object_headers::{condition_headers, object_headers};
-use super::upload::no_etag;
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{Fault, Operation};

@@ -11,7 +11,7 @@ use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation, is_signed, may_be_page, of_page};
 use crate::crt_client::text::http_time;
 use crate::types::{
-    ChecksumAlgorithm, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
+    ChecksumAlgorithm, ETag, Key, KmsEncryption, ObjectDetails, ObjectHeaders, ObjectInfo,
     StoredChecksum, WriteToken,
 };
 use crate::{ClientError, ErrorKind, Pending};
@@ -69,6 +69,16 @@ async fn ask<T>(
         read(&operation, key, &head)
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
+}
+
+/// The version of a copy that a document of the server's own has confirmed without telling it, as
+/// `rclone serve s3` does. If HeadObject fails, the outcome is unknown.
+pub(super) async fn etag_there(core: &Arc<Core>, key: &Key) -> Result<ETag, ClientError> {
+    let there = head(core, key).await.map_err(|error| ClientError {
+        answer_was_lost: true,
+        ..error
+    });
+    Ok(there?.etag)
 }
 
 /// Whether S3 says that there is no such object.

@@ -10,11 +10,11 @@ use aws_sdk_s3::types::{
 };
 use mountpoint_crt_sys::Message;
 
+use super::answer::no_etag;
 use super::exchange::{self, Exchange};
-use super::object_head::is_absent;
+use super::object_head::{etag_there, is_absent};
 use super::object_headers::condition_headers;
 use super::prove_encryption::prove_encryption;
-use super::upload::no_etag;
 use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{ErrorAnswer, Fault, Operation};
@@ -226,12 +226,17 @@ pub(in crate::crt_client) fn copy(
             let output = sent.map_err(|error| of_sdk(&operation, &error))?;
             let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
             core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
-            let result = output.copy_object_result();
-            let etag = result.and_then(|result| result.e_tag());
-            Ok(etag.and_then(ETag::parse))
+            let Some(result) = output.copy_object_result() else {
+                // A gateway may have answered.
+                return Err(no_etag(&operation).into());
+            };
+            Ok(result.e_tag().and_then(ETag::parse))
         };
         let copied = retry(&core, Call::slow(operation.clone()), attempt).await?;
-        let etag = copied.ok_or_else(|| no_etag(&operation))?;
+        let etag = match copied {
+            Some(etag) => etag,
+            None => etag_there(&core, &destination).await?,
+        };
         Ok(PutOutput { etag })
     })
 }

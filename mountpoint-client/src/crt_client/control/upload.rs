@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
+use super::answer::no_etag;
 use super::exchange::{self, Exchange};
 use super::object_headers::{checksum_header, object_headers};
 use super::prove_encryption::prove_encryption;
@@ -126,15 +127,6 @@ fn check_stored(
             Err(operation.error(ErrorKind::InvalidResponse, &what).into())
         }
         _ => Ok(()),
-    }
-}
-
-/// The error of a write whose answer names no version: a gateway may have given it. The caller
-/// looks whether the bucket has the write's token.
-pub(in crate::crt_client) fn no_etag(operation: &Operation) -> ClientError {
-    ClientError {
-        answer_was_lost: true,
-        ..operation.error(ErrorKind::InvalidResponse, "the answer has no ETag")
     }
 }
 

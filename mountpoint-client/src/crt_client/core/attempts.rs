@@ -275,8 +275,8 @@ impl Attempts {
             ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
         );
         error.maybe_twice = may_be_own && !core.endpoint.is_amazon_itself();
-        // A refusal of the repetition, say of credentials that expired between, tells nothing of the
-        // first attempt.
+        // A refusal of the repetition, say of credentials that expired between, tells nothing of
+        // the first attempt.
         error.answer_was_lost |= self.was_answer_lost && (may_be_own || !error.kind.is_retryable());
         if self.was_answer_lost && may_be_own {
             error

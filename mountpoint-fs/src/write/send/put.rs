@@ -93,8 +93,8 @@ pub(in crate::write) async fn put(
     }
 }
 
-/// The object at `key`, if it may stand for the file: another host's, or that of an earlier store of
-/// the file, which had the same `token`.
+/// The object at `key`, if it may stand for the file: another host's, or that of an earlier store
+/// of the file, which had the same `token`.
 pub(in crate::write) async fn adopt(
     context: &SendContext,
     key: &Key,
