@@ -129,8 +129,7 @@ impl FileSystem {
         }
         let (headers, carried) = self.new_directory(posix);
         // With markers, `mkdir` tells which of two hosts has made the directory.
-        let may_wait = change.is_own() || !self.mutator.makes_markers();
-        let may_wait = may_wait && !is_exclusive;
+        let may_wait = !is_exclusive && (change.is_own() || !self.mutator.makes_markers());
         if let Some(files) = self.marker_staging(may_wait) {
             // Another host's directory does not have the mode.
             let adopts = match has_own_mode {

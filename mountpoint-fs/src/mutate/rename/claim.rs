@@ -2,9 +2,9 @@
 //!
 //! A claim is an object at the key of the directory's marker, made on the condition that nobody has
 //! changed what was seen there, with bytes and a token of its own. So its ETag is that of no other
-//! claim. It lasts until all is copied, and becomes the directory's marker, or is removed. Whoever
-//! finds the claim of another host leaves the name alone, for as long as that host may go on with
-//! its rename.
+//! claim. It lasts until all is copied, and becomes the directory's marker, or is removed. A
+//! host that finds the claim of another one leaves the name alone, for as long as that other host
+//! may go on with its rename.
 
 use std::time::SystemTime;
 

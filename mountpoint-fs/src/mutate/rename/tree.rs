@@ -14,7 +14,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
 use mountpoint_client::types::{
-    ETag, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, WriteToken,
+    ETag, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, StoredChecksum,
+    WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 
@@ -202,7 +203,7 @@ impl Mutator {
         // A copy without a condition may have taken the place of the other host's.
         let may_withdraw = is_taken && self.conditions.keeps(Conditional::Copy);
         let is_withdrawn = may_withdraw && self.withdraw(moves, token).await.is_ok();
-        // What has the new name by now keeps others away, and the journal says what is ours.
+        // An object that has the new name by now keeps others away, and the journal names our own.
         let is_left = match claim {
             Some(claim) => !self.release(claim).await,
             None => false,
@@ -441,35 +442,23 @@ impl Mutator {
         token: &WriteToken,
         stop: &Stop,
     ) -> Result<Option<ETag>, FsError> {
-        let token = Some(token.numbered(version_number(&one.source)));
         // The claim keeps other renames away, and the condition all others, where it costs nothing.
         let condition = match !one.is_outdated && self.conditions.keeps(Conditional::Copy) {
             true => PutCondition::Absent,
             false => PutCondition::None,
         };
-        if is_bare_marker(&one.source) {
-            let headers = ObjectHeaders {
-                token,
-                ..ObjectHeaders::default()
-            };
-            let put = self.put_marker(&one.to, headers, &PutCondition::None);
-            return put.await.map(|()| Some(one.source.etag.clone()));
-        }
-        let Some(mut source) = self.source(one).await? else {
+        let Some(source) = self.source(one, token).await? else {
             return Ok(None);
         };
-        source.headers.token = token;
+        if is_bare_marker(&one.source) {
+            return self.put_copy(one, source, &PutCondition::None).await;
+        }
         match self.copy(&source, &one.to, condition, stop).await {
-            Ok(etag) => Ok(Some(etag)),
-            Err(FsError::NotFound) => Ok(None),
-            Err(FsError::Stale(_)) => Err(replaced(one)),
-            Err(FsError::Exists) => Err(FsError::NotEmpty),
             // Some servers do not copy their own directories.
             Err(FsError::Client(error)) if is_marker(&one.source) && copies_nothing(&error) => {
-                let put = self.put_marker(&one.to, source.headers, &PutCondition::None);
-                put.await.map(|()| Some(one.source.etag.clone()))
+                self.put_copy(one, source, &PutCondition::None).await
             }
-            Err(error) => Err(error),
+            copied => copied_as(one, copied),
         }
     }
 
@@ -482,41 +471,55 @@ impl Mutator {
         token: &WriteToken,
         stop: &Stop,
     ) -> Result<bool, FsError> {
-        let token = Some(token.numbered(version_number(&one.source)));
-        if is_bare_marker(&one.source) {
-            let headers = ObjectHeaders {
-                token,
-                ..ObjectHeaders::default()
-            };
-            let put = self.put_marker(&one.to, headers, condition);
-            return put.await.map(|()| true);
-        }
-        let Some(mut source) = self.source(one).await? else {
+        let Some(source) = self.source(one, token).await? else {
             return Ok(false);
         };
-        source.headers.token = token;
-        if source.info.size == 0 {
-            let put = self.put_marker(&one.to, source.headers, condition);
-            return put.await.map(|()| true);
-        }
-        match self.copy(&source, &one.to, condition.clone(), stop).await {
-            Ok(_) => Ok(true),
-            Err(FsError::NotFound) => Ok(false),
-            Err(FsError::Stale(_)) => Err(replaced(one)),
-            Err(FsError::Exists) => Err(FsError::NotEmpty),
-            Err(error) => Err(error),
-        }
+        let copied = if is_bare_marker(&one.source) || source.info.size == 0 {
+            self.put_copy(one, source, condition).await?
+        } else {
+            let copied = self.copy(&source, &one.to, condition.clone(), stop);
+            copied_as(one, copied.await)?
+        };
+        Ok(copied.is_some())
     }
 
-    /// The object to copy with its headers: a listing does not show those that the server does not
-    /// copy by itself, encryption and redirection. `None` if another client has removed it.
-    async fn source(&self, one: &Move) -> Result<Option<ObjectDetails>, FsError> {
-        match self.client.head_details(&one.source.key).await {
-            Ok(source) if source.info.etag.matches(&one.source.etag) => Ok(Some(source)),
-            Ok(_) => Err(replaced(one)),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(error, "s3:GetObject")),
-        }
+    /// Stores a marker with the headers of `source`. Returns the version of that.
+    async fn put_copy(
+        &self,
+        one: &Move,
+        source: ObjectDetails,
+        condition: &PutCondition,
+    ) -> Result<Option<ETag>, FsError> {
+        let put = self.put_marker(&one.to, source.headers, condition);
+        put.await.map(|()| Some(source.info.etag))
+    }
+
+    /// The object to copy with its headers and the copy's token: a listing does not show the
+    /// headers that the server does not copy by itself, encryption and redirection. `None` if
+    /// another client has removed it.
+    async fn source(
+        &self,
+        one: &Move,
+        token: &WriteToken,
+    ) -> Result<Option<ObjectDetails>, FsError> {
+        let mut source = if is_bare_marker(&one.source) {
+            ObjectDetails {
+                info: one.source.clone(),
+                headers: ObjectHeaders::default(),
+                token: None,
+                version_id: None,
+                checksum: StoredChecksum::None,
+            }
+        } else {
+            match self.client.head_details(&one.source.key).await {
+                Ok(source) if source.info.etag.matches(&one.source.etag) => source,
+                Ok(_) => return Err(replaced(one)),
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(failed(error, "s3:GetObject")),
+            }
+        };
+        source.headers.token = Some(token.numbered(version_number(&one.source)));
+        Ok(Some(source))
     }
 
     /// Deletes the sources that were copied. Objects that were replaced or made meanwhile stay: a
@@ -609,6 +612,17 @@ impl Mutator {
             }
         }
         Ok(keys)
+    }
+}
+
+/// The version of the copy that was made of an object; `None` if the object was removed.
+fn copied_as(one: &Move, copied: Result<ETag, FsError>) -> Result<Option<ETag>, FsError> {
+    match copied {
+        Ok(etag) => Ok(Some(etag)),
+        Err(FsError::NotFound) => Ok(None),
+        Err(FsError::Stale(_)) => Err(replaced(one)),
+        Err(FsError::Exists) => Err(FsError::NotEmpty),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,7 +4,7 @@
 //! of JSON as the answer. The journal itself is of the mount alone as long as it lives.
 //!
 //! The socket answers from the moment at which all that an earlier mount has left is known. Until
-//! then a client finds the directory in use and nobody who answers, and waits.
+//! then a client finds the directory in use and no answer, and waits.
 
 mod client;
 mod messages;

@@ -143,7 +143,7 @@ impl StagingDirectory {
         check_format(&folder, true)?;
         let files = folder.enter_or_make(FILES)?;
         let kept = folder.enter_or_make(KEPT)?;
-        // What is durable in a folder is lost with the folder's own name.
+        // A durable file is lost with the name of its folder.
         sync(&folder)?;
         sync(&base)?;
         Ok(Self {

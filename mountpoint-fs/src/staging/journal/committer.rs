@@ -260,7 +260,7 @@ impl Shared {
 }
 
 impl State {
-    /// Why nothing is appended any more.
+    /// The reason why the journal takes no further record.
     fn refusal(&self) -> Option<AppendError> {
         let closed = self.filling.is_closing().then_some(AppendError::Closed);
         self.failure.clone().or(closed)

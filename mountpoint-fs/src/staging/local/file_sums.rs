@@ -95,7 +95,7 @@ impl FileSums {
         self.with(|state| state.files[index(file)].changed(range));
     }
 
-    /// What is known of a block.
+    /// Whether the sum of a block is known.
     pub(super) fn of_block(&self, file: DataFileNo, block: u64) -> BlockLook {
         let look = self.with(|state| state.files[index(file)].look(block));
         look.unwrap_or(BlockLook::Unknown)

@@ -22,7 +22,7 @@ pub(super) struct BlockSums {
     next_write: u64,
 }
 
-/// What is known of a block's sum.
+/// The sum of a block, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockLook {
     /// Nothing: the block was not written, or by an older version of this program.
