@@ -10,7 +10,6 @@
 //! completes an operation sends its reply.
 
 mod allowed_users;
-mod connection;
 mod dispatch;
 mod errno;
 mod init;
@@ -30,9 +29,8 @@ mod wire;
 mod written_pages;
 
 pub use allowed_users::OtherUsers;
-pub use connection::Connection;
 pub use mounting::{
-    Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
+    Connection, Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
     is_dead_mount, mount,
 };
 pub(crate) use reply::{declare_metrics, log_slow};

@@ -148,13 +148,10 @@ impl MountedBucket {
         // Before the mount exists, so that no signal can leave it behind.
         let signals = Signals::new(ENDING)
             .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
-        let (mount, directory) = match target {
-            MountTarget::Passed(mount) => (mount, None),
-            MountTarget::Directory(directory) => {
-                let mount = crate::fuse::mount(&directory, access)
-                    .map_err(|error| StartError::new(error.to_string()))?;
-                (mount, Some(directory))
-            }
+        let mount = match target {
+            MountTarget::Passed(mount) => mount,
+            MountTarget::Directory(directory) => crate::fuse::mount(&directory, access)
+                .map_err(|error| StartError::new(error.to_string()))?,
         };
         let clock = clock_for(cache.is_some());
         measure_by(&clock);
@@ -199,7 +196,7 @@ impl MountedBucket {
         };
         let ends = watch(&session, signals)
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        let connection = directory.and_then(|directory| Connection::of(&directory).ok());
+        let connection = mount.connection();
         Ok(Self {
             mount,
             session,

@@ -3,6 +3,7 @@
 //! [`mount`] makes a [`Mount`]; `mount_info` and `Coverage` list mounts without touching them;
 //! `DeadMount` removes the mount of a killed process. Knows no message of the protocol.
 
+mod connection;
 mod coverage;
 mod dead_mount;
 mod fuse_device;
@@ -15,6 +16,7 @@ mod mount_point;
 pub(super) mod readahead;
 mod unmount_watchdog;
 
+pub use connection::Connection;
 pub use coverage::{Coverage, MountedAt};
 pub use inherited::inherit;
 pub use mount_error::MountError;

@@ -23,7 +23,9 @@ use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig, PassthroughMode};
 use crate::fs::FileSystem;
 use crate::fuse::mounting::MountInfo;
-use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
+use crate::fuse::{
+    Connection, Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount,
+};
 
 fn file_system(client: &Arc<SimClient>, names: NamesConfig) -> Arc<FileSystem> {
     let config = FsConfig {
@@ -225,6 +227,15 @@ impl Drop for Connections {
     fn drop(&mut self) {
         nix::mount::umount(self.0.path()).unwrap();
     }
+}
+
+/// A process that asks its own mount, and is killed before it can answer, never ends.
+#[test]
+fn the_connection_is_known_before_anybody_serves() {
+    let directory = tempfile::tempdir().unwrap();
+    let mount = mount(directory.path(), &mount_options()).unwrap();
+    let number = MountInfo::at(directory.path()).unwrap().unwrap().number;
+    assert_eq!(mount.connection(), Some(Connection::of(number)));
 }
 
 #[test]

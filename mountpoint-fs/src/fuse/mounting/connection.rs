@@ -3,21 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::mount_info::DeviceNumber;
+
 /// The control directory of one connection. Ordinary users may use that of their own mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection(PathBuf);
 
 impl Connection {
-    /// The connection of the mount at `directory`.
-    ///
-    /// # Errors
-    /// When the mount does not answer.
-    pub fn of(directory: &Path) -> io::Result<Self> {
-        let device = nix::sys::stat::stat(directory)?.st_dev;
-        let minor = nix::sys::stat::minor(device);
-        Ok(Self(
-            Path::new("/sys/fs/fuse/connections").join(minor.to_string()),
-        ))
+    /// The connection that has this device number.
+    pub(in crate::fuse) fn of(number: DeviceNumber) -> Self {
+        let directory = Path::new("/sys/fs/fuse/connections");
+        Self(directory.join(number.minor.to_string()))
     }
 
     /// The requests that the kernel has begun and not finished, those that this program works on
