@@ -26,6 +26,7 @@ use super::storage::Storage;
 use super::work::Filler;
 use crate::clock::Clock;
 use crate::disk_threads::DiskThreads;
+use crate::memory::Budget;
 use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::{LocalFiles, Slices};
 use crate::private_folder::Folder;
@@ -214,6 +215,17 @@ impl Cache {
                 entry.give_up_loading();
             }
         }
+    }
+
+    /// Has the indexes of open entries counted in `budget`.
+    pub(crate) fn count_in(&self, budget: &Arc<Budget>) {
+        self.disk.index_memory.count_in(budget);
+    }
+
+    /// Bytes of memory that the indexes of open entries take.
+    #[must_use]
+    pub fn index_bytes(&self) -> u64 {
+        self.disk.index_memory.used()
     }
 
     /// Counts since the mount.

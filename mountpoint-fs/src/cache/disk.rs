@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 use super::eviction::Room;
+use super::index_memory::IndexMemory;
 use super::statistics::CacheCounters;
 use super::storage::{FileStatus, Storage};
 use crate::clock::Clock;
@@ -17,6 +18,7 @@ pub(super) struct Disk {
     pub(super) room: Arc<Room>,
     pub(super) counters: CacheCounters,
     pub(super) clock: Clock,
+    pub(super) index_memory: Arc<IndexMemory>,
     /// Names the boot of the machine: bytes that were compared since then are right.
     boot: String,
 }
@@ -33,6 +35,7 @@ impl Disk {
             room,
             counters: CacheCounters::default(),
             clock,
+            index_memory: Arc::default(),
             boot,
         })
     }

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::cache::Cache;
 use super::entry::{Entry, StoreOutcome};
 use super::storage::{EntryName, FileKind};
+use crate::memory::Budget;
 use crate::operation::Slices;
 use crate::sync::Mutex;
 
@@ -59,6 +60,11 @@ impl CacheFill {
             kept: AtomicU64::new(0),
             whole: Mutex::default(),
         })
+    }
+
+    /// Has its indexes counted in `budget`.
+    pub(crate) fn count_in(&self, budget: &Arc<Budget>) {
+        self.cache.count_in(budget);
     }
 
     /// The version `etag` of `key`, which is `size` bytes long, when its index was read.
@@ -162,6 +168,11 @@ impl ObjectFill {
                 Ok(StoreOutcome::Stored) => return Ok(()),
                 Ok(StoreOutcome::NoRoom) if attempt < ROOM_ATTEMPTS => {}
                 Ok(StoreOutcome::BeingMade) if attempt < MAKING_ATTEMPTS => {}
+                Ok(StoreOutcome::NoMemory) => {
+                    let reason = "the indexes of the objects that are fetched at once take more memory than \
+                                  --memory-target leaves them";
+                    return Err(FillError::Disk(reason.to_owned()));
+                }
                 Ok(StoreOutcome::NoRoom) => return Err(FillError::NoRoom),
                 Ok(StoreOutcome::BeingMade) => {
                     let reason = "another process has made a file and does not go on";

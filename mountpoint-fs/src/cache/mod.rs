@@ -20,6 +20,7 @@ mod eviction;
 mod fill;
 mod identity;
 mod index;
+mod index_memory;
 mod listings;
 pub(crate) mod maintenance;
 mod open;

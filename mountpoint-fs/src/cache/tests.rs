@@ -14,10 +14,11 @@ use super::disk::Disk;
 use super::entry::{Entry, Place};
 use super::eviction::{Room, RoomLimits};
 use super::identity::{CachedVersion, StoreId};
-use super::index::RECORD_LEN;
+use super::index::{Extent, Header, RECORD_LEN, Record};
 use super::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
 use super::storage::{EntryName, FileKind, Storage as _};
 use crate::clock::Clock;
+use crate::memory::Budget;
 use crate::operation::Slices;
 
 const KIB: u64 = 1 << 10;
@@ -147,6 +148,93 @@ fn many_small_extents_are_kept_joined_and_the_index_stays_short() {
     assert_eq!(longer, len + 16 * RECORD_LEN as u64);
     entry.store(&chunk, &slices(chunk.clone()));
     read(&entry, chunk).unwrap();
+}
+
+/// A version of a TiB, whose index file has this many extents of a byte, each in its own chunk.
+fn large_version(storage: &SimulatedStorage, name: &str, extents: u64) -> CachedVersion {
+    let version = CachedVersion {
+        key: Key::parse(name).unwrap(),
+        size: 1 << 40,
+        ..version()
+    };
+    let name = version.name();
+    storage.create(name, FileKind::Data).unwrap();
+    let index = storage.create(name, FileKind::Index).unwrap().unwrap();
+    let header = Header::encode(&version);
+    let salt = Header::decode(&header).unwrap().salt;
+    let records = (0..extents).map(|number| Extent {
+        start: number * 64 * KIB,
+        len: 1,
+        crc: 0,
+    });
+    let records = records.flat_map(|extent| Record::Stored(extent).encode(salt));
+    let bytes: Vec<u8> = header.into_iter().chain(records).collect();
+    index.append(&bytes).unwrap();
+    version
+}
+
+#[test]
+fn an_overgrown_index_is_used_as_far_as_its_share_of_the_memory_goes_and_grows_no_more() {
+    let storage = storage();
+    let version = large_version(&storage, "overgrown", 100_000);
+    let name = version.name();
+    let process = Process::new(&storage);
+    let budget = Budget::new(16 << 20);
+    process.disk.index_memory.count_in(&budget);
+    let open = || {
+        let entry = Entry::new(version.clone(), name, Arc::clone(&process.disk));
+        entry.load();
+        entry
+    };
+    let entry = open();
+    let used = process.disk.index_memory.used();
+    assert!((500_000..=1 << 20).contains(&used), "{used}");
+    assert_eq!(budget.used(), used);
+    assert_eq!(entry.place(&(0..1)), Place::Disk);
+    let last = 99_999 * 64 * KIB..99_999 * 64 * KIB + 1;
+    assert_eq!(entry.place(&last), Place::Elsewhere);
+    let len = storage.len(name, FileKind::Index);
+    entry.store(&last, &slices(last.clone()));
+    assert_eq!(storage.len(name, FileKind::Index), len);
+    assert_eq!(process.disk.counters.stats().dropped, 1);
+    let other = open();
+    assert!(process.disk.index_memory.used() <= 1 << 20);
+    drop((entry, other));
+    assert_eq!((process.disk.index_memory.used(), budget.used()), (0, 0));
+}
+
+#[test]
+fn many_open_entries_share_the_memory_of_indexes_and_leave_it_to_the_next() {
+    let storage = storage();
+    let process = Process::new(&storage);
+    let budget = Budget::new(16 << 20);
+    process.disk.index_memory.count_in(&budget);
+    let versions = (0..400).map(|number| large_version(&storage, &format!("{number}"), 100));
+    let mut open: Vec<_> = versions
+        .map(|version| Entry::new(version.clone(), version.name(), Arc::clone(&process.disk)))
+        .inspect(Entry::load)
+        .collect();
+    let used = process.disk.index_memory.used();
+    assert!(used <= 1 << 20 && used == budget.used(), "{used}");
+    let first = 0..1;
+    assert_eq!(open[0].place(&first), Place::Disk);
+    assert_eq!(open[399].place(&first), Place::Elsewhere);
+    let version = large_version(&storage, "next", 100);
+    open.drain(..200);
+    let next = Entry::new(version.clone(), version.name(), Arc::clone(&process.disk));
+    next.load();
+    assert_eq!(next.place(&first), Place::Disk);
+    // What is stored takes from the same share.
+    let new = Entry::new(
+        version.clone(),
+        EntryName([7; 16]),
+        Arc::clone(&process.disk),
+    );
+    let before = process.disk.index_memory.used();
+    new.store(&(0..64 * KIB), &slices(0..64 * KIB));
+    assert!((before + 1..before + 1000).contains(&process.disk.index_memory.used()));
+    drop((open, next, new));
+    assert_eq!(budget.used(), 0);
 }
 
 #[test]

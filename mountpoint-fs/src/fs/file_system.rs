@@ -96,12 +96,13 @@ impl FileSystem {
             caches.clone(),
             clock.clone(),
         );
-        if let Some(cache) = caches.disk {
-            reading.set_local_files(cache);
-        }
         let sibling_prefetch = config.names.opens_unasked;
         let sibling_prefetch = sibling_prefetch.then(|| SiblingPrefetch::new(Arc::clone(&reading)));
         let (budget, pool, make_room) = reading.memory();
+        if let Some(cache) = caches.disk {
+            cache.count_in(&budget);
+            reading.set_local_files(cache);
+        }
         let memory = MemorySource {
             budget,
             pool,

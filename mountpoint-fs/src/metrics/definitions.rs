@@ -145,6 +145,8 @@ pub mod names {
     pub const CACHE_ERRORS: &str = "cache.errors";
     /// Bytes in the disk cache.
     pub const CACHE_SIZE: &str = "cache.total_size";
+    /// Memory of the disk cache's indexes.
+    pub const CACHE_INDEX: &str = "cache.index_bytes";
     /// Entries that the disk cache has evicted.
     pub const CACHE_EVICTED: &str = "cache.evicted_bytes";
     /// Written bytes that S3 does not have.
@@ -242,9 +244,10 @@ pub const METRICS: &[MetricDefinition] = &[
     counter(names::CACHE_READS, Count, &["result"], "ranges that the disk cache was asked for, by `hit` and `miss`"),
     counter(names::CACHE_BYTES, Bytes, &["type"], "bytes read from (`get`) and stored in (`put`) the disk cache"),
     counter(names::CACHE_LISTINGS, Count, &["type"], "listings of directories that were taken from (`get`) and stored in (`put`) the disk cache"),
-    counter(names::CACHE_DROPPED, Count, &[], "fetched ranges that were not stored: the disk was slower than S3, or full"),
+    counter(names::CACHE_DROPPED, Count, &[], "fetched ranges that were not stored: the disk was slower than S3 or full, or memory for the index was short"),
     counter(names::CACHE_ERRORS, Count, &["type"], "operations of the disk that failed (`disk`), entries that were damaged (`damage`)"),
     gauge(names::CACHE_SIZE, Bytes, &[], "bytes that the disk cache occupies, as far as is known"),
+    gauge(names::CACHE_INDEX, Bytes, &[], "memory that the indexes of open files in the disk cache take; among the reads of `mem.bytes_reserved`"),
     counter(names::CACHE_EVICTED, Bytes, &[], "bytes that this mount has evicted from the disk cache"),
     gauge(names::WRITE_HELD, Bytes, &[], "written bytes in memory that S3 does not have yet"),
     gauge(names::UPLOADS, Count, &[], "multipart uploads in progress"),

@@ -185,7 +185,7 @@ impl ReadContext {
         memory.reclaim(READER_IDLE, u64::MAX);
         let gets = self.resources.fetcher.metrics().gets();
         let is_unused = self.gets_at_give_back.swap(gets, Ordering::Relaxed) == gets;
-        if is_unused && memory.budget.used() == 0 {
+        if is_unused && memory.pool.bytes_in_use() == 0 {
             memory.pool.trim();
         }
     }

@@ -83,12 +83,14 @@ impl Filler {
         let bandwidth = limits.bandwidth.map(TokenBucket::new);
         let request_max = bandwidth.map_or(u64::MAX, |bucket| bucket.request_max());
         let part_size = limits.part_size.min(request_max.max(PART_MIN));
+        let budget = Budget::new(limits.memory_max);
+        cache.count_in(&budget);
         Arc::new(Self {
             client,
             cache,
             progress,
             clock,
-            budget: Budget::new(limits.memory_max),
+            budget,
             pool: BlockPool::new(usize::try_from(limits.memory_max / 2).unwrap_or(usize::MAX)),
             // The cache has checksums of whole units of this size.
             part_size: (part_size / PART_MIN * PART_MIN).max(PART_MIN),

@@ -17,12 +17,12 @@ use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Notify;
 
 use super::files::{self, EntryFiles, LoadedEntry, Loading};
-use super::reading::{Miss, compare_file, read_cached, read_extents};
+use super::reading::{Miss, compare_bytes, compare_length, read_cached, read_extents};
 use super::state::{Contents, EntryState, Place};
 use super::writing::write_missing;
 use crate::cache::disk::Disk;
 use crate::cache::identity::CachedVersion;
-use crate::cache::index::{Record, by_chunk, records_max};
+use crate::cache::index::{EXTENT_MEMORY_MAX, Record, by_chunk, records_max};
 use crate::cache::statistics::add;
 use crate::cache::storage::EntryName;
 use crate::operation::Slices;
@@ -54,6 +54,8 @@ pub(in crate::cache) enum StoreOutcome {
     NoRoom,
     /// Another process is making the files.
     BeingMade,
+    /// There is no memory for the index.
+    NoMemory,
 }
 
 impl Entry {
@@ -133,6 +135,7 @@ impl Entry {
             self.name,
             &self.version,
             &self.disk.clock,
+            &self.disk.index_memory,
         ) {
             Ok(Loading::Loaded(loaded)) => self.contents(loaded),
             Ok(Loading::Absent) => self.nothing(),
@@ -157,17 +160,17 @@ impl Entry {
         self.loaded.notify_waiters();
     }
 
-    fn contents(&self, loaded: LoadedEntry) -> Contents {
+    fn contents(&self, loaded: Box<LoadedEntry>) -> Contents {
         if let Err(error) = loaded.files.data.touch() {
             self.disk
                 .counters
                 .failed("note the use of an entry", &error);
         }
-        Contents::loaded(loaded)
+        Contents::loaded(*loaded)
     }
 
     fn nothing(&self) -> Contents {
-        Contents::nothing(self.version.size)
+        Contents::nothing(self.version.size, &self.disk.index_memory)
     }
 
     /// Fills `fill`, which is for `range`, with bytes from the disk, and calls `progressed` when
@@ -254,7 +257,13 @@ impl Entry {
             .counters
             .found_damage(self.version.key.as_str(), what);
         self.remove_files();
-        *self.state.lock() = EntryState::Read(self.nothing());
+        self.replace(self.nothing());
+    }
+
+    /// Gives back the memory of what was there before without a lock.
+    fn replace(&self, contents: Contents) {
+        let before = std::mem::replace(&mut *self.state.lock(), EntryState::Read(contents));
+        drop(before);
     }
 
     fn remove_files(&self) {
@@ -273,7 +282,9 @@ impl Entry {
                     self.disk.counters.found_no_room();
                 }
             }
-            Ok(StoreOutcome::BeingMade) => add(&self.disk.counters.dropped, 1),
+            Ok(StoreOutcome::BeingMade | StoreOutcome::NoMemory) => {
+                add(&self.disk.counters.dropped, 1);
+            }
             Err(error) => {
                 add(&self.disk.counters.dropped, 1);
                 self.disk.counters.failed("store bytes", &error);
@@ -317,10 +328,17 @@ impl Entry {
         let Some(files) = self.files_to_store_in()? else {
             return Ok(StoreOutcome::BeingMade);
         };
+        if self.has_cut_index() {
+            return Ok(StoreOutcome::NoMemory);
+        }
         if self.has_long_index(missing.len()) {
             self.discard("its index has grown too long");
             return Ok(StoreOutcome::Stored);
         }
+        let index_bytes = missing.len() as u64 * EXTENT_MEMORY_MAX;
+        let Some(memory) = self.disk.index_memory.take(index_bytes) else {
+            return Ok(StoreOutcome::NoMemory);
+        };
         let added = match write_missing(&*files.data, &missing, range, slices) {
             Ok(added) => added,
             Err(Miss::Failed(error)) => return Err(error),
@@ -332,7 +350,7 @@ impl Entry {
         };
         self.append(&files, added.iter().copied().map(Record::Stored))?;
         add(&self.disk.counters.stored_bytes, bytes);
-        let is_verified = {
+        let (is_verified, surplus) = {
             let state = &mut *self.state.lock();
             let EntryState::Read(contents) = state else {
                 return Ok(StoreOutcome::Stored);
@@ -344,12 +362,22 @@ impl Entry {
             }
             let gained = contents.extents.bytes().saturating_sub(before);
             contents.stored_here += gained;
-            contents.extents.is_whole() && contents.stored_here == self.version.size
+            let index_bytes = contents.extents.memory();
+            let surplus = contents.memory.resize(memory, index_bytes);
+            let is_whole = contents.extents.is_whole();
+            let is_verified = is_whole && contents.stored_here == self.version.size;
+            (is_verified, surplus)
         };
+        drop(surplus);
         if is_verified {
             self.note_verified(&files)?;
         }
         Ok(StoreOutcome::Stored)
+    }
+
+    /// Whether the index file has more records than there was memory for.
+    fn has_cut_index(&self) -> bool {
+        matches!(&*self.state.lock(), EntryState::Read(contents) if contents.is_cut)
     }
 
     /// Whether the index would have too many records with so many `more`.
@@ -370,7 +398,7 @@ impl Entry {
         let appended = files.index.append(&bytes);
         if appended.is_err() {
             self.remove_files();
-            *self.state.lock() = EntryState::Read(self.nothing());
+            self.replace(self.nothing());
         }
         appended
     }
@@ -382,7 +410,7 @@ impl Entry {
         {
             return Ok(Some(files.clone()));
         }
-        let (storage, name) = (&*self.disk.storage, self.name);
+        let (storage, name, memory) = (&*self.disk.storage, self.name, &self.disk.index_memory);
         if let Some(files) = files::create(storage, name, &self.version)? {
             self.disk.room.added_entry();
             if let EntryState::Read(contents) = &mut *self.state.lock() {
@@ -391,10 +419,10 @@ impl Entry {
             return Ok(Some(files));
         }
         // Another process was faster: what it stores is of use here.
-        match files::load(storage, name, &self.version, &self.disk.clock)? {
+        match files::load(storage, name, &self.version, &self.disk.clock, memory)? {
             Loading::Loaded(loaded) => {
                 let files = loaded.files.clone();
-                *self.state.lock() = EntryState::Read(self.contents(loaded));
+                self.replace(self.contents(loaded));
                 Ok(Some(files))
             }
             Loading::Absent => Ok(None),
@@ -415,7 +443,7 @@ impl Entry {
             _ => return Ok(()),
         };
         if !files.index.status()?.is_linked || !files.data.status()?.is_linked {
-            *self.state.lock() = EntryState::Read(self.nothing());
+            self.replace(self.nothing());
         }
         Ok(())
     }
@@ -469,11 +497,16 @@ impl Entry {
 
     fn compare_extents(&self, files: &EntryFiles) -> Result<(), Miss> {
         let size = self.version.size;
-        let extents = match &*self.state.lock() {
-            EntryState::Read(contents) => contents.extents.of(&(0..size)).ok_or(Miss::Absent)?,
-            EntryState::Unread => return Err(Miss::Absent),
-        };
-        compare_file(&*files.data, &extents, size)
+        compare_length(&*files.data, size)?;
+        for start in (0..size).step_by(COMPARED_AT_ONCE) {
+            let range = start..size.min(start + COMPARED_AT_ONCE as u64);
+            let extents = match &*self.state.lock() {
+                EntryState::Read(contents) => contents.extents.of(&range).ok_or(Miss::Absent)?,
+                EntryState::Unread => return Err(Miss::Absent),
+            };
+            compare_bytes(&*files.data, &extents)?;
+        }
+        Ok(())
     }
 
     fn note_verified(&self, files: &EntryFiles) -> io::Result<()> {
@@ -495,3 +528,7 @@ impl Entry {
 /// Most bytes that are read by the thread that asks: a copy that takes less than the hop to another
 /// thread and back.
 const AT_ONCE_MAX: u64 = 128 << 10;
+
+/// Bytes of the object whose extents are listed together for a comparison: 64 KiB of memory, if all
+/// of them are whole chunks.
+const COMPARED_AT_ONCE: usize = 256 << 20;

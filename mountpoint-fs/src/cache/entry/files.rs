@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::identity::CachedVersion;
-use crate::cache::index::{Extents, HEADER_LEN_MAX, Header, RECORD_LEN, Record, records_max};
+use crate::cache::index::{
+    EXTENT_MEMORY_MAX, Extents, HEADER_LEN_MAX, Header, RECORD_LEN, Record, records_max,
+};
+use crate::cache::index_memory::{IndexMemory, IndexShare};
 use crate::cache::storage::{EntryName, FileKind, Storage, StoredFile};
 use crate::clock::Clock;
 
@@ -26,14 +29,18 @@ pub(super) struct LoadedEntry {
     pub(super) extents: Extents,
     /// The last note that all bytes were compared.
     pub(super) verified: Option<u64>,
-    /// Records of the index file.
+    /// Records of the index file that were read.
     pub(super) records: u64,
+    /// Whether there are more, for which there was no memory.
+    pub(super) is_cut: bool,
+    /// The memory of `extents`.
+    pub(super) memory: IndexShare,
 }
 
 /// The result of opening an entry.
 #[derive(Debug)]
 pub(super) enum Loading {
-    Loaded(LoadedEntry),
+    Loaded(Box<LoadedEntry>),
     /// There is none, or another process is just making it.
     Absent,
     /// The entry cannot be used, for this reason.
@@ -46,8 +53,9 @@ pub(super) fn load(
     name: EntryName,
     version: &CachedVersion,
     clock: &Clock,
+    memory: &Arc<IndexMemory>,
 ) -> io::Result<Loading> {
-    load_if(storage, name, &|found| found.is(version), clock)
+    load_if(storage, name, &|found| found.is(version), clock, memory)
 }
 
 /// Opens the files of whatever version has the name, and reads its index.
@@ -56,7 +64,8 @@ pub(super) fn load_any(
     name: EntryName,
     clock: &Clock,
 ) -> io::Result<Loading> {
-    load_if(storage, name, &|found| found.name() == name, clock)
+    let memory = Arc::default();
+    load_if(storage, name, &|found| found.name() == name, clock, &memory)
 }
 
 fn load_if(
@@ -64,6 +73,7 @@ fn load_if(
     name: EntryName,
     is_meant: &dyn Fn(&CachedVersion) -> bool,
     clock: &Clock,
+    memory: &Arc<IndexMemory>,
 ) -> io::Result<Loading> {
     let Some(index) = storage.open(name, FileKind::Index)? else {
         return Ok(Loading::Absent);
@@ -85,41 +95,60 @@ fn load_if(
     if len / RECORD_LEN as u64 > records_max(header.version.size) + HEADER_LEN_MAX as u64 {
         return Ok(Loading::Damaged("its index is too long"));
     }
-    let mut extents = Extents::new(header.version.size);
-    let (mut verified, mut records) = (None, 0);
+    let files = EntryFiles {
+        data,
+        index,
+        salt: header.salt,
+    };
+    let mut loaded = Box::new(LoadedEntry {
+        extents: Extents::new(header.version.size),
+        version: header.version,
+        files,
+        verified: None,
+        records: 0,
+        is_cut: false,
+        memory: IndexShare::new(memory),
+    });
+    match read_records(&mut loaded, header.len, clock, memory)? {
+        None => Ok(Loading::Loaded(loaded)),
+        Some(what) => Ok(Loading::Damaged(what)),
+    }
+}
+
+/// Reads the records of an index file, which begin at `start`, as far as there is memory. Returns
+/// what is wrong, if anything is.
+fn read_records(
+    loaded: &mut LoadedEntry,
+    start: usize,
+    clock: &Clock,
+    memory: &Arc<IndexMemory>,
+) -> io::Result<Option<&'static str>> {
+    let index = Arc::clone(&loaded.files.index);
     loop {
-        let at = (header.len + records * RECORD_LEN) as u64;
+        let at = start as u64 + loaded.records * RECORD_LEN as u64;
         let bytes = read_at_most(&*index, at, RECORDS_AT_ONCE * RECORD_LEN)?;
         let (whole, torn) = bytes.as_chunks::<RECORD_LEN>();
+        let Some(more) = memory.take(whole.len() as u64 * EXTENT_MEMORY_MAX) else {
+            loaded.is_cut = true;
+            return Ok(None);
+        };
         for record in whole {
-            match Record::decode(record, header.salt) {
-                Some(Record::Stored(extent)) if extents.add(extent) => (),
-                Some(Record::Verified(mark)) => verified = Some(mark),
+            match Record::decode(record, loaded.files.salt) {
+                Some(Record::Stored(extent)) if loaded.extents.add(extent) => (),
+                Some(Record::Verified(mark)) => loaded.verified = Some(mark),
                 Some(Record::Stored(_)) | None => {
-                    return Ok(Loading::Damaged("a record of its index is wrong"));
+                    return Ok(Some("a record of its index is wrong"));
                 }
             }
         }
-        records += whole.len();
+        drop(loaded.memory.resize(more, loaded.extents.memory()));
+        loaded.records += whole.len() as u64;
         if whole.len() < RECORDS_AT_ONCE {
             // Another process may be appending just now.
-            if !torn.is_empty() && !is_young(&*index, clock)? {
-                return Ok(Loading::Damaged("its index is cut"));
-            }
-            break;
+            let is_torn = !torn.is_empty() && !is_young(&*index, clock)?;
+            return Ok(is_torn.then_some("its index is cut"));
         }
     }
-    Ok(Loading::Loaded(LoadedEntry {
-        version: header.version,
-        files: EntryFiles {
-            data,
-            index,
-            salt: header.salt,
-        },
-        extents,
-        verified,
-        records: records as u64,
-    }))
 }
 
 /// Makes the files of an entry; `None` if another process has made or is making them. A data file
@@ -175,4 +204,4 @@ fn read_at_most(file: &dyn StoredFile, at: u64, len_max: usize) -> io::Result<Ve
 const MAKING_MAX: Duration = Duration::from_secs(10);
 
 /// Records that are read together: the file may have many more than their extents take memory.
-const RECORDS_AT_ONCE: usize = 4096;
+const RECORDS_AT_ONCE: usize = 1024;

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 /// The state of the files under a name.
 #[derive(Debug)]
 pub(in crate::cache) enum Inspection {
-    Entry(Box<Inspected>),
+    Entry(Inspected),
     /// Nothing, or an entry that is just being made.
     Absent,
     /// An entry that cannot be used, with the reason.
@@ -20,7 +20,7 @@ pub(in crate::cache) enum Inspection {
 
 /// An entry whose index is right.
 #[derive(Debug)]
-pub(in crate::cache) struct Inspected(LoadedEntry);
+pub(in crate::cache) struct Inspected(Box<LoadedEntry>);
 
 /// Looks at the entry of this name.
 pub(in crate::cache) fn inspect(
@@ -29,7 +29,7 @@ pub(in crate::cache) fn inspect(
     clock: &Clock,
 ) -> io::Result<Inspection> {
     Ok(match files::load_any(storage, name, clock)? {
-        Loading::Loaded(loaded) => Inspection::Entry(Box::new(Inspected(loaded))),
+        Loading::Loaded(loaded) => Inspection::Entry(Inspected(loaded)),
         Loading::Absent => Inspection::Absent,
         Loading::Damaged(what) => Inspection::Damaged(what),
     })

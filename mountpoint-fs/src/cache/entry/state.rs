@@ -1,9 +1,11 @@
 //! The index of an entry that is open, in memory.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::files::{EntryFiles, LoadedEntry};
 use crate::cache::index::Extents;
+use crate::cache::index_memory::{IndexMemory, IndexShare};
 
 /// The index of an entry, once it was read.
 #[derive(Debug)]
@@ -26,6 +28,10 @@ pub(super) struct Contents {
     pub(super) stored_here: u64,
     /// Records of the index file, as far as this process knows.
     pub(super) records: u64,
+    /// Whether the index file has more than there was memory for: nothing is stored then.
+    pub(super) is_cut: bool,
+    /// The memory of `extents`.
+    pub(super) memory: IndexShare,
 }
 
 /// Where the bytes of a range are.
@@ -76,13 +82,15 @@ impl EntryState {
 
 impl Contents {
     /// The contents of an entry of `size` bytes that has none of them.
-    pub(super) fn nothing(size: u64) -> Self {
+    pub(super) fn nothing(size: u64, memory: &Arc<IndexMemory>) -> Self {
         Self {
             extents: Extents::new(size),
             files: None,
             verified: None,
             stored_here: 0,
             records: 0,
+            is_cut: false,
+            memory: IndexShare::new(memory),
         }
     }
 
@@ -94,6 +102,8 @@ impl Contents {
             verified: entry.verified,
             stored_here: 0,
             records: entry.records,
+            is_cut: entry.is_cut,
+            memory: entry.memory,
         }
     }
 }

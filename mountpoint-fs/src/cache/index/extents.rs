@@ -1,11 +1,13 @@
 //! Which bytes of a version are there, in memory.
 //!
 //! The object is divided into chunks of [`CHUNK`] bytes, the last one shorter. An extent is a range
-//! inside one chunk that has one checksum: it is read and compared as a whole. A chunk that was
-//! fetched as a whole costs 16 bytes here; chunks of which nothing is there cost nothing.
+//! inside one chunk that has one checksum: it is read and compared as a whole. Where all is fetched
+//! as whole chunks, each costs 6 bytes here; chunks of which nothing is there cost nothing.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+use super::whole_chunks::{GROUP_BYTES, WholeChunks};
 
 /// Bytes that have one checksum, if they were fetched together. Small enough that a random read of
 /// 4 KiB out of it stays cheap, large enough that the index of 10 GiB is 4 MiB.
@@ -47,17 +49,14 @@ pub(in crate::cache) struct Placement {
 #[derive(Clone, Debug)]
 pub(in crate::cache) struct Extents {
     size: u64,
-    chunks: BTreeMap<u64, Chunk>,
+    /// Chunks that are one extent.
+    whole: WholeChunks,
+    /// The extents of other chunks, by start; they may overlap.
+    parts: BTreeMap<u64, Vec<Extent>>,
+    /// Memory of `parts`, in bytes.
+    parts_memory: u64,
     /// Bytes that are there.
     bytes: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Chunk {
-    /// One extent that is the chunk.
-    Whole(u32),
-    /// Some extents, by start; they may overlap.
-    Some(Vec<Extent>),
 }
 
 impl Extents {
@@ -65,7 +64,9 @@ impl Extents {
     pub(in crate::cache) fn new(size: u64) -> Self {
         Self {
             size,
-            chunks: BTreeMap::new(),
+            whole: WholeChunks::default(),
+            parts: BTreeMap::new(),
+            parts_memory: 0,
             bytes: 0,
         }
     }
@@ -73,6 +74,11 @@ impl Extents {
     /// Bytes that are there.
     pub(in crate::cache) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of memory that the extents take.
+    pub(in crate::cache) fn memory(&self) -> u64 {
+        self.whole.memory() + self.parts_memory
     }
 
     /// Whether all bytes are there.
@@ -95,12 +101,18 @@ impl Extents {
         }
         let before = self.covered_of(number);
         if range == chunk {
-            self.chunks.insert(number, Chunk::Whole(extent.crc));
+            let parts = self.parts.remove(&number);
+            self.parts_memory -= parts.as_ref().map_or(0, memory_of);
+            self.whole.insert(number, extent.crc);
         } else {
-            let chunk = self.chunks.entry(number);
-            if let Chunk::Some(extents) = chunk.or_insert_with(|| Chunk::Some(Vec::new())) {
-                insert(extents, extent);
-            }
+            let parts = self.parts.entry(number).or_default();
+            let before = if parts.is_empty() {
+                0
+            } else {
+                memory_of(parts)
+            };
+            insert(parts, extent);
+            self.parts_memory = self.parts_memory - before + memory_of(parts);
         }
         self.bytes = self.bytes - before + self.covered_of(number);
         true
@@ -109,8 +121,8 @@ impl Extents {
     /// The extent that the missing bytes `piece`, which lie in one chunk, become; `None` if they
     /// would not be remembered.
     pub(in crate::cache) fn place(&self, piece: Range<u64>) -> Option<Placement> {
-        let extents = match self.chunks.get(&(piece.start / CHUNK)) {
-            Some(Chunk::Some(extents)) if extents.len() >= EXTENTS_PER_CHUNK_MAX => &extents[..],
+        let extents = match self.parts.get(&(piece.start / CHUNK)) {
+            Some(extents) if extents.len() >= EXTENTS_PER_CHUNK_MAX => &extents[..],
             _ => &[],
         };
         let mut extent = piece.clone();
@@ -191,10 +203,8 @@ impl Extents {
     /// The bytes of a chunk in `range` that has too many extents for others between them.
     fn chunk_to_store(&self, number: u64, range: &Range<u64>) -> Option<Range<u64>> {
         let chunk = self.chunk(number);
-        let is_crowded = match self.chunks.get(&number) {
-            Some(Chunk::Some(extents)) => 2 * extents.len() + 1 > EXTENTS_PER_CHUNK_MAX,
-            Some(Chunk::Whole(_)) | None => false,
-        };
+        let parts = self.parts.get(&number);
+        let is_crowded = parts.is_some_and(|parts| 2 * parts.len() + 1 > EXTENTS_PER_CHUNK_MAX);
         (is_crowded && range.start <= chunk.start && chunk.end <= range.end).then_some(chunk)
     }
 
@@ -216,64 +226,49 @@ impl Extents {
     /// Where the chunks end that are one extent each, without a gap from the start of `range` on;
     /// its start if there are none. May lie behind `range`.
     fn end_of_whole_chunks(&self, range: &Range<u64>) -> u64 {
-        let mut at = range.start;
-        for (number, chunk) in self.chunks.range(at / CHUNK..) {
-            if at >= range.end || !matches!(chunk, Chunk::Whole(_)) || *number != at / CHUNK {
-                break;
-            }
-            at = self.chunk(*number).end;
+        let first = range.start / CHUNK;
+        match self.whole.end_of_run(first) {
+            end if end == first => range.start,
+            end => end.saturating_mul(CHUNK).min(self.size),
         }
-        at
     }
 
     /// Where the first extent behind `at` begins, at most `end`.
     fn next_start(&self, at: u64, end: u64) -> u64 {
-        let chunks = self.chunks.range(at / CHUNK..);
-        let mut starts = chunks.flat_map(|(number, chunk)| match chunk {
-            Chunk::Whole(_) => vec![number * CHUNK],
-            Chunk::Some(extents) => extents.iter().map(|extent| extent.start).collect(),
-        });
-        starts.find(|start| *start > at).unwrap_or(end).min(end)
+        let whole = self.whole.next((at / CHUNK).saturating_add(1));
+        let whole = whole.map_or(end, |number| number * CHUNK);
+        let parts = self.parts.range(at / CHUNK..);
+        let mut starts = parts.flat_map(|(_, parts)| parts.iter().map(|extent| extent.start));
+        let part = starts.find(|start| *start > at).unwrap_or(end);
+        whole.min(part).min(end)
     }
 
     /// The extent with byte `at` that reaches furthest.
     fn longest_at(&self, at: u64) -> Option<Extent> {
         let number = at / CHUNK;
-        match self.chunks.get(&number)? {
-            Chunk::Whole(crc) => {
-                let Range { start, end } = self.chunk(number);
-                let len = u32::try_from(end - start).expect("a chunk is small");
-                Some(Extent {
-                    start,
-                    len,
-                    crc: *crc,
-                })
-            }
-            Chunk::Some(extents) => {
-                let have = extents.iter().filter(|extent| extent.range().contains(&at));
-                have.max_by_key(|extent| extent.range().end).copied()
-            }
+        if let Some(crc) = self.whole.get(number) {
+            let Range { start, end } = self.chunk(number);
+            let len = u32::try_from(end - start).expect("a chunk is small");
+            return (at < end).then_some(Extent { start, len, crc });
         }
+        let parts = self.parts.get(&number)?.iter();
+        let have = parts.filter(|extent| extent.range().contains(&at));
+        have.max_by_key(|extent| extent.range().end).copied()
     }
 
     /// Bytes of a chunk that are there.
     fn covered_of(&self, number: u64) -> u64 {
-        match self.chunks.get(&number) {
-            None => 0,
-            Some(Chunk::Whole(_)) => {
-                let Range { start, end } = self.chunk(number);
-                end - start
-            }
-            Some(Chunk::Some(extents)) => {
-                let (mut covered, mut end) = (0, 0);
-                for extent in extents {
-                    let range = extent.range();
-                    covered += range.end.saturating_sub(range.start.max(end));
-                    end = end.max(range.end);
-                }
-                covered
-            }
+        if self.whole.get(number).is_some() {
+            let Range { start, end } = self.chunk(number);
+            return end - start;
         }
+        let (mut covered, mut end) = (0, 0);
+        for extent in self.parts.get(&number).into_iter().flatten() {
+            let range = extent.range();
+            covered += range.end.saturating_sub(range.start.max(end));
+            end = end.max(range.end);
+        }
+        covered
     }
 
     /// The bytes of a chunk.
@@ -281,6 +276,11 @@ impl Extents {
         let start = number.saturating_mul(CHUNK).min(self.size);
         start..start.saturating_add(CHUNK).min(self.size)
     }
+}
+
+/// Bytes of memory of the extents of one chunk.
+fn memory_of(parts: &Vec<Extent>) -> u64 {
+    PARTS_BYTES + (parts.capacity() * size_of::<Extent>()) as u64
 }
 
 /// Adds an extent to those of a chunk, by start.
@@ -297,6 +297,14 @@ fn insert(extents: &mut Vec<Extent>, extent: Extent) {
     let place = extents.partition_point(|other| other.start <= extent.start);
     extents.insert(place, extent);
 }
+
+/// Memory of a chunk's extents besides these: their place in a map whose nodes are half full, and
+/// what the allocator needs.
+const PARTS_BYTES: u64 = 96;
+
+/// Most memory that one extent more takes: a group of chunks or of extents of its own, or twice as
+/// much room as the others had.
+pub(in crate::cache) const EXTENT_MEMORY_MAX: u64 = GROUP_BYTES + 128;
 
 /// `range`, divided where chunks meet.
 pub(in crate::cache) fn by_chunk(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {

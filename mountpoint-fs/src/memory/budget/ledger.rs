@@ -25,12 +25,16 @@ pub(super) enum Class {
     Buffer(BufferKind),
     /// The bytes of a waiting WRITE.
     Pending,
+    /// Bytes that are held in any case.
+    Held,
 }
 
 /// All counts and queues.
 #[derive(Debug)]
 pub(super) struct Ledger<T> {
     pub(super) used: u64,
+    /// Those of `used` that are held in any case.
+    pub(super) held: u64,
     pub(super) ahead: u64,
     pub(super) peak: u64,
     /// Requests that wait for bytes, in order of their ticket.
@@ -61,6 +65,7 @@ impl<T> Ledger<T> {
     pub(super) fn new(admission: Admission) -> Self {
         Self {
             used: 0,
+            held: 0,
             ahead: 0,
             peak: 0,
             queue: VecDeque::new(),
@@ -78,7 +83,7 @@ impl<T> Ledger<T> {
 
     /// Whether a demand fits. A demand above the whole budget is served alone rather than never.
     pub(super) fn fits(&self, bytes: u64, limit: u64) -> bool {
-        self.used == 0 || self.used + bytes <= limit
+        self.used == self.held || self.used + bytes <= limit
     }
 
     /// Counts `bytes` as used.

@@ -7,7 +7,7 @@
 //! until [`Admission`] grants it a buffer, and then behind the reads that came before.
 //!
 //! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone, or
-//! WRITEs wait ([`Budget::pending`]), whose bytes are in memory already; no request overtakes a
+//! bytes are in memory in any case ([`Budget::pending`], [`Budget::hold`]); no request overtakes a
 //! waiting one of its queue. Called from any thread; never blocks; wakes with no lock held.
 
 mod ledger;
@@ -246,6 +246,16 @@ impl Budget {
         self.reservation(counted, Class::Pending)
     }
 
+    /// Counts `bytes` that are held in any case, even beyond the limit: the caller bounds them. No
+    /// other request is served until they fit.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, bytes: u64) -> Reservation {
+        let mut state = self.state.lock();
+        state.held += bytes;
+        state.take(bytes);
+        self.reservation(bytes, Class::Held)
+    }
+
     fn reservation(self: &Arc<Self>, bytes: u64, class: Class) -> Reservation {
         Reservation {
             budget: Arc::clone(self),
@@ -270,6 +280,11 @@ impl Budget {
                 Class::Buffer(kind) => {
                     state.writers.admission.give_back(kind, bytes);
                     state.grant(WaitState::Waited, self.limit)
+                }
+                Class::Held => {
+                    assert!(bytes <= state.held);
+                    state.held -= bytes;
+                    Vec::new()
                 }
                 Class::Pending => {
                     state.writers.admission.waited(bytes);

@@ -82,11 +82,16 @@ fn pending_writes_beyond_the_limit_are_lacked_whether_or_not_anybody_waits() {
 #[test]
 fn a_reservation_larger_than_the_budget_is_served_alone() {
     let budget = Budget::new(10);
+    // Bytes that never come back do not count for that.
+    let kept = budget.hold(2);
+    assert_eq!(budget.used(), 2);
     let held = budget.try_reserve(1, Purpose::Demand).unwrap();
     let mut large = budget.reserve(20);
     assert!((&mut large).now_or_never().is_none());
     drop(held);
     assert_eq!(large.now_or_never().unwrap().bytes(), 20);
+    drop(kept);
+    assert_eq!(budget.used(), 0);
 }
 
 #[test]

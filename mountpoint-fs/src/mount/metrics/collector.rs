@@ -132,6 +132,7 @@ struct Handles {
     cache_dropped: Counter,
     cache_errors: [Counter; 2],
     cache_size: Gauge,
+    cache_index: Gauge,
     cache_evicted: Counter,
 }
 
@@ -169,6 +170,7 @@ impl Handles {
             cache_dropped: counter!(CACHE_DROPPED),
             cache_errors: ["disk", "damage"].map(|kind| counter!(CACHE_ERRORS, "type" => kind)),
             cache_size: gauge!(CACHE_SIZE),
+            cache_index: gauge!(CACHE_INDEX),
             cache_evicted: counter!(CACHE_EVICTED),
         }
     }
@@ -221,6 +223,7 @@ impl Handles {
         absolute(&self.cache_errors, [stats.errors, stats.damaged]);
         let (bytes, evicted) = cache.room_bytes();
         self.cache_size.set(bytes as f64);
+        self.cache_index.set(cache.index_bytes() as f64);
         self.cache_evicted.absolute(evicted);
     }
 }
