@@ -18,6 +18,8 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::error_text::chain_text;
+use super::profile_files;
 use super::renewal::renew_before;
 use super::source::Sources;
 use crate::{ClientError, ErrorKind};
@@ -128,10 +130,15 @@ impl CredentialsCache {
 
     /// Looks credentials up, so that a mount without any fails at once and says why.
     pub async fn check(&self) -> Result<(), ClientError> {
-        self.provide()
-            .await
-            .map(drop)
-            .map_err(|error| explain(&error, self.0.sources.profile.as_deref()))
+        let Err(error) = self.provide().await else {
+            return Ok(());
+        };
+        let profile = self.0.sources.profile.as_deref();
+        let problem = match may_be_of_profile(&error) {
+            true => profile_files::problem_of(profile).await,
+            false => None,
+        };
+        Err(explain(&error, profile, problem))
     }
 
     /// Names the credentials that a request which starts now will use, unless they are replaced
@@ -368,19 +375,29 @@ fn left(keys: &Credentials) -> Duration {
     })
 }
 
-fn explain(error: &CredentialsError, profile: Option<&str>) -> ClientError {
-    let is_none = matches!(error, CredentialsError::CredentialsNotLoaded(_));
-    let is_bare = is_none && std::error::Error::source(error).is_none();
-    let why = match (chain_text(error), profile) {
-        (_, Some(_)) if is_bare => {
-            "it has none in ~/.aws/config and ~/.aws/credentials, or is not there".to_owned()
+/// Whether there are no credentials because of the files of profiles, perhaps.
+fn may_be_of_profile(error: &CredentialsError) -> bool {
+    match error {
+        CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
+            true
         }
-        (why, None)
-            if (is_none || why.contains(NO_INSTANCE_MARK)) && !why.contains(NO_PROFILE_MARK) =>
-        {
+        error => chain_text(error).contains(NO_INSTANCE_MARK),
+    }
+}
+
+/// The error for the user; `problem` is what the files of profiles tell.
+fn explain(
+    error: &CredentialsError,
+    profile: Option<&str>,
+    problem: Option<String>,
+) -> ClientError {
+    let is_none = matches!(error, CredentialsError::CredentialsNotLoaded(_));
+    let why = match (problem, chain_text(error)) {
+        (Some(problem), _) => problem,
+        (None, why) if profile.is_none() && (is_none || why.contains(NO_INSTANCE_MARK)) => {
             NOWHERE.to_owned()
         }
-        (why, _) => why,
+        (None, why) => why,
     };
     let is_login = LOGIN_MARKS.iter().any(|mark| why.contains(mark));
     let hint = match (is_login, profile) {
@@ -399,27 +416,6 @@ fn explain(error: &CredentialsError, profile: Option<&str>) -> ClientError {
     ClientError::new(ErrorKind::Credentials, text)
 }
 
-/// An error with what caused it, on one line; the SDK's errors say little without.
-pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    // A message is one line; some of the SDK's are lists.
-    text.split_inclusive('\n')
-        .map(str::trim)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// How the SDK says that there is no profile as `AWS_PROFILE` names one.
-const NO_PROFILE_MARK: &str = "was not defined";
 /// How the SDK says of the last place it looks at, an instance's role, that there is none: off EC2
 /// that is all it says.
 const NO_INSTANCE_MARK: &str = "IMDS is disabled";

@@ -5,14 +5,16 @@
 mod cache;
 mod chain;
 mod endpoint_files;
+mod error_text;
 mod mode;
+mod profile_files;
 mod region;
 mod renewal;
 mod source;
 
 pub use cache::CredentialsCache;
-pub(crate) use cache::chain_text;
 pub(crate) use chain::{ChainOptions, credentials_cache};
 pub use endpoint_files::EndpointSettings;
+pub(crate) use error_text::chain_text;
 pub use mode::{CredentialsMode, StaticKeys};
 pub(crate) use region::find_region;

@@ -239,7 +239,11 @@ fn where_there_are_none_the_message_helps() {
     let missing = new().config(PROFILES).profile("nobody");
     check_nothing(
         missing,
-        &["profile \"nobody\"", "no usable AWS credentials"],
+        &[
+            "profile \"nobody\" is not in ",
+            "(which have: ",
+            "no usable AWS credentials",
+        ],
     );
     let denied = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code>\
          <Message>not you</Message></Error></ErrorResponse>";

@@ -58,9 +58,16 @@ fn credentials() {
                 "--no-sign-request for a public bucket",
             ],
         ),
-        without_keys("a profile by its variable", &[NONE, "profile `absent`"])
-            .variable("AWS_PROFILE", "absent")
-            .variable("AWS_CONFIG_FILE", &config),
+        without_keys(
+            "a profile by its variable",
+            &[
+                NONE,
+                "profile \"absent\" is not in ",
+                "which have: babbles, ",
+            ],
+        )
+        .variable("AWS_PROFILE", "absent")
+        .variable("AWS_CONFIG_FILE", &config),
         row("half of a key", &[NONE, "both"]).variable("AWS_SECRET_ACCESS_KEY", ""),
         row(
             "a wrong secret",
@@ -85,19 +92,28 @@ fn credentials() {
             "a missing profile",
             "absent",
             &config,
-            &["absent", "check the profile"],
+            &[
+                "profile \"absent\" is not in ",
+                "/config and ",
+                "(which have: babbles, circle, fails, hangs, leaks)",
+                "check the profile",
+            ],
         ),
         profile(
             "no configuration file",
             "p",
             Path::new("/no/such/config"),
-            &["profile \"p\"", "~/.aws/config", "leave --profile out"],
+            &[
+                "profile \"p\" is not in /no/such/config and ",
+                "which have no profiles",
+                "leave --profile out",
+            ],
         ),
         profile(
             "a broken configuration file",
             "x",
             &broken,
-            &["profile", "check the profile"],
+            &["/broken on line 1", "check the profile"],
         ),
         profile(
             "a program that fails",
@@ -121,7 +137,7 @@ fn credentials() {
             "a role whose source is missing",
             "circle",
             &config,
-            &["nobody-has-this"],
+            &["has the source_profile \"nobody-has-this\", which is not in "],
         ),
         profile(
             "a program that hangs",
