@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use super::arguments::Arguments;
 use super::finding::{Area, Finding};
 use super::machine::mount_point::State;
-use super::machine::{facts, kernel, memory, mount_point, mounting, network, process_limits};
+use super::machine::{
+    facts, kernel, local_folders, memory, mount_point, mounting, network, process_limits,
+};
 use super::recommendation::{Change, MountPoint, Recommendation, directory_for};
 use super::report::Report;
 use super::server;
@@ -49,6 +51,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
         |path| path.to_string_lossy().into_owned(),
     );
     let state = look_at_directory(&arguments, &directory, &mut report);
+    look_at_folders(&config, &directory, &mut report);
     changes.extend(look_at_bucket(
         &config,
         arguments.checks_writes,
@@ -112,6 +115,22 @@ fn look_at_directory(arguments: &Arguments, directory: &str, report: &mut Report
     let is_given = arguments.directory.is_some();
     report.add(mount_point::judge(&path, state.as_ref(), is_given));
     state
+}
+
+/// Examines the folders on a local disk that a mount at `directory` uses.
+fn look_at_folders(config: &MountConfig, directory: &str, report: &mut Report) {
+    let cache = config.cache.as_ref().map(|cache| &cache.directory);
+    let staging = config.staging.as_ref().map(|staging| &staging.directory);
+    for (flag, folder) in [("--cache", cache), ("--staging", staging)] {
+        let Some(folder) = folder.cloned() else {
+            continue;
+        };
+        let (looked_at, mount_point) = (folder.clone(), std::path::PathBuf::from(directory));
+        let place = facts::bounded(facts::DOCTOR_LOCAL, move || {
+            local_folders::look(&looked_at, &mount_point)
+        });
+        report.add(local_folders::judge(flag, &folder, place));
+    }
 }
 
 /// Examines the bucket. Returns the flags that it needs.

@@ -31,7 +31,7 @@ mod written_pages;
 pub use allowed_users::OtherUsers;
 pub use mounting::{
     Connection, Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
-    is_dead_mount, mount,
+    is_dead_mount, leads_into, mount,
 };
 pub(crate) use reply::{declare_metrics, log_slow};
 pub use session::Session;

@@ -117,28 +117,45 @@ impl SharedCacheSource {
         let seen = async { tokio::time::timeout(time_max, cache.is_seen_by(mount)).await };
         // A bucket that does not answer now is not asked again.
         match runtime.block_on(seen) {
-            Ok(true) => Err(StartError::new(format!(
-                "{}: bucket '{}' is the mounted one under another name, and lies within what is mounted: {}",
-                self.config.flag,
-                self.config.bucket,
-                remedy(&self.config)
-            ))),
+            Ok(true) => Err(self.is_inside()),
             Ok(false) | Err(_) => Ok(()),
         }
     }
 
+    fn is_inside(&self) -> StartError {
+        StartError::new(format!(
+            "{}: bucket '{}' is the mounted one under another name, and lies within what is mounted: {}",
+            self.config.flag,
+            self.config.bucket,
+            remedy(&self.config)
+        ))
+    }
+
     /// Whether the bucket can be used, as far as that can be told without a change in it, or with
-    /// one. `region` is that of the mounted bucket.
+    /// one. `region` is that of the mounted bucket, `mounted` its client and the prefix, if it
+    /// answers.
     ///
     /// # Errors
     /// With a text for the user: the failure and its remedy.
-    pub async fn examine(&self, region: Option<String>, writes: bool) -> Result<(), StartError> {
+    pub async fn examine(
+        &self,
+        region: Option<String>,
+        mounted: Option<(&dyn ObjectClient, &str)>,
+        writes: bool,
+    ) -> Result<(), StartError> {
         let mut options = self.client.clone();
         options.region = options.region.or(region);
         let purpose = Purpose::Doctor { writes };
         let runtime = Handle::current();
-        let connected = self.connect(options, &runtime, &purpose).await;
-        connected.map(drop)
+        let cache = self.connect(options, &runtime, &purpose).await?;
+        match mounted {
+            Some((mount, prefix)) if overlaps(&self.config, prefix) => {
+                // Without a change that is seen only behind the first mount with this cache.
+                let is_inside = cache.is_seen_by(mount).await;
+                is_inside.then(|| self.is_inside()).map_or(Ok(()), Err)
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn connect(

@@ -2,6 +2,7 @@
 
 pub(super) mod facts;
 pub(super) mod kernel;
+pub(super) mod local_folders;
 pub(super) mod memory;
 pub(super) mod mount_point;
 pub(super) mod mounting;

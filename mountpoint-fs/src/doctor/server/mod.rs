@@ -51,18 +51,24 @@ pub(in crate::doctor) async fn check(
     };
     let whole = visit.run(report);
     let in_time = tokio::time::timeout(DOCTOR_SERVER, whole).await;
-    match in_time {
+    let client = match in_time {
         // Outside of the time limit, which would cut the removal off.
         Ok(Some(client)) if checks_writes => {
             let place = (config.fs.prefix.as_str(), config.fs.write.checksum);
             write_trial::check(&client, place, report).await;
+            Some(client)
         }
-        Ok(_) => {}
-        Err(_) => report.add(broken_off()),
-    }
+        Ok(client) => client,
+        Err(_) => {
+            report.add(broken_off());
+            None
+        }
+    };
     if let Some(source) = &config.shared_cache {
         let region = visit.options.region.clone();
-        shared_cache::check(source, region, checks_writes, report).await;
+        let mount = client.as_ref().map(|client| client as &dyn ObjectClient);
+        let mounted = mount.map(|mount| (mount, config.fs.prefix.as_str()));
+        shared_cache::check(source, (region, mounted), checks_writes, report).await;
     }
     visit.changes
 }

@@ -1,5 +1,7 @@
 //! The bucket of the shared cache.
 
+use mountpoint_client::ObjectClient;
+
 use super::DOCTOR_SERVER;
 use crate::doctor::finding::{Area, Finding};
 use crate::doctor::report::Report;
@@ -7,16 +9,17 @@ use crate::mount::SharedCacheSource;
 
 const CHECK: &str = "shared cache";
 
-/// Examines the bucket of `source`; with `writes`, by an object that every mount writes.
+/// Examines the bucket of `source`; with `writes`, by an object that every mount writes. Of the
+/// mounted bucket there are the region and, if it answers, a client and the prefix.
 pub(in crate::doctor) async fn check(
     source: &SharedCacheSource,
-    region: Option<String>,
+    (region, mounted): (Option<String>, Option<(&dyn ObjectClient, &str)>),
     writes: bool,
     report: &mut Report,
 ) {
     report.looking_at(CHECK);
     let bucket = &source.config.bucket;
-    let examined = tokio::time::timeout(DOCTOR_SERVER, source.examine(region, writes));
+    let examined = tokio::time::timeout(DOCTOR_SERVER, source.examine(region, mounted, writes));
     let seconds = DOCTOR_SERVER.as_secs();
     let found = match examined.await {
         Ok(Ok(())) => {

@@ -64,7 +64,7 @@ impl Coverage {
             })
             .map(|(_, mount)| mount.directory.clone())
             .collect();
-        leads_into(path, &roots)
+        leads_into_one_of(path, &roots)
     }
 }
 
@@ -85,7 +85,7 @@ impl MountedAt {
         let is_fuse = |mount: &MountInfo| mount.kind == "fuse" || mount.kind.starts_with("fuse.");
         let mount = mounts
             .filter(is_fuse)
-            .filter(|mount| leads_into(path, std::slice::from_ref(&mount.directory)))
+            .filter(|mount| leads_into_one_of(path, std::slice::from_ref(&mount.directory)))
             .max_by_key(|mount| mount.directory.as_os_str().len())?;
         let mut options = mount.options.split(',');
         let user = options.find_map(|option| option.strip_prefix("user_id="));
@@ -103,9 +103,17 @@ impl MountedAt {
     }
 }
 
+/// Whether the way to `path`, which need not exist, leads into `directory`. Touches nothing below
+/// that.
+#[must_use]
+pub fn leads_into(path: &Path, directory: &Path) -> bool {
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    leads_into_one_of(path, &[directory])
+}
+
 /// Whether the way to `path` leads through one of `roots`, which are canonical. Touches nothing
 /// below them.
-fn leads_into(path: &Path, roots: &[PathBuf]) -> bool {
+fn leads_into_one_of(path: &Path, roots: &[PathBuf]) -> bool {
     let Ok(absolute) = std::path::absolute(path) else {
         return false;
     };
@@ -183,8 +191,12 @@ mod tests {
             ("not/there/../../home/user/x", true),
             ("loop/x", false),
         ] {
-            assert_eq!(leads_into(&top.join(path), &roots), expected, "{path}");
+            assert_eq!(
+                leads_into_one_of(&top.join(path), &roots),
+                expected,
+                "{path}"
+            );
         }
-        assert!(leads_into(Path::new("/x"), &[PathBuf::from("/")]));
+        assert!(leads_into_one_of(Path::new("/x"), &[PathBuf::from("/")]));
     }
 }

@@ -17,7 +17,7 @@ pub(super) mod readahead;
 mod unmount_watchdog;
 
 pub use connection::Connection;
-pub use coverage::{Coverage, MountedAt};
+pub use coverage::{Coverage, MountedAt, leads_into};
 pub use inherited::inherit;
 pub use mount_error::MountError;
 pub(super) use mount_info::{DeviceNumber, MountInfo};

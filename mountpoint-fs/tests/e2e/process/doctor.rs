@@ -539,6 +539,28 @@ fn a_chosen_directory_that_is_in_use_does_not_stand_against_a_mount() {
 }
 
 #[test]
+fn folders_of_a_mount_that_would_be_objects_are_told() {
+    let server = server();
+    let (mounted, outer) = (Mounted::new(&server, &[]), tempfile::tempdir().unwrap());
+    let path = |name: &str| outer.path().join(name).to_str().unwrap().to_owned();
+    let mount_point = path("mnt");
+    std::fs::create_dir(&mount_point).unwrap();
+    let told = |cache: &str, staging: &str| {
+        let args = [BUCKET, &mount_point, "--cache", cache, "--staging", staging];
+        let diagnosis = Diagnosis::of(doctor_at(&server.url(), &args));
+        (diagnosis.is_mountable(), diagnosis)
+    };
+    let (is_mountable, diagnosis) = told(&path("mnt/cache"), &path("staging"));
+    assert!(!is_mountable);
+    assert!(diagnosis.row("--cache").contains("within the mount itself"));
+    assert!(diagnosis.row("--staging").starts_with("ok: "));
+    let elsewhere = mounted.join("staging");
+    let (is_mountable, diagnosis) = told(&path("cache"), elsewhere.to_str().unwrap());
+    assert!(is_mountable && diagnosis.row("--cache").starts_with("ok: "));
+    assert!(diagnosis.row("--staging").contains("on a FUSE mount"));
+}
+
+#[test]
 fn a_bucket_that_is_called_doctor() {
     let server = server();
     server.store().create_bucket("doctor");

@@ -97,6 +97,14 @@ impl Store {
         true
     }
 
+    /// Gives a bucket a second name, as an alias of an access point is. Returns whether there is
+    /// such a bucket and no other of that name.
+    pub fn add_bucket_name(&self, bucket: &str, alias: &str) -> bool {
+        let mut buckets = self.buckets.write();
+        let named = buckets.get(bucket).cloned();
+        named.is_some_and(|bucket| buckets.insert(alias.to_owned(), bucket).is_none())
+    }
+
     /// Puts an object, and the bucket if there is none. Returns the ETag with its quotes.
     pub fn put(&self, bucket: &str, key: &str, bytes: impl Into<Bytes>) -> String {
         self.put_with(bucket, key, bytes, Headers::default())

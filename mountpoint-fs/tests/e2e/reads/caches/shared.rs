@@ -314,3 +314,36 @@ fn a_shared_bucket_that_cannot_be_used_is_told_at_the_start() {
     assert!(server.store().keys("shared").is_empty());
     assert!(doctor(&["shared", "--check-writes"]).contains("can be read and written"));
 }
+
+#[test]
+fn a_shared_cache_in_the_mounted_bucket_is_found_under_another_name_of_it() {
+    const ALIAS: &str = "data-1a2b3c-s3alias";
+    const INSIDE: &str = "is the mounted one under another name";
+    let server = server();
+    assert!(server.store().add_bucket_name(BUCKET, ALIAS));
+    let doctor = |more: &[&str]| {
+        let output = mount_s3()
+            .args(["doctor", BUCKET, "--endpoint-url", &server.url()])
+            .args(["--force-path-style", "--cache-bucket", ALIAS])
+            .args(more)
+            .output()
+            .unwrap();
+        let report = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), report)
+    };
+    // Nothing tells yet, and the doctor changes nothing unless it is asked to.
+    let (_, report) = doctor(&[]);
+    assert!(report.contains("can be read;"), "{report}");
+    let (code, report) = doctor(&["--check-writes"]);
+    assert!(code == Some(1) && report.contains(INSIDE), "{report}");
+    check_refused(
+        &server,
+        &["--cache-bucket", ALIAS],
+        &[INSIDE, "its files would show the cache"],
+    );
+    let (code, report) = doctor(&[]);
+    assert!(code == Some(1) && report.contains(INSIDE), "{report}");
+    // Another prefix of the same bucket is outside.
+    let (_, report) = doctor(&["--prefix", "data/"]);
+    assert!(report.contains("can be read;"), "{report}");
+}
