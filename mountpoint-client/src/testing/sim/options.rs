@@ -36,6 +36,9 @@ pub struct SimOptions {
     pub faults: Vec<FaultRule>,
     /// A directory bucket: rename and sessions work, a listing comes in no particular order.
     pub directory_bucket: bool,
+    /// A key that ends with a slash takes no bytes and has the server's own content type, as in
+    /// versitygw.
+    pub has_bare_markers: bool,
     /// The region that HeadBucket names.
     pub region: Option<String>,
 }
@@ -50,6 +53,7 @@ impl Default for SimOptions {
             throughput: None,
             faults: Vec::new(),
             directory_bucket: false,
+            has_bare_markers: false,
             region: Some("us-east-1".to_owned()),
         }
     }

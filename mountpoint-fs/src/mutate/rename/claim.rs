@@ -259,15 +259,16 @@ pub(super) fn condition_on(seen: Option<&ObjectDetails>) -> PutCondition {
 
 fn claim_headers(token: &WriteToken) -> ObjectHeaders {
     ObjectHeaders {
-        content_type: Some(CLAIM_TYPE.to_owned()),
+        metadata: vec![(CLAIM_MARK.to_owned(), "1".to_owned())],
         token: Some(token.clone()),
         ..ObjectHeaders::default()
     }
 }
 
 fn is_claim(marker: &ObjectDetails) -> bool {
-    marker.headers.content_type.as_deref() == Some(CLAIM_TYPE)
+    let mut metadata = marker.headers.metadata.iter();
+    metadata.any(|(name, _)| name == CLAIM_MARK)
 }
 
-/// The content type of claims.
-const CLAIM_TYPE: &str = "application/x-mount-s3-claim";
+/// The metadata of claims. versitygw gives all markers one content type, and takes no bytes there.
+const CLAIM_MARK: &str = "mount-s3-claim";

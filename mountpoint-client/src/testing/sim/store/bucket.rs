@@ -41,6 +41,8 @@ pub(crate) struct Store {
     /// Whether deletions delete whatever version they name, and copies have no conditions on their
     /// destination.
     pub(crate) ignores_versions: bool,
+    /// Whether markers of directories have no bytes, and a content type of the server's own.
+    has_bare_markers: bool,
     region: Option<String>,
     writes: u64,
 }
@@ -52,6 +54,7 @@ impl Store {
             uploads: Uploads::default(),
             listing_seed: options.directory_bucket.then_some(options.seed),
             ignores_versions: false,
+            has_bare_markers: options.has_bare_markers,
             region: options.region.clone(),
             writes: 0,
         }
@@ -163,8 +166,15 @@ impl Store {
             body,
             condition,
             checksum,
-            headers,
+            mut headers,
         } = request;
+        if self.has_bare_markers && key.as_str().ends_with('/') {
+            if !body.is_empty() {
+                let code = "DirectoryObjectContainsData";
+                return Err(refuse(ErrorKind::InvalidRequest, code, key.as_str()));
+            }
+            headers.content_type = Some("application/x-directory".to_owned());
+        }
         check_len(body.len() as u64)?;
         check_body(&body, checksum)?;
         check_headers(&headers)?;

@@ -205,8 +205,8 @@ fn inodes(mount: &Mount) -> [Option<InodeNo>; 2] {
 fn contents(mount: &Mount) -> Contents {
     let content = |key: String| {
         let object = mount.bucket.object(&key).unwrap();
-        let kind = object.headers.content_type.as_deref();
-        let is_claim = kind == Some("application/x-mount-s3-claim");
+        let mut metadata = object.headers.metadata.iter();
+        let is_claim = metadata.any(|(name, _)| name == "mount-s3-claim");
         (!is_claim).then(|| (key, object.content.to_vec()))
     };
     mount

@@ -23,7 +23,21 @@ enum Before {
 
 /// Two hosts with one bucket, and their directories with `keys`, of equal bytes.
 fn hosts(keys: [&[&str]; 2], before: Before) -> [Mount; 2] {
-    let one = manual(&[], all_changes());
+    hosts_on(manual(&[], all_changes()), keys, before)
+}
+
+/// Hosts on a server that takes no bytes and no content type in the place of a marker.
+fn hosts_with_bare_markers(keys: [&[&str]; 2]) -> [Mount; 2] {
+    let options = SimOptions {
+        time: Time::Manual,
+        has_bare_markers: true,
+        ..SimOptions::default()
+    };
+    let one = Mount::with_write(options, "", &[], all_changes());
+    hosts_on(one, keys, Before::Nothing)
+}
+
+fn hosts_on(one: Mount, keys: [&[&str]; 2], before: Before) -> [Mount; 2] {
     for key in keys.concat() {
         match key.ends_with('/') {
             true => one.bucket.put_object(key, ""),
@@ -102,6 +116,30 @@ fn of_two_hosts_that_rename_to_one_name_one_wins_wherever_they_meet() {
                     assert!(met_at > 5, "{case}: they have met nowhere");
                     break;
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_without_bytes_in_markers_gives_the_name_to_one_of_two_hosts() {
+    for keys in [PLAIN, MARKED, MIXED] {
+        for met_at in 0.. {
+            let [one, two] = hosts_with_bare_markers(keys);
+            let mut first = pin!(rename_to_lock(&one, "one"));
+            let mut done = None;
+            for _ in 0..met_at {
+                done = done.or_else(|| first.as_mut().now_or_never());
+                one.bucket.deliver_all();
+            }
+            let is_over = done.is_some();
+            let second = drive(&two, rename_to_lock(&two, "two"));
+            let first = done.unwrap_or_else(|| drive(&one, first));
+            let case = format!("{keys:?}, at {met_at}");
+            check(&one, keys, &[first, second], &case);
+            if is_over {
+                assert!(met_at > 5, "{case}: they have met nowhere");
+                break;
             }
         }
     }
