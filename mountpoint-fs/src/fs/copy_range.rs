@@ -22,7 +22,9 @@ impl FileSystem {
                 "a file that is written in place is copied through this machine",
             ));
         }
-        let (_, reader, _) = source.reading()?;
+        let (ino, (reader, _), _) = source.reading()?;
+        let renamed = self.renamed(ino, reader);
+        let reader = renamed.as_deref().unwrap_or(reader);
         let (key, etag, size) = reader.version();
         let start = from.1.min(size);
         let end = start.saturating_add(len).min(size);

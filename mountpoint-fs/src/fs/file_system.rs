@@ -260,22 +260,19 @@ impl FileSystem {
             let read = self.read_following(*ino, follower, (offset, size), fills_cache);
             return read.await;
         }
-        let (ino, reader, watch) = file.reading()?;
+        let (ino, opened, watch) = file.reading()?;
         if let Some(watch) = watch {
             self.read_modes.observe(watch, offset, size, fills_cache);
         }
-        if reader.is_empty() && self.namespace.has_bytes(ino) {
+        if opened.0.is_empty() && self.namespace.has_bytes(ino) {
             // A short read would be the end of the file for the kernel, which may know of more
             // bytes by now.
             return Err(FsError::Stale(
                 "the file was empty when it was opened, and was written since".to_owned(),
             ));
         }
-        let outcome = reader.read_for(offset, size, fills_cache).await;
-        if matches!(outcome, Err(FsError::Stale(_))) {
-            self.namespace.is_replaced(ino);
-        }
-        outcome
+        let read = self.read_opened(ino, opened, (offset, size), fills_cache);
+        read.await
     }
 
     /// The time of day.

@@ -4,6 +4,10 @@
 //! from one version to the next without seeing any byte change. The reader never sees more than the
 //! bucket holds. Its replies bypass the page cache, where the end of an older version would be a
 //! page filled up with zeros.
+//!
+//! A file that this mount has renamed is read on under its new name: a copy with the ETag of the
+//! version that was opened has its bytes. Where the server gives it another ETag, nothing tells
+//! that.
 
 use std::sync::Arc;
 
@@ -117,6 +121,44 @@ impl FileSystem {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Reads the version that was opened under the name that it has now. `renamed` is the reader of
+    /// its name at the last read, if that was another one than at the open.
+    pub(super) async fn read_opened(
+        &self,
+        ino: InodeNo,
+        (opened, renamed): (&Reader, &Mutex<Option<Arc<Reader>>>),
+        (offset, size): (u64, u32),
+        fills_cache: bool,
+    ) -> Result<ReadData, FsError> {
+        let mut last = renamed.lock().clone();
+        for _ in 0..FOLLOW_TRIES_MAX {
+            let reader = last.as_deref().unwrap_or(opened);
+            let outcome = reader.read_for(offset, size, fills_cache).await;
+            let Err(error @ FsError::Stale(_)) = outcome else {
+                return outcome;
+            };
+            let Some(next) = self.renamed(ino, reader) else {
+                self.namespace.is_replaced(ino);
+                return Err(error);
+            };
+            *renamed.lock() = Some(Arc::clone(&next));
+            last = Some(next);
+        }
+        Err(FsError::Stale(
+            "the file is renamed again and again".to_owned(),
+        ))
+    }
+
+    /// A reader of the same version of `ino` by its present name; `None` if `reader` has that name,
+    /// or if the file is another version now.
+    pub(super) fn renamed(&self, ino: InodeNo, reader: &Reader) -> Option<Arc<Reader>> {
+        let (key, version) = self.namespace.stored_version(ino)?;
+        let (its_key, its_etag, its_size) = reader.version();
+        let is_same = version.etag == *its_etag && version.size == its_size;
+        (is_same && key != *its_key)
+            .then(|| Arc::new(Reader::new(&self.reading, key, version.etag, version.size)))
     }
 
     /// The reader of the newest stored version of `ino`.

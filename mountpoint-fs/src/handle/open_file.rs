@@ -20,6 +20,8 @@ pub enum OpenFile {
         ino: InodeNo,
         /// Reads the version that was opened.
         reader: Reader,
+        /// Reads it by the name that this mount has given it since. A leaf.
+        renamed: Mutex<Option<Arc<Reader>>>,
         /// Observes the reads where they decide how the next open is served.
         watch: Option<ReadWatch>,
         /// Set for `O_RDWR` where the file may be replaced. From its first change on it is only
@@ -46,20 +48,27 @@ pub enum OpenFile {
     Staged(StagedHandle),
 }
 
+/// The reader of an open, and that of another name.
+type OpenedReader<'a> = (&'a Reader, &'a Mutex<Option<Arc<Reader>>>);
+
 impl OpenFile {
-    /// The inode, the reader and its observer.
+    /// The inode, the reader with that of another name, and its observer.
     ///
     /// [`FsError::OneWay`] if the file is open for writing, [`FsError::Unsupported`] if the reader
     /// may change from read to read.
-    pub fn reading(&self) -> Result<(InodeNo, &Reader, Option<&ReadWatch>), FsError> {
+    pub fn reading(&self) -> Result<(InodeNo, OpenedReader<'_>, Option<&ReadWatch>), FsError> {
         match self {
             Self::Reading {
-                ino, reader, watch, ..
+                ino,
+                reader,
+                renamed,
+                watch,
+                ..
             } if self
                 .deferred()
                 .is_none_or(|deferred| deferred.writer().is_none()) =>
             {
-                Ok((*ino, reader, watch.as_ref()))
+                Ok((*ino, (reader, renamed), watch.as_ref()))
             }
             Self::Following { .. } | Self::Staged(_) => Err(FsError::Unsupported(
                 "a file that is being written is not copied on the server",

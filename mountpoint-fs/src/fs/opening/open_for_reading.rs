@@ -12,6 +12,7 @@ use crate::namespace::{FileOpened, OpenVersion, Proof};
 use crate::operation::{FsError, InodeNo, LocalVersion, OpenOptions, Opened};
 use crate::read::mode::ReadWatch;
 use crate::read::{Reader, Sibling};
+use crate::sync::Mutex;
 
 /// The purpose of an open, besides writing alone.
 pub(in crate::fs) enum OpenedFor {
@@ -86,6 +87,7 @@ impl FileSystem {
         let file = OpenFile::Reading {
             ino,
             reader,
+            renamed: Mutex::default(),
             watch,
             deferred,
         };

@@ -91,6 +91,33 @@ fn what_has_the_new_name_is_replaced_only_with_leave() {
 }
 
 #[test]
+fn an_open_file_is_read_on_behind_renames_of_it_and_of_its_directory() {
+    const MIB: u64 = 1 << 20;
+    let mount = writable(&["d/x"]);
+    mount.bucket.put_pattern("d/a", 8 * MIB, 1);
+    let bytes = mount.bucket.object("d/a").unwrap().content.to_vec();
+    let (d, a) = (mount.walk("d"), mount.walk("d/a"));
+    let handle = now(mount.fs.open(a, READ)).unwrap().handle;
+    let read = |at: u64| {
+        let data = now(mount.fs.read(handle, at * MIB, 100, true));
+        data.map(|data| {
+            let start = usize::try_from(at * MIB).unwrap();
+            data.to_vec() == bytes[start..start + 100]
+        })
+    };
+    rename(&mount, (d, "a"), (ROOT, "c"), Replace).unwrap();
+    assert!(read(2).unwrap());
+    rename(&mount, (ROOT, "c"), (d, "c"), Replace).unwrap();
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/c", "e/x"]);
+    assert!(read(6).unwrap());
+    // What another client puts there is another file.
+    mount.bucket.put_pattern("e/c", 8 * MIB, 2);
+    let stale = read(4);
+    assert!(matches!(stale, Err(FsError::Stale(_))), "{stale:?}");
+}
+
+#[test]
 fn without_the_flag_the_application_copies_if_it_may_delete() {
     let mount = Mount::immediate(&["a"]);
     mount.walk("a");
