@@ -10,6 +10,7 @@
 //! completes an operation sends its reply.
 
 mod allowed_users;
+mod connection;
 mod dispatch;
 mod errno;
 mod init;
@@ -29,8 +30,9 @@ mod wire;
 mod written_pages;
 
 pub use allowed_users::OtherUsers;
+pub use connection::Connection;
 pub use mounting::{
-    Connection, Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
+    Coverage, Mount, MountError, MountOptions, MountedAt, check_mount_point, inherit,
     is_dead_mount, leads_into, mount,
 };
 pub(crate) use reply::{declare_metrics, log_slow};

@@ -196,7 +196,7 @@ impl MountedBucket {
         };
         let ends = watch(&session, signals)
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        let connection = mount.connection();
+        let connection = Connection::of(&mount);
         Ok(Self {
             mount,
             session,

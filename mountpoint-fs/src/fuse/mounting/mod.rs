@@ -3,7 +3,6 @@
 //! [`mount`] makes a [`Mount`]; `mount_info` and `Coverage` list mounts without touching them;
 //! `DeadMount` removes the mount of a killed process. Knows no message of the protocol.
 
-mod connection;
 mod coverage;
 mod dead_mount;
 mod fuse_device;
@@ -16,7 +15,6 @@ mod mount_point;
 pub(super) mod readahead;
 mod unmount_watchdog;
 
-pub use connection::Connection;
 pub use coverage::{Coverage, MountedAt, leads_into};
 pub use inherited::inherit;
 pub use mount_error::MountError;

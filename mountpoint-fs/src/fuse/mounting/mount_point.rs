@@ -18,7 +18,6 @@ use nix::sys::stat::{SFlag, stat};
 use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 
-use super::connection::Connection;
 use super::coverage::Coverage;
 use super::dead_mount::{DeadMount, MOUNT_LOOK};
 use super::fuse_device;
@@ -221,15 +220,6 @@ impl Mount {
     #[must_use]
     pub fn device_name(&self) -> Option<String> {
         self.device_number().map(|number| number.to_string())
-    }
-
-    /// The kernel's controls of the mount; `None` if the kernel does not tell its number.
-    ///
-    /// No request goes to the mount itself: a process that is killed while it waits for an answer
-    /// of its own never ends.
-    #[must_use]
-    pub fn connection(&self) -> Option<Connection> {
-        self.device_number().map(Connection::of)
     }
 
     /// Where this process sees the mount: an absolute path without links, however it was given.

@@ -234,8 +234,11 @@ impl Drop for Connections {
 fn the_connection_is_known_before_anybody_serves() {
     let directory = tempfile::tempdir().unwrap();
     let mount = mount(directory.path(), &mount_options()).unwrap();
-    let number = MountInfo::at(directory.path()).unwrap().unwrap().number;
-    assert_eq!(mount.connection(), Some(Connection::of(number)));
+    let connections = Connections::mount();
+    let connection = Connection::of(&mount).unwrap();
+    let number = mount.device_number().unwrap().minor.to_string();
+    assert!(connections.0.path().join(&number).is_dir());
+    assert!(format!("{connection:?}").ends_with(&format!("/{number}\")")));
 }
 
 #[test]

@@ -3,17 +3,22 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::mount_info::DeviceNumber;
+use super::mounting::Mount;
 
 /// The control directory of one connection. Ordinary users may use that of their own mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection(PathBuf);
 
 impl Connection {
-    /// The connection that has this device number.
-    pub(in crate::fuse) fn of(number: DeviceNumber) -> Self {
+    /// The connection of `mount`; `None` if the kernel does not tell its number.
+    ///
+    /// No request goes to the mount itself: a process that is killed while it waits for an answer
+    /// of its own never ends.
+    #[must_use]
+    pub fn of(mount: &Mount) -> Option<Self> {
+        let number = mount.device_number()?;
         let directory = Path::new("/sys/fs/fuse/connections");
-        Self(directory.join(number.minor.to_string()))
+        Some(Self(directory.join(number.minor.to_string())))
     }
 
     /// The requests that the kernel has begun and not finished, those that this program works on
