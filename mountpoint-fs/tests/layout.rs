@@ -57,7 +57,7 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/memory/admission/mod.rs",
     "mountpoint-fs/src/memory/budget/ledger.rs",
     "mountpoint-fs/src/memory/writer_queue.rs",
-    "mountpoint-fs/src/write/send/part_sizes.rs",
+    "mountpoint-fs/src/write/send/parts/part_sizes.rs",
 ];
 
 /// Modules that a policy must not import.

@@ -7,8 +7,10 @@ use mountpoint_crt_sys::block::BlockFill;
 use super::contents::{DataFileNo, Piece, Source};
 use super::context::{StagingContext, ZEROS_LEN};
 use super::local::{DataFiles, disk_error};
+use crate::config::limits::WRITE_SIZE_MAX;
 use crate::operation::{FsError, ReadData};
 use crate::read::Reader;
+use crate::write::{PartBuffer, SUMMED_AT_ONCE};
 
 /// The places of a staged file's bytes.
 #[derive(Clone, Debug)]
@@ -34,6 +36,83 @@ pub(in crate::staging) async fn read(
         read_piece(context, sources, piece, fills_cache, &mut data).await?;
     }
     Ok(data)
+}
+
+/// Reads `pieces`, which are one range in order, into `part`.
+pub(in crate::staging) async fn read_part(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    pieces: Vec<Piece>,
+    mut part: PartBuffer,
+) -> Result<PartBuffer, FsError> {
+    let mut pieces = pieces.into_iter().peekable();
+    while let Some(first) = pieces.next() {
+        if first.source == Source::Base {
+            part = read_base(context, sources, &first, part).await?;
+            continue;
+        }
+        let mut run = vec![first];
+        while let Some(next) = pieces.next_if(|piece| piece.source != Source::Base) {
+            run.push(next);
+        }
+        let (files, directory) = (Arc::clone(&sources.files), Arc::clone(&context.directory));
+        let zeros = context.zeros();
+        // The sum takes time that no thread of the network or the kernel has, even for bytes that
+        // are in memory.
+        let filled = context.on_disk(move || {
+            let steps = run.iter().flat_map(|piece| {
+                let steps = piece.range.clone().step_by(SUMMED_AT_ONCE);
+                steps.map(move |at| (piece, at..piece.range.end.min(at + SUMMED_AT_ONCE as u64)))
+            });
+            for (piece, range) in steps {
+                part.append(|fill| match piece.source {
+                    Source::Local(file) => files.read(file, &range, fill),
+                    Source::Zeros | Source::Base => {
+                        let len = usize::try_from(range.end - range.start).expect("it is a step");
+                        fill.append(zeros.bytes(0..len));
+                        Ok(())
+                    }
+                })
+                .map_err(|error| disk_error(&directory, &error))?;
+            }
+            Ok(part)
+        });
+        part = filled.await?;
+    }
+    Ok(part)
+}
+
+/// Reads a range of the base into `part`, a READ at a time.
+async fn read_base(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    piece: &Piece,
+    mut part: PartBuffer,
+) -> Result<PartBuffer, FsError> {
+    let mut at = piece.range.start;
+    while at < piece.range.end {
+        let range = at..piece.range.end.min(at + WRITE_SIZE_MAX as u64);
+        at = range.end;
+        let step = Piece {
+            range,
+            ..piece.clone()
+        };
+        let mut data = ReadData::default();
+        read_piece(context, sources, &step, false, &mut data).await?;
+        let filled = context.on_disk(move || {
+            for (block, range) in data.slices {
+                let append = |fill: &mut BlockFill| {
+                    // A copy of file data: the network's buffers hold no whole part.
+                    fill.append(block.bytes(range));
+                    Ok::<_, FsError>(())
+                };
+                part.append(append)?;
+            }
+            Ok(part)
+        });
+        part = filled.await?;
+    }
+    Ok(part)
 }
 
 /// Adds the bytes of `piece` to `data`.

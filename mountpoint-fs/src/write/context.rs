@@ -16,8 +16,8 @@ use super::send::context::{PendingWork, SendContext};
 use super::send::features::{ServerFeatures, Storing};
 use super::send::multipart::Upload;
 use super::send::optimistic_create::ask_first;
-use super::send::part_sizes::PartPlan;
-use super::send::parts_in_flight::PartsInFlight;
+use super::send::parts::part_sizes::PartPlan;
+use super::send::parts::parts_in_flight::PartsInFlight;
 use super::send::permission::Permission;
 use super::types::UploadMode;
 use crate::clock::Clock;
@@ -172,6 +172,20 @@ impl WriteContext {
     #[must_use]
     pub fn file_size_max(&self) -> u64 {
         self.plan.total()
+    }
+
+    /// Bytes of part `number` of an upload to `key`.
+    ///
+    /// # Errors
+    /// S3 takes no such part.
+    pub(super) fn part_size(&self, key: &Key, number: u16) -> Result<u64, FsError> {
+        self.plan.size(number).ok_or_else(|| {
+            FsError::TooLarge(format!(
+                "{key}: an upload has 10,000 parts at most, which is {} GiB here; a larger --write-part-size or \
+                 --memory-target allows more",
+                self.plan.total() >> 30
+            ))
+        })
     }
 
     /// Whether the server copies parts of objects; `None` before the first copy.

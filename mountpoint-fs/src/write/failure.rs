@@ -13,14 +13,23 @@ use crate::write::types::WriteObserver;
 /// The first failure of a file. The lock is a leaf; the observer is called without it.
 pub(in crate::write) struct Failure {
     first: Mutex<Option<FsError>>,
-    observer: Arc<dyn WriteObserver>,
+    /// `None` if the caller of each step is told.
+    observer: Option<Arc<dyn WriteObserver>>,
 }
 
 impl Failure {
     pub(in crate::write) fn new(observer: &Arc<dyn WriteObserver>) -> Self {
         Self {
             first: Mutex::default(),
-            observer: Arc::clone(observer),
+            observer: Some(Arc::clone(observer)),
+        }
+    }
+
+    /// A failure that only the caller of each step is told.
+    pub(in crate::write) fn unobserved() -> Self {
+        Self {
+            first: Mutex::default(),
+            observer: None,
         }
     }
 
@@ -32,8 +41,8 @@ impl Failure {
             first.get_or_insert_with(|| error.clone());
             is_first
         };
-        if is_first {
-            self.observer.failed(error);
+        if let Some(observer) = self.observer.as_ref().filter(|_| is_first) {
+            observer.failed(error);
         }
     }
 

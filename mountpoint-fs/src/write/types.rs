@@ -14,7 +14,8 @@ pub struct Stored {
 }
 
 /// The outcome of storing a file.
-pub(super) enum Outcome {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
     /// The bucket holds it.
     Stored(Stored),
     /// Another host's object stands for the file.
@@ -39,14 +40,6 @@ pub enum Beginning {
     /// The object stays and is too small to be copied into an upload: `Writer::preload` brings its
     /// bytes.
     Extend(Stored),
-    /// The whole content is brought, from its beginning to its end, and parts are never appended to
-    /// the object. With `has_copies` the server copies ranges of it.
-    Whole {
-        /// The object in its place.
-        replaced: Replaced,
-        /// Whether copies follow: then no part has a checksum.
-        has_copies: bool,
-    },
 }
 
 /// The object in the place of a content that is brought as a whole.

@@ -54,7 +54,7 @@ async fn step(file: &Arc<FileParts>) -> bool {
         sources: request.sources,
         copies: false,
     };
-    let sent = early.send(&file.context, &feed, end).await;
+    let sent = early.send_parts(&file.context, &feed, end).await;
     let Err(error) = sent else {
         return true;
     };

@@ -13,11 +13,11 @@ use time::OffsetDateTime;
 
 use super::recognise::{self, Recognised};
 use super::request::StoreRequest;
-use super::store::{Outcome, store};
+use super::store::store;
 use crate::config::ConflictPolicy;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
-use crate::write::{Adopts, CheckpointFound, Replaced, Stored};
+use crate::write::{Adopts, CheckpointFound, Outcome, Replaced, Stored};
 
 /// The outcome of a store under the user's policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(in crate::staging) async fn resolve(
                 is_sent: true,
             });
         }
-        Ok(Outcome::Adopted) => return Ok(Resolved::Adopted),
+        Ok(Outcome::Adopted(_)) => return Ok(Resolved::Adopted),
         Err(error) => error,
     };
     if !is_conflict(&error) {
@@ -207,7 +207,7 @@ async fn overwrite(
                     is_sent: true,
                 });
             }
-            Ok(Outcome::Adopted) => return Ok(Resolved::Adopted),
+            Ok(Outcome::Adopted(_)) => return Ok(Resolved::Adopted),
             Err(error) if is_conflict(&error) => last = error,
             Err(error) => return Err(error),
         }

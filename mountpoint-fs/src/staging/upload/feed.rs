@@ -1,15 +1,15 @@
-//! Bringing a snapshot to a writer: changed bytes as bytes, long unchanged ranges of the base as
-//! copies on the server.
+//! Bringing a snapshot to an upload, part by part: changed bytes as bytes, long unchanged ranges of
+//! the base as copies on the server.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::config::limits::{COPY_PARTS_MANY, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
+use crate::config::limits::{COPY_PARTS_MANY, UPLOAD_PART_MIN};
 use crate::operation::FsError;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
-use crate::staging::sources::{ByteSources, read};
-use crate::write::{CopiedRange, Writer};
+use crate::staging::sources::{ByteSources, read_part};
+use crate::write::{CopiedRange, ObjectUpload, PartBuffer};
 
 /// The contents to bring.
 #[derive(Clone, Debug)]
@@ -18,6 +18,14 @@ pub(in crate::staging) struct Feed {
     pub(in crate::staging) sources: ByteSources,
     /// Whether the server copies ranges of the base.
     pub(in crate::staging) copies: bool,
+}
+
+/// What is brought next.
+enum Next {
+    /// Parts that the server copies.
+    Copy(CopiedRange),
+    /// The bytes of one part.
+    Bytes(Range<u64>),
 }
 
 /// Least bytes of a copy from the base: S3's smallest part. Where many ranges changed, more,
@@ -30,87 +38,196 @@ pub(super) fn copied_min(snapshot: &Snapshot) -> u64 {
     for_all.max(UPLOAD_PART_MIN)
 }
 
+/// The end of the range from `at` on that is worth a copy; `at` if there is none.
+fn copied_until(snapshot: &Snapshot, at: u64) -> u64 {
+    let until = snapshot.in_base_until(at);
+    if until - at >= copied_min(snapshot) {
+        until
+    } else {
+        at
+    }
+}
+
+/// The beginning of `part` that comes as bytes in front of a copy; all of it if none follows. S3
+/// takes no part below its least length in front of others, so a few bytes that the base has may be
+/// among them.
+fn bytes_before_copy(snapshot: &Snapshot, part: Range<u64>) -> Range<u64> {
+    let least_end = part.start + UPLOAD_PART_MIN;
+    let copied = snapshot.next_in_base(least_end, part.end, copied_min(snapshot));
+    part.start..copied.unwrap_or(part.end)
+}
+
 impl Feed {
-    /// Brings the bytes of `range`, which begins where the writer's bytes end.
-    pub(super) async fn bring(
+    /// Brings whole parts of bytes from `at` on that end at `until` or before, while the file is
+    /// written. Returns the end of the last one.
+    pub(super) async fn bring_parts(
         &self,
         context: &Arc<StagingContext>,
-        writer: &Writer,
-        range: Range<u64>,
+        upload: &ObjectUpload,
+        mut at: u64,
+        until: u64,
+    ) -> Result<u64, FsError> {
+        loop {
+            let end = at + upload.next_part_len()?;
+            if end > until {
+                return Ok(at);
+            }
+            at = self.send_part(context, upload, at..end).await?;
+        }
+    }
+
+    /// Brings everything from `at` on.
+    pub(super) async fn bring_rest(
+        &self,
+        context: &Arc<StagingContext>,
+        upload: &ObjectUpload,
+        mut at: u64,
     ) -> Result<(), FsError> {
-        let mut at = range.start;
-        while at < range.end {
-            let copied = match self.copied_from(at) {
-                Some(source) => writer.copy_base(at, source).await,
-                None => NO_COPY,
-            };
-            match copied {
-                Ok(copied) => at += copied,
-                Err(FsError::Unsupported(_)) => {
-                    let lacks = writer.lacks_for_part().await;
-                    let bytes = self.bytes_from(at, lacks);
-                    let bytes = bytes.start..bytes.end.min(range.end);
-                    at = bytes.end;
-                    self.bring_bytes(context, writer, bytes).await?;
+        let size = self.snapshot.size();
+        while at < size {
+            let len = upload.next_part_len()?;
+            match self.next(upload, at, len) {
+                Next::Copy(source) => {
+                    upload.copy(&source).await?;
+                    at = source.range.end;
                 }
-                Err(error) => return Err(error),
+                Next::Bytes(range) if range == (0..size) && size < len => {
+                    let whole = upload.whole_buffer(size).await?;
+                    upload.hold_whole(self.read(context, range, whole).await?);
+                    at = size;
+                }
+                Next::Bytes(range) => at = self.send_part(context, upload, range).await?,
             }
         }
         Ok(())
     }
 
-    /// The range from `at` on to copy.
-    fn copied_from(&self, at: u64) -> Option<CopiedRange> {
-        let reader = self.sources.base.as_ref().filter(|_| self.copies)?;
-        let until = self.snapshot.in_base_until(at);
-        if until - at < copied_min(&self.snapshot) {
-            return None;
+    /// What comes next, at `at`, where a part of bytes has up to `len` of them.
+    fn next(&self, upload: &ObjectUpload, at: u64, len: u64) -> Next {
+        let as_bytes = at..self.snapshot.size().min(at + len);
+        let Some(base) = self.sources.base.as_ref().filter(|_| self.copies) else {
+            return Next::Bytes(as_bytes);
+        };
+        let until = copied_until(&self.snapshot, at);
+        if until == at {
+            return Next::Bytes(bytes_before_copy(&self.snapshot, as_bytes));
         }
-        let (key, etag, object_size) = reader.version();
-        Some(CopiedRange {
+        let (key, etag, object_size) = base.version();
+        let source = CopiedRange {
             key: key.clone(),
             etag: etag.clone(),
             object_size,
             range: at..until,
-        })
-    }
-
-    /// The next bytes to bring: a piece that ends where a copy may begin. Held bytes lack `lacks`
-    /// bytes for a part, and without a part no copy can follow them.
-    fn bytes_from(&self, at: u64, lacks: u64) -> Range<u64> {
-        let end = self.snapshot.size().min(at + WRITE_SIZE_MAX as u64);
-        if !self.copies {
-            return at..end;
-        }
-        let least = copied_min(&self.snapshot);
-        let copied = self.snapshot.next_in_base(at, end, least);
-        let end = match copied {
-            // A copy of what follows was refused: as many bytes of its range as it lacks.
-            Some(start) if start == at && lacks > 0 => end.min(at + lacks),
-            Some(start) if start > at => start,
-            _ => end,
         };
-        at..end
+        match upload.takes_copy(&source) {
+            true => Next::Copy(source),
+            false => Next::Bytes(as_bytes),
+        }
     }
 
-    async fn bring_bytes(
+    /// Sends the bytes of `range` as a part, or the first of them if memory is short. Returns the
+    /// end of the part.
+    async fn send_part(
         &self,
         context: &Arc<StagingContext>,
-        writer: &Writer,
+        upload: &ObjectUpload,
         range: Range<u64>,
-    ) -> Result<(), FsError> {
-        let mut at = range.start;
-        let data = read(context, &self.sources, self.snapshot.pieces(range), false).await?;
-        // The copy and its checksum take time that no thread of the network or the kernel has.
-        context.on_disk(|| Ok(())).await?;
-        for (block, range) in data.slices {
-            let bytes = block.bytes(range);
-            writer.write(at, bytes).await?;
-            at += bytes.len() as u64;
-        }
-        Ok(())
+    ) -> Result<u64, FsError> {
+        let part = upload.part_buffer(range.end - range.start, range.start);
+        let part = part.await?;
+        let end = range.start + part.len();
+        upload.send_part(self.read(context, range.start..end, part).await?);
+        Ok(end)
+    }
+
+    async fn read(
+        &self,
+        context: &Arc<StagingContext>,
+        range: Range<u64>,
+        part: PartBuffer,
+    ) -> Result<PartBuffer, FsError> {
+        let pieces = self.snapshot.pieces(range);
+        read_part(context, &self.sources, pieces, part).await
     }
 }
 
-/// There is nothing to copy.
-const NO_COPY: Result<u64, FsError> = Err(FsError::Unsupported("this range is brought as bytes"));
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::staging::contents::{Contents, DataFileNo};
+
+    const MIB: u64 = 1 << 20;
+    const PART: u64 = 8 * MIB;
+
+    /// The ranges that are brought of a file with a base of 100 MiB, where `changed` was written;
+    /// with each, whether the server copies it.
+    fn walk(changed: &[(u64, u64)]) -> (Arc<Snapshot>, Vec<(Range<u64>, bool)>) {
+        let mut contents = Contents::over(100 * MIB);
+        for (start, end) in changed {
+            contents.wrote(*start..*end, DataFileNo::First);
+        }
+        let snapshot = contents.begin_store();
+        let (mut at, mut ranges) = (0, Vec::new());
+        while at < snapshot.size() {
+            let copied = copied_until(&snapshot, at);
+            let range = match copied > at {
+                true => at..copied,
+                false => bytes_before_copy(&snapshot, at..snapshot.size().min(at + PART)),
+            };
+            at = range.end;
+            ranges.push((range, copied == at));
+        }
+        (snapshot, ranges)
+    }
+
+    #[test]
+    fn bytes_in_front_of_a_copy_are_a_part() {
+        for (changed, expected) in [
+            (vec![], vec![(0..100 * MIB, true)]),
+            (
+                vec![(0, 1)],
+                vec![(0..5 * MIB, false), (5 * MIB..100 * MIB, true)],
+            ),
+            (
+                vec![(0, 6 * MIB)],
+                vec![(0..6 * MIB, false), (6 * MIB..100 * MIB, true)],
+            ),
+            (
+                vec![(7 * MIB, 7 * MIB + 1), (14 * MIB, 14 * MIB + 1)],
+                vec![
+                    (0..7 * MIB, true),
+                    (7 * MIB..14 * MIB + 1, false),
+                    (14 * MIB + 1..100 * MIB, true),
+                ],
+            ),
+            (
+                vec![(99 * MIB, 101 * MIB)],
+                vec![(0..99 * MIB, true), (99 * MIB..101 * MIB, false)],
+            ),
+        ] {
+            assert_eq!(walk(&changed).1, expected, "{changed:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_byte_is_brought_once_in_parts_that_s3_takes(
+            changed in prop::collection::vec((0..110 * MIB, 1..12 * MIB), 0..12),
+        ) {
+            let changed: Vec<_> = changed.iter().map(|(start, len)| (*start, start + len)).collect();
+            let (snapshot, ranges) = walk(&changed);
+            let mut at = 0;
+            for (range, is_copied) in &ranges {
+                prop_assert_eq!(range.start, at);
+                at = range.end;
+                let is_last = at == snapshot.size();
+                prop_assert!(is_last || range.end - range.start >= UPLOAD_PART_MIN);
+                prop_assert!(*is_copied || range.end - range.start <= PART);
+                prop_assert!(!is_copied || snapshot.in_base_until(range.start) >= range.end);
+            }
+            prop_assert_eq!(at, snapshot.size());
+        }
+    }
+}

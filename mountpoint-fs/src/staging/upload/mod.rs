@@ -1,14 +1,13 @@
-//! Storing staged files: their contents go through a [`Writer`] of the streaming path, as any
-//! written file's do.
+//! Storing staged files.
 //!
-//! `feed` brings a snapshot to a writer, `store` makes the object, and `conflict` does what the
-//! user wants if another client changed it. `recognise` tells such a client from this file's own
-//! upload, of a process that was killed. `early` begins an object before its file is whole.
-//! `stop` ends a store for a removal or a rename.
+//! `feed` brings a snapshot to an [`ObjectUpload`], `store` makes the object, and `conflict` does
+//! what the user wants if another client changed it. `recognise` tells such a client from this
+//! file's own upload, of a process that was killed. `early` begins an object before its file is
+//! whole. `stop` ends a store for a removal or a rename.
 //! `checkpoint_file` keeps what the next attempt needs to send no part again, and
 //! `checkpoint_lines` has its bytes.
 //!
-//! [`Writer`]: crate::write::Writer
+//! [`ObjectUpload`]: crate::write::ObjectUpload
 
 mod checkpoint_file;
 mod checkpoint_lines;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{Key, ObjectHeaders, WriteToken};
 
-use super::early::{EarlyStore, StoreTarget};
+use super::early::EarlyStore;
 use super::feed::copied_min;
 use super::stop::StoreStop;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
 use crate::staging::sources::ByteSources;
-use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint};
+use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint, UploadTarget};
 
 /// An object to be made.
 #[derive(Clone, Debug)]
@@ -75,8 +75,8 @@ const NUMBERS_OF_PROCESS: u64 = u32::MAX as u64;
 
 impl StoreRequest {
     /// The object to make.
-    pub(super) fn target(&self) -> StoreTarget {
-        StoreTarget {
+    pub(super) fn target(&self) -> UploadTarget {
+        UploadTarget {
             key: self.key.clone(),
             replaced: self.replaced.clone(),
             headers: self.headers.clone(),

@@ -11,16 +11,7 @@ use super::feed::Feed;
 use super::request::StoreRequest;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
-use crate::write::{Stored, background};
-
-/// The outcome of a store that did not fail.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// The bucket has the version.
-    Stored(Stored),
-    /// Another host's object stands for the file.
-    Adopted,
-}
+use crate::write::{Outcome, background};
 
 /// Stores a snapshot. Returns when the bucket has it.
 ///
@@ -76,11 +67,7 @@ async fn attempt(
         copies: has_copies,
     };
     let sent = {
-        let sending = pin!(async {
-            begun.send(context, &feed, size).await?;
-            begun.arrived().await;
-            Ok(())
-        });
+        let sending = pin!(begun.send_rest(context, &feed));
         match select(sending, pin!(request.stop.asked())).await {
             Either::Left((sent, _)) => Some(sent),
             Either::Right(_) => None,
@@ -98,11 +85,7 @@ async fn attempt(
             return Err(FsError::Interrupted);
         }
     }
-    let stored = begun.finish().await?;
-    Ok(match begun.is_adopted() {
-        true => Outcome::Adopted,
-        false => Outcome::Stored(stored),
-    })
+    begun.finish().await
 }
 
 /// Ends an attempt that makes no object, in the background: the next attempt, or the abort, waits

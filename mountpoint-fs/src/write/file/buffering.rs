@@ -120,15 +120,8 @@ impl Writer {
             // The number of the object's parts is unknown here.
             number = number.min(UPLOAD_PARTS_MAX);
         }
-        match self.context.plan.size(number) {
-            Some(size) => Ok(usize::try_from(size).expect("a part fits into memory")),
-            None => Err(FsError::TooLarge(format!(
-                "{}: an upload has 10,000 parts at most, which is {} GiB here; a larger --write-part-size or \
-                 --memory-target allows more",
-                self.key,
-                self.context.plan.total() >> 30
-            ))),
-        }
+        let size = self.context.part_size(&self.key, number)?;
+        Ok(usize::try_from(size).expect("a part fits into memory"))
     }
 
     /// Makes the granted memory the buffer, with the bytes of the smaller buffer or the overflow of

@@ -41,11 +41,6 @@ impl Writer {
         *self.headers.lock() = headers;
     }
 
-    /// Sets the metadata of the object, with the time in it. Called before the writer is shared.
-    pub fn set_headers(&self, headers: ObjectHeaders) {
-        *self.headers.lock() = headers;
-    }
-
     /// The file changes now, so a time that was set before is void.
     pub(in crate::write) fn untime(&self, state: &mut FileState) {
         if std::mem::take(&mut state.is_timed) {

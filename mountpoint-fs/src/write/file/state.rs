@@ -15,7 +15,7 @@ use crate::write::background::SharedOutcome;
 use crate::write::send::append::AppendUpload;
 use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::put::Adopts;
-use crate::write::types::{Beginning, Replaced, Stored, UploadMode};
+use crate::write::types::{Beginning, Stored, UploadMode};
 
 /// The state of a written file.
 #[derive(Debug)]
@@ -27,8 +27,6 @@ pub(in crate::write) struct FileState {
     pub(in crate::write) replaces: Replaces,
     /// The objects of other hosts that may stand for the file; `None` if the file is not new.
     pub(in crate::write) adopts: Option<Adopts>,
-    /// Whether copies on the server are a part of the content: its upload has no checksums.
-    pub(in crate::write) has_copies: bool,
     /// The metadata may hold a time, which the next write makes void.
     pub(in crate::write) is_timed: bool,
     /// Orders files by their last write.
@@ -62,17 +60,8 @@ impl Replaces {
     /// The object that a file with this beginning replaces.
     fn by(beginning: &Beginning) -> Self {
         match beginning {
-            Beginning::New
-            | Beginning::NewUnasked
-            | Beginning::Whole {
-                replaced: Replaced::Nothing | Replaced::NothingUnasked,
-                ..
-            } => Self::Nothing,
+            Beginning::New | Beginning::NewUnasked => Self::Nothing,
             Beginning::Replace => Self::Any,
-            Beginning::Whole {
-                replaced: Replaced::Version(version),
-                ..
-            } => Self::Version(version.clone()),
             Beginning::Grow(stored, ..)
             | Beginning::Append(stored)
             | Beginning::Extend(stored)
@@ -95,19 +84,9 @@ impl FileState {
     pub(in crate::write) fn new(beginning: Beginning, key: &Key, now: Duration) -> Self {
         let replaces = Replaces::by(&beginning);
         let is_new = matches!(replaces, Replaces::Nothing);
-        let has_copies = matches!(
-            beginning,
-            Beginning::Whole {
-                has_copies: true,
-                ..
-            }
-        );
         let takes_gaps = is_new || matches!(beginning, Beginning::Replace | Beginning::Fill(_));
         let (sink, stored) = match beginning {
-            Beginning::New
-            | Beginning::NewUnasked
-            | Beginning::Whole { .. }
-            | Beginning::Replace => (Sink::Undecided, None),
+            Beginning::New | Beginning::NewUnasked | Beginning::Replace => (Sink::Undecided, None),
             Beginning::Grow(stored, algorithm) => {
                 let upload = AppendUpload::at(stored.clone(), algorithm);
                 (Sink::Append { upload, parts: 0 }, Some(stored))
@@ -130,7 +109,6 @@ impl FileState {
             stage: stored.map_or(Stage::Open, Stage::Stored),
             replaces,
             adopts: is_new.then_some(Adopts::Nothing),
-            has_copies,
             is_timed: false,
             written_at: 0,
             written_when: now,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mountpoint_client::types::{Checksum, PutCondition};
+use mountpoint_client::types::Checksum;
 
 use super::buffer::{BlockBytes, Buffer, Filling, Overflow};
 use super::sink::{Multipart, Sink};
@@ -16,8 +16,8 @@ use crate::write::checksum::RunningChecksum;
 use crate::write::send::append::{AppendUpload, AppendedPart};
 use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::multipart::Upload;
-use crate::write::send::optimistic_create::put_unasked;
-use crate::write::send::put::{Adopts, adopt, put};
+use crate::write::send::put::Adopts;
+use crate::write::send::whole_object::WholeObject;
 use crate::write::types::{Outcome, Stored};
 
 impl Writer {
@@ -32,21 +32,6 @@ impl Writer {
             }
         };
         outcome.wait().await
-    }
-
-    /// Sends what is held of a file that is uploaded in parts, and returns when all its parts were
-    /// answered. For a file that takes no more bytes.
-    pub async fn parts_arrived(&self) {
-        let upload = {
-            let mut state = self.state.lock().await;
-            self.look(&mut state);
-            if !matches!(state.sink, Sink::Multipart(_)) || self.failure.get().is_some() {
-                return;
-            }
-            self.send_last_part(&mut state);
-            Arc::clone(&self.multipart(&mut state, false).upload)
-        };
-        upload.answered().await;
     }
 
     /// Sends the buffer as a part, if it is long enough for one. Returns whether it did.
@@ -134,7 +119,6 @@ impl Writer {
         state: &'a mut FileState,
         copies: bool,
     ) -> &'a mut Multipart {
-        let copies = copies || state.has_copies;
         match &state.sink {
             Sink::Undecided => state.sink = Sink::Multipart(self.begin_upload(None, copies)),
             Sink::Copied(base) => {
@@ -153,9 +137,7 @@ impl Writer {
     fn begin_upload(&self, base: Option<&CopiedRange>, copies: bool) -> Multipart {
         let has_copies = copies || base.is_some();
         let (context, key, failure) = (&self.context.send, &self.key, &self.failure);
-        let checkpoint = self.checkpoint.get().cloned();
-        let (headers, copies) = (self.headers(), has_copies);
-        let upload = Upload::begin(context, key, failure, (copies, headers), checkpoint);
+        let upload = Upload::begin(context, key, failure, (has_copies, self.headers()), None);
         self.context.register(&upload);
         let mut parts = 0;
         let part_max = self.context.send.config.copy_limits.part_max;
@@ -215,24 +197,17 @@ impl Writer {
                 (Bytes::new(), checksum)
             }
         };
-        let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
-        let (headers, condition) = (self.headers(), state.replaces.condition());
-        let is_unasked = self.is_unasked && condition == PutCondition::Absent;
-        let sending = self.context.pressure.sending();
-        self.run(outcome, async move {
-            let (checksum, token) = (checksum.value(), headers.token.clone());
-            let stored = if is_unasked {
-                put_unasked(&context, &key, body, checksum, headers).await
-            } else {
-                put(&context, &key, body, checksum, condition, headers).await
-            };
-            let outcome = match stored {
-                Err(FsError::Exists) => adopt(&context, &key, adopts, token.as_ref()).await,
-                stored => stored.map(Outcome::Stored),
-            };
-            drop(sending);
-            outcome
-        });
+        let object = WholeObject {
+            key: self.key.clone(),
+            body,
+            checksum: checksum.value(),
+            condition: state.replaces.condition(),
+            is_unasked: self.is_unasked,
+            adopts,
+            headers: self.headers(),
+        };
+        let context = Arc::clone(&self.context.send);
+        self.run(outcome, async move { object.put(&context).await });
     }
 
     /// Sends the buffer, if there is one, as the last part so far of the upload.

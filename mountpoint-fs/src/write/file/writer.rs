@@ -11,8 +11,8 @@
 //! [`Sink`]: super::sink::Sink
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 use tokio::sync::Mutex as AsyncMutex;
@@ -28,10 +28,9 @@ use crate::write::checksum::RunningChecksum;
 use crate::write::context::WriteContext;
 use crate::write::failure::Failure;
 use crate::write::memory::pressure::Reclaim;
-use crate::write::send::checkpoint::UploadCheckpoint;
 use crate::write::send::multipart::Upload;
 use crate::write::send::put::Adopts;
-use crate::write::types::{Beginning, Replaced, UploadMode, WriteObserver};
+use crate::write::types::{Beginning, UploadMode, WriteObserver};
 
 /// An open file.
 pub struct Writer {
@@ -44,8 +43,6 @@ pub struct Writer {
     pub(in crate::write) progress: Arc<Progress>,
     pub(in crate::write) observer: Arc<dyn WriteObserver>,
     pub(in crate::write) failure: Arc<Failure>,
-    /// The upload that an earlier attempt has begun, and that a later one continues.
-    pub(in crate::write) checkpoint: OnceLock<Arc<UploadCheckpoint>>,
     /// The metadata of the object. The lock is a leaf.
     pub(in crate::write) headers: Mutex<ObjectHeaders>,
     pub(in crate::write) reordering: Reordering,
@@ -64,24 +61,15 @@ impl Writer {
         progress: Arc<Progress>,
         observer: Arc<dyn WriteObserver>,
     ) -> Arc<Self> {
-        let is_unasked = matches!(
-            beginning,
-            Beginning::NewUnasked
-                | Beginning::Whole {
-                    replaced: Replaced::NothingUnasked,
-                    ..
-                }
-        );
+        let is_unasked = matches!(beginning, Beginning::NewUnasked);
         let mode = match &beginning {
             Beginning::Grow(..) => UploadMode::Append,
             Beginning::Extend(_) | Beginning::Fill(_) => context.mode_behind(),
-            Beginning::Whole { .. } => UploadMode::Upload,
             _ => context.mode_of_new(),
         };
         let state = FileState::new(beginning, &key, context.clock.now());
         let writer = Arc::new(Self {
             context: Arc::clone(context),
-            checkpoint: OnceLock::new(),
             headers: Mutex::new(context.headers(&key)),
             key,
             is_unasked,
@@ -118,14 +106,6 @@ impl Writer {
         {
             *known = adopts;
         }
-    }
-
-    /// Continues the upload of `checkpoint`, and leaves it to a later attempt. Called before the
-    /// first write.
-    pub fn continues(&self, checkpoint: Arc<UploadCheckpoint>) {
-        self.checkpoint.set(checkpoint).ok();
-        // The store of a staged file tells itself what is refused: no write was answered before.
-        self.is_permitted.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the file was opened for reading as well. Called before the first write.

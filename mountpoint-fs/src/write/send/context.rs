@@ -8,7 +8,7 @@ use mountpoint_client::ObjectClient;
 use tokio::sync::Semaphore;
 
 use super::features::ServerFeatures;
-use super::parts_in_flight::PartsInFlight;
+use super::parts::parts_in_flight::PartsInFlight;
 use super::permission::Permission;
 use crate::clock::Clock;
 use crate::config::WriteConfig;

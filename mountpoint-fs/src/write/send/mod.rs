@@ -1,9 +1,10 @@
 //! The requests that store a file.
 //!
-//! `put` stores a small file with one request, `multipart` a larger one in parts, `append` makes an
-//! object longer. `context` is their shared state: `features` of the server, `permission` to store,
-//! `parts_in_flight` at once. `permission_probe` and `optimistic_create` ask S3 before a file is
-//! stored. `checkpoint` has an upload that a later attempt continues. Pure: `part_sizes`.
+//! `whole_object` stores a small file by the one request of `put`, `multipart` a larger one in
+//! parts, and `append` makes an object longer. `context` is their shared state: `features` of the
+//! server, `permission` to store, and how many `parts` are in flight. `permission_probe` and
+//! `optimistic_create` ask S3 before a file is stored. `checkpoint` has an upload that a later
+//! attempt continues.
 
 pub(super) mod append;
 pub(super) mod checkpoint;
@@ -12,8 +13,8 @@ pub(super) mod copied_range;
 pub(super) mod features;
 pub(super) mod multipart;
 pub(super) mod optimistic_create;
-pub(super) mod part_sizes;
-pub(super) mod parts_in_flight;
+pub(super) mod parts;
 pub(super) mod permission;
 pub(super) mod permission_probe;
 pub(super) mod put;
+pub(super) mod whole_object;

@@ -23,35 +23,6 @@ impl Writer {
     /// [`FsError::Unsupported`] if reads and writes are cheaper; then nothing has changed. A copy
     /// that is given up while it waits continues: its bytes are taken.
     pub async fn copy(&self, offset: u64, source: CopiedRange) -> Result<u64, FsError> {
-        self.copy_from(offset, source, Awaits::Copies).await
-    }
-
-    /// As [`Self::copy`], from a version that stays until the file is stored: a server that is
-    /// known to copy is not waited for.
-    pub async fn copy_base(&self, offset: u64, source: CopiedRange) -> Result<u64, FsError> {
-        let awaits = match self.context.send.features.copies_parts() {
-            Some(true) => Awaits::Nothing,
-            _ => Awaits::Copies,
-        };
-        self.copy_from(offset, source, awaits).await
-    }
-
-    /// Bytes that the held ones lack for a part of their own, as a copy behind them needs it; 0 if
-    /// none are held.
-    pub async fn lacks_for_part(&self) -> u64 {
-        let state = self.state.lock().await;
-        match state.buffer.len() as u64 {
-            0 => 0,
-            held => UPLOAD_PART_MIN.saturating_sub(held),
-        }
-    }
-
-    async fn copy_from(
-        &self,
-        offset: u64,
-        source: CopiedRange,
-        awaits: Awaits,
-    ) -> Result<u64, FsError> {
         let mut state = self.state.lock().await;
         self.settled(&mut state).await?;
         if let Stage::Stored(_) = state.stage {
@@ -68,19 +39,14 @@ impl Writer {
         self.send_last_part(&mut state);
         let multipart = self.multipart(&mut state, true);
         let parts = source.parts(self.context.send.config.copy_limits.part_max);
-        let begin = |part| match awaits {
-            Awaits::Copies => Some(multipart.upload.copy_awaited(part)),
-            Awaits::Nothing => {
-                multipart.upload.copy(part);
-                None
-            }
-        };
-        let parts: Vec<_> = parts.map(begin).collect();
+        let parts: Vec<_> = parts
+            .map(|part| multipart.upload.copy_awaited(part))
+            .collect();
         multipart.parts += u16::try_from(parts.len()).expect("there is room");
         state.extent.advance(len);
         state.extent.refused_len = None;
         let mut outcome = Ok(len);
-        for part in parts.into_iter().flatten() {
+        for part in parts {
             if let Err(error) = part.wait().await {
                 outcome = outcome.and(Err(error));
             }
@@ -151,15 +117,6 @@ impl Writer {
             .parts(self.context.send.config.copy_limits.part_max)
             .count() as u64
     }
-}
-
-/// The copies that a call waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Awaits {
-    /// All of them: the application may change the source next.
-    Copies,
-    /// None: the file's store waits for them.
-    Nothing,
 }
 
 /// Whether the error means that the server does not copy.
