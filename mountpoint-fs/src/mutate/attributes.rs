@@ -12,7 +12,7 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::conditions::Conditional;
+use super::conditions::{Conditional, Proof};
 use super::copy::version;
 use super::fault::{COPY, PUT, failed};
 use crate::operation::{FsError, Stop};
@@ -32,8 +32,8 @@ impl Mutator {
     /// deleted: nothing has changed then. If the answer was lost and the bucket does not tell
     /// whether the copy was made, the error of the lost answer. A server that keeps no
     /// conditions on copies gets an upload of copied parts, or a PUT without bytes; if it keeps
-    /// none of those either, only the source is pinned to the version, and a version that another
-    /// client writes during the copy is lost.
+    /// none of those either, the version is looked at before, and one that another client writes
+    /// during the copy is lost.
     pub async fn replace_headers(
         &self,
         key: &Key,
@@ -54,21 +54,19 @@ impl Mutator {
             let new = CopyHeaders::New(headers.clone());
             self.client.copy(source.clone(), key, condition, new)
         };
-        let token = headers.token.as_ref();
-        if let Some(tried) = self
-            .conditions
-            .prove(Conditional::Copy, copy)
-            .await
-            .transpose()
-        {
-            let copied = self.settled(key, token, tried).await;
-            return copied.map_err(|error| not_changed(error, key));
-        }
-        if self.goes_around_copies(size) {
-            return self.keep((key, etag), size, headers).await;
-        }
-        let old = unchanged(etag);
-        let copied = self.conditions.make(Conditional::Copy, &old, copy).await;
+        let (token, old) = (headers.token.as_ref(), unchanged(etag));
+        let tried = self.conditions.prove(Conditional::Copy, &old, copy).await;
+        let copied = match tried.transpose() {
+            Some(tried) => tried,
+            None if self.goes_around_copies(size, &old) => {
+                return self.keep((key, etag), size, headers).await;
+            }
+            // The copy names the version of its source, which is this object.
+            None => {
+                self.on_condition((Conditional::Copy, key), (&old, Proof::None), copy)
+                    .await
+            }
+        };
         let copied = self.settled(key, token, copied).await;
         copied.map_err(|error| not_changed(error, key))
     }
@@ -101,15 +99,8 @@ impl Mutator {
                 headers: headers.clone(),
             })
         };
-        let old = unchanged(etag);
-        let tried = match self.conditions.lacks(Conditional::Copy) {
-            true => self.conditions.prove(Conditional::Put, put).await,
-            false => Ok(None),
-        };
-        let put = match tried.transpose() {
-            Some(tried) => tried,
-            None => self.conditions.make(Conditional::Put, &old, put).await,
-        };
+        let (on, old) = ((Conditional::Put, key), unchanged(etag));
+        let put = self.on_condition(on, (&old, Proof::Trial), put).await;
         let put = self.settled(key, headers.token.as_ref(), put).await;
         put.map_err(|error| match error.kind {
             ErrorKind::Denied => failed(error, PUT),
@@ -127,12 +118,8 @@ impl Mutator {
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
         let (key, never) = (&source.key, Stop::never());
-        let copy = |condition| {
-            let all = (source.clone(), range.clone());
-            self.copy_range(all, (key, headers.clone()), condition, &never)
-        };
-        let old = unchanged(etag);
-        let copied = self.conditions.make(Conditional::Complete, &old, copy);
+        let (all, made) = ((source.clone(), range), (key, headers));
+        let copied = self.copy_range(all, made, unchanged(etag), &never);
         copied.await.map_err(|error| not_changed(error, key))
     }
 }

@@ -1,29 +1,42 @@
 //! The requests on which the server keeps conditions, remembered for the mount.
 //!
-//! Nothing is guessed. A server lacks conditions if it refuses a request with one and accepts that
-//! request without, or if it accepts one that must fail: before the first copy on a condition, the
-//! object is copied onto itself on the condition that it is a version that no object has. A server
-//! that ignores it has made an equal object of the same version, or the change that was wanted.
+//! Nothing is guessed, and nothing is concluded from another request or another condition. A server
+//! lacks a condition if it refuses a request with it and accepts that request without, or if it
+//! accepts one whose condition must fail: a change of an object on the condition that it is a
+//! version that no object has, or that there is none. A server that ignores it has made the change
+//! that was wanted, or an equal object. Until a condition was seen to be kept, the bucket is looked
+//! at just before each request that needs it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use mountpoint_client::types::PutCondition;
-use mountpoint_client::{ClientError, ErrorKind};
+use mountpoint_client::types::{ETag, Key, ListRequest, PutCondition};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::deletion::absent_version;
 
 /// A request that takes a condition. A server may keep conditions on one and not on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Conditional {
+pub(crate) enum Conditional {
     /// A copy of a whole object.
     Copy,
     /// The completion of an upload.
     Complete,
-    /// A PUT of few bytes.
+    /// A PUT of a whole object.
     Put,
 }
 
-/// What the server was seen to do with conditions on one request.
+/// What is done about a condition that was not seen to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Nothing: the caller has looked at the bucket, or looks at it afterwards.
+    None,
+    /// The bucket is looked at.
+    Look,
+    /// As `Look`, and the request is sent once more, on a condition that must fail.
+    Trial,
+}
+
+/// What the server was seen to do with one condition on one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Unknown,
@@ -34,143 +47,284 @@ enum Standing {
     Lacking,
 }
 
-/// The standing of each request.
+/// The standing of each request, by its condition: that an object has a version, or that there is
+/// none.
 #[derive(Debug, Default)]
-pub(super) struct Conditions {
-    standings: [AtomicU8; 3],
+pub(crate) struct Conditions {
+    standings: [[AtomicU8; 2]; 3],
 }
 
 impl Conditions {
-    /// The condition `wanted`, or none where the server keeps none.
-    pub(super) fn reduce(&self, request: Conditional, wanted: &PutCondition) -> PutCondition {
-        match self.lacks(request) {
-            true => PutCondition::None,
-            false => wanted.clone(),
-        }
+    /// Whether the server was seen to keep no conditions such as `wanted`.
+    pub(super) fn lacks(&self, request: Conditional, wanted: &PutCondition) -> bool {
+        self.standing(request, wanted) == Standing::Lacking
     }
 
-    /// Whether the server was seen to keep no conditions.
-    pub(super) fn lacks(&self, request: Conditional) -> bool {
-        self.standing(request) == Standing::Lacking
+    /// Whether the server was seen to keep conditions such as `wanted`.
+    pub(crate) fn keeps(&self, request: Conditional, wanted: &PutCondition) -> bool {
+        self.standing(request, wanted) == Standing::Kept
     }
 
-    /// Whether the server was seen to keep conditions.
-    pub(super) fn keeps(&self, request: Conditional) -> bool {
-        self.standing(request) == Standing::Kept
-    }
-
-    /// Whether a request that failed with `error` on the condition `used` is repeated without one.
-    pub(super) fn is_refused(used: &PutCondition, error: &ClientError) -> bool {
-        *used != PutCondition::None && error.kind == ErrorKind::Unsupported
-    }
-
-    /// Remembers that the server was asked for the condition `wanted` and accepted the condition
-    /// `used`.
-    pub(super) fn learn(&self, request: Conditional, wanted: &PutCondition, used: &PutCondition) {
-        if wanted != used {
-            self.set(request, Standing::Lacking);
-        } else if self.standing(request) == Standing::Refused && *used != PutCondition::None {
-            self.set(request, Standing::Kept);
-        }
-    }
-
-    /// Runs `change` on a condition that must fail, unless it is known what the server does.
-    /// Returns what was made, by a server that ignores conditions.
-    pub(super) async fn prove<T, F: Future<Output = Result<T, ClientError>>>(
+    /// Runs `change` of `key` on the condition `wanted`. What was not seen to be kept is proven
+    /// first, as `proof` says.
+    pub(crate) async fn make<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
-        request: Conditional,
+        client: &dyn ObjectClient,
+        (request, key): (Conditional, &Key),
+        (wanted, proof): (&PutCondition, Proof),
         change: impl Fn(PutCondition) -> F,
-    ) -> Result<Option<T>, ClientError> {
-        if matches!(self.standing(request), Standing::Kept | Standing::Lacking) {
-            return Ok(None);
+    ) -> Result<T, ClientError> {
+        if proof != Proof::None && !self.keeps(request, wanted) {
+            look(client, key, wanted).await?;
         }
-        match change(PutCondition::Match(absent_version())).await {
-            Ok(made) => {
-                tracing::warn!(
-                    ?request,
-                    "the server ignores conditions: other requests are used where they keep theirs"
-                );
-                self.set(request, Standing::Lacking);
-                Ok(Some(made))
+        if proof == Proof::Trial
+            && matches!(wanted, PutCondition::Match(_))
+            && let Some(made) = self.prove(request, wanted, &change).await?
+        {
+            return Ok(made);
+        }
+        let made = self
+            .make_on(client, (request, key), wanted, &change)
+            .await?;
+        // That there is no object can only fail where there is one.
+        if proof == Proof::Trial && *wanted == PutCondition::Absent {
+            match self.prove(request, wanted, &change).await {
+                Ok(Some(again)) => return Ok(again),
+                // Its source has the version: that was seen just now.
+                Ok(None) => self.believe_refusal(request, wanted),
+                Err(_) => {}
             }
-            Err(error) => match error.kind {
-                ErrorKind::PreconditionFailed | ErrorKind::NotFound => {
-                    self.set(request, Standing::Refused);
-                    Ok(None)
-                }
-                ErrorKind::Unsupported => {
-                    self.set(request, Standing::Lacking);
-                    Ok(None)
-                }
-                _ => Err(error),
-            },
         }
-    }
-
-    /// Takes conditions for kept whose trials were refused, and could be for no other reason.
-    pub(super) fn believe_refusals(&self) {
-        for request in [Conditional::Copy, Conditional::Put] {
-            let absent = PutCondition::Absent;
-            self.learn(request, &absent, &absent);
-        }
-    }
-
-    /// Takes all conditions for kept, or for unknown.
-    #[cfg(test)]
-    pub(super) fn believe(&self, are_kept: bool) {
-        let known = match are_kept {
-            true => Standing::Kept,
-            false => Standing::Unknown,
-        };
-        for standing in &self.standings {
-            standing.store(known as u8, Ordering::Relaxed);
-        }
+        Ok(made)
     }
 
     /// Runs `change` on the condition `wanted`; without one where the server takes none.
-    pub(super) async fn make<T, F: Future<Output = Result<T, ClientError>>>(
+    async fn make_on<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
-        request: Conditional,
+        client: &dyn ObjectClient,
+        (request, key): (Conditional, &Key),
         wanted: &PutCondition,
         change: impl Fn(PutCondition) -> F,
     ) -> Result<T, ClientError> {
-        let mut used = self.reduce(request, wanted);
+        let mut used = match self.lacks(request, wanted) {
+            true => PutCondition::None,
+            false => wanted.clone(),
+        };
         loop {
             match change(used.clone()).await {
                 Ok(made) => {
                     self.learn(request, wanted, &used);
                     return Ok(made);
                 }
-                Err(error) if Self::is_refused(&used, &error) => used = PutCondition::None,
-                Err(error) => return Err(error),
+                Err(error)
+                    if used != PutCondition::None && error.kind == ErrorKind::Unsupported =>
+                {
+                    look(client, key, wanted).await?;
+                    used = PutCondition::None;
+                }
+                Err(error) => {
+                    // Of a copy, it may be the source that has another version.
+                    if used == PutCondition::Absent
+                        && request != Conditional::Copy
+                        && error.kind == ErrorKind::PreconditionFailed
+                    {
+                        self.set(request, wanted, Standing::Kept);
+                    }
+                    return Err(error);
+                }
             }
         }
     }
 
-    fn standing(&self, request: Conditional) -> Standing {
-        let known = self.standings[request as usize].load(Ordering::Relaxed);
+    /// Runs `change` of an object on a condition such as `wanted` that must fail, unless it is
+    /// known what the server does. Returns what was made, by a server that ignores conditions.
+    pub(super) async fn prove<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        request: Conditional,
+        wanted: &PutCondition,
+        change: impl Fn(PutCondition) -> F,
+    ) -> Result<Option<T>, ClientError> {
+        let fails = match wanted {
+            PutCondition::None => return Ok(None),
+            PutCondition::Match(_) => PutCondition::Match(absent_version()),
+            PutCondition::Absent => PutCondition::Absent,
+        };
+        if self.keeps(request, wanted) || self.lacks(request, wanted) {
+            return Ok(None);
+        }
+        match change(fails).await {
+            Ok(made) => {
+                tracing::warn!(
+                    ?request,
+                    ?wanted,
+                    "the server ignores this condition: requests that keep theirs are used where there are such, and                      the bucket is looked at before the others; two hosts that change one file may overwrite each other"
+                );
+                self.set(request, wanted, Standing::Lacking);
+                Ok(Some(made))
+            }
+            Err(error) => {
+                let standing = match error.kind {
+                    ErrorKind::PreconditionFailed if request != Conditional::Copy => Standing::Kept,
+                    ErrorKind::PreconditionFailed | ErrorKind::NotFound => Standing::Refused,
+                    ErrorKind::Unsupported => Standing::Lacking,
+                    _ => return Err(error),
+                };
+                self.set(request, wanted, standing);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Remembers that the server was asked for the condition `wanted` and accepted the condition
+    /// `used`.
+    fn learn(&self, request: Conditional, wanted: &PutCondition, used: &PutCondition) {
+        if wanted != used {
+            if !self.lacks(request, wanted) {
+                tracing::warn!(
+                    ?request,
+                    ?wanted,
+                    "the server takes no such condition: two hosts that change one file may overwrite each other"
+                );
+            }
+            self.set(request, wanted, Standing::Lacking);
+        } else if self.standing(request, wanted) == Standing::Refused {
+            self.set(request, wanted, Standing::Kept);
+        }
+    }
+
+    /// Takes conditions such as `wanted` for kept if their trial was refused, and could be for no
+    /// other reason.
+    pub(super) fn believe_refusal(&self, request: Conditional, wanted: &PutCondition) {
+        self.learn(request, wanted, wanted);
+    }
+
+    /// Takes all conditions for kept, or for unknown. That new files are not replaced stays
+    /// unknown.
+    #[cfg(test)]
+    pub(super) fn believe(&self, are_kept: bool) {
+        let known = match are_kept {
+            true => Standing::Kept,
+            false => Standing::Unknown,
+        };
+        for (request, standings) in self.standings.iter().enumerate() {
+            standings[0].store(known as u8, Ordering::Relaxed);
+            if request == Conditional::Copy as usize {
+                standings[1].store(known as u8, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn standing(&self, request: Conditional, wanted: &PutCondition) -> Standing {
+        let known = match self.place(request, wanted) {
+            Some(place) => place.load(Ordering::Relaxed),
+            // There is nothing to be kept.
+            None => Standing::Kept as u8,
+        };
         let all = [Standing::Refused, Standing::Kept, Standing::Lacking];
         let found = all.into_iter().find(|one| *one as u8 == known);
         found.unwrap_or(Standing::Unknown)
     }
 
-    fn set(&self, request: Conditional, standing: Standing) {
-        self.standings[request as usize].store(standing as u8, Ordering::Relaxed);
+    fn set(&self, request: Conditional, wanted: &PutCondition, standing: Standing) {
+        if let Some(place) = self.place(request, wanted) {
+            place.store(standing as u8, Ordering::Relaxed);
+        }
     }
+
+    fn place(&self, request: Conditional, wanted: &PutCondition) -> Option<&AtomicU8> {
+        let [versions, absences] = &self.standings[request as usize];
+        match wanted {
+            PutCondition::None => None,
+            PutCondition::Match(_) => Some(versions),
+            PutCondition::Absent => Some(absences),
+        }
+    }
+}
+
+/// Looks at the bucket in the place of a condition: the error is that of a condition that fails.
+pub(crate) async fn look(
+    client: &dyn ObjectClient,
+    key: &Key,
+    wanted: &PutCondition,
+) -> Result<(), ClientError> {
+    if *wanted == PutCondition::None {
+        return Ok(());
+    }
+    let there = match client.head(key).await {
+        Ok(there) => Some(there.etag),
+        Err(error) if error.kind == ErrorKind::NotFound => None,
+        // A user without the permission to read may list; an object without an ETag is listed; and
+        // the body of a listing's refusal tells of expired credentials.
+        Err(error)
+            if matches!(
+                error.kind,
+                ErrorKind::Denied | ErrorKind::InvalidRequest | ErrorKind::InvalidResponse
+            ) && client.lists_in_order() =>
+        {
+            listed(client, key).await?
+        }
+        Err(error) => return Err(error),
+    };
+    let (kind, what) = match (wanted, there) {
+        (PutCondition::Match(etag), Some(there)) if there.matches(etag) => return Ok(()),
+        (PutCondition::Absent | PutCondition::None, None) => return Ok(()),
+        (PutCondition::Match(_), None) => (ErrorKind::NotFound, "it was deleted"),
+        (PutCondition::Match(_), Some(_)) => {
+            (ErrorKind::PreconditionFailed, "it has another version")
+        }
+        (PutCondition::Absent | PutCondition::None, Some(_)) => {
+            (ErrorKind::PreconditionFailed, "it exists")
+        }
+    };
+    Err(ClientError::new(kind, format!("{key}: {what}")))
+}
+
+/// The ETag of the object `key` in a listing, if it is there.
+async fn listed(client: &dyn ObjectClient, key: &Key) -> Result<Option<ETag>, ClientError> {
+    let listed = client.list(ListRequest {
+        prefix: key.to_string(),
+        max_keys: Some(1),
+        ..ListRequest::default()
+    });
+    let is_there = |found: &Key| {
+        let shown = found.as_str();
+        shown.strip_suffix(Key::NO_ETAG).unwrap_or(shown) == key.as_str()
+    };
+    let mut objects = listed.await?.objects.into_iter();
+    let found = objects.find(|object| is_there(&object.key));
+    Ok(found.map(|object| object.etag))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use futures::FutureExt as _;
+    use mountpoint_client::SimClient;
+    use mountpoint_client::testing::sim::SimOptions;
 
     use super::*;
+
+    fn key() -> Key {
+        Key::parse("key").unwrap()
+    }
+
+    fn bucket(has_object: bool) -> (SimClient, PutCondition) {
+        let client = SimClient::new(SimOptions::default());
+        if !has_object {
+            return (client, PutCondition::Absent);
+        }
+        let version = PutCondition::Match(client.put_object("key", "bytes").etag);
+        (client, version)
+    }
 
     /// A server that takes no conditions on copies, and the requests that it got.
     #[test]
     fn a_refusal_is_asked_for_once_and_believed_when_the_rest_is_done() {
         let conditions = Conditions::default();
+        let (client, key) = (bucket(false).0, key());
         let asked = |request, is_done: bool| {
-            let asked = std::cell::RefCell::new(Vec::new());
+            let asked = RefCell::new(Vec::new());
             let change = |condition: PutCondition| {
                 let is_refused = condition != PutCondition::None || !is_done;
                 asked.borrow_mut().push(condition);
@@ -179,7 +333,8 @@ mod tests {
                     false => Ok(()),
                 })
             };
-            let made = conditions.make(request, &PutCondition::Absent, change);
+            let wanted = (&PutCondition::Absent, Proof::Look);
+            let made = conditions.make(&client, (request, &key), wanted, change);
             assert_eq!(made.now_or_never().unwrap().is_ok(), is_done);
             asked.into_inner()
         };
@@ -207,20 +362,79 @@ mod tests {
                 asked.set(asked.get() + 1);
                 std::future::ready(answer.clone())
             };
+            let version = PutCondition::Match(ETag::from_header("\"version\""));
             let prove = || {
-                let proven = conditions.prove(Conditional::Copy, change);
+                let proven = conditions.prove(Conditional::Copy, &version, change);
                 proven.now_or_never().unwrap().unwrap()
             };
             assert_eq!(prove().is_some(), answer.is_ok());
-            assert_eq!(conditions.lacks(Conditional::Copy), is_lacking);
+            assert_eq!(conditions.lacks(Conditional::Copy, &version), is_lacking);
             // The refusal may have been that of the source's version: it counts with a success.
             prove();
             assert_eq!(asked.get(), 1 + u32::from(!is_lacking));
-            let absent = PutCondition::Absent;
-            conditions.learn(Conditional::Copy, &absent, &absent);
+            conditions.believe_refusal(Conditional::Copy, &version);
             prove();
             assert_eq!(asked.get(), 1 + u32::from(!is_lacking));
-            assert!(!conditions.lacks(Conditional::Complete));
+            assert!(!conditions.lacks(Conditional::Complete, &version));
+            assert!(!conditions.lacks(Conditional::Copy, &PutCondition::Absent));
+        }
+    }
+
+    /// What is known of one request and one condition says nothing of another one.
+    #[test]
+    fn until_a_condition_was_seen_to_be_kept_the_bucket_is_looked_at() {
+        let requests = [Conditional::Copy, Conditional::Complete, Conditional::Put];
+        for request in requests {
+            for has_object in [true, false] {
+                let conditions = Conditions::default();
+                conditions.believe(true);
+                let (client, wanted) = bucket(has_object);
+                conditions.set(request, &wanted, Standing::Unknown);
+                // Another host changes what was seen, and the server ignores conditions.
+                client.put_object("key", "theirs");
+                let never = |_| -> std::future::Ready<Result<(), ClientError>> {
+                    panic!("another host's bytes are replaced")
+                };
+                let key = key();
+                let made = conditions.make(&client, (request, &key), (&wanted, Proof::Look), never);
+                let refused = made.now_or_never().unwrap().unwrap_err();
+                assert_eq!(refused.kind, ErrorKind::PreconditionFailed);
+                assert!(!conditions.keeps(request, &wanted));
+            }
+        }
+    }
+
+    #[test]
+    fn one_more_request_shows_whether_a_condition_is_kept() {
+        for request in [Conditional::Complete, Conditional::Put] {
+            for has_object in [true, false] {
+                for ignores in [true, false] {
+                    let conditions = Conditions::default();
+                    let (client, wanted) = bucket(has_object);
+                    let fails = match &wanted {
+                        PutCondition::Absent => PutCondition::Absent,
+                        _ => PutCondition::Match(absent_version()),
+                    };
+                    let made = RefCell::new(0);
+                    let change = |condition: PutCondition| {
+                        let mut made = made.borrow_mut();
+                        let is_failed = condition == fails && (has_object || *made > 0);
+                        if is_failed && !ignores {
+                            let no = ClientError::new(ErrorKind::PreconditionFailed, "no");
+                            return std::future::ready(Err(no));
+                        }
+                        *made += 1;
+                        std::future::ready(Ok(*made))
+                    };
+                    let key = key();
+                    let on = (request, &key);
+                    let made = conditions.make(&client, on, (&wanted, Proof::Trial), change);
+                    let last = made.now_or_never().unwrap().unwrap();
+                    assert_eq!(last, 1 + i32::from(ignores && !has_object));
+                    assert_eq!(conditions.keeps(request, &wanted), !ignores);
+                    assert_eq!(conditions.lacks(request, &wanted), ignores);
+                }
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use super::Mutator;
 use super::completion_tags::Completed;
-use super::conditions::{Conditional, Conditions};
+use super::conditions::{Conditional, Proof};
 use super::fault::{COPY, Doubt, failed, seen, unknown};
 use super::fetch::fetch;
 use super::own_write::{NO_TOKEN, abandon, made_by};
@@ -35,14 +35,11 @@ impl Mutator {
         condition: PutCondition,
         stop: &Stop,
     ) -> Result<ETag, FsError> {
-        let source = &match condition {
-            PutCondition::None => source.clone(),
-            PutCondition::Match(_) | PutCondition::Absent => self.prove_copies(source).await?,
-        };
+        let (source, proof) = &self.prove_copies(source, &condition).await?;
         let request = match (&condition, source.info.size) {
             (_, size) if size > self.limits.whole_max => Conditional::Complete,
             (PutCondition::None, _) => Conditional::Copy,
-            (_, size) if !self.goes_around_copies(size) => Conditional::Copy,
+            (_, size) if !self.goes_around_copies(size, &condition) => Conditional::Copy,
             (_, 0) => Conditional::Put,
             _ => Conditional::Complete,
         };
@@ -51,23 +48,27 @@ impl Mutator {
             // The SDK sends UTF-8 only, so that the server copies them, and no token.
             headers.token = None;
         }
-        let mut used = self.conditions.reduce(request, &condition);
-        let outcome = loop {
-            if used != condition {
-                self.require(destination, &condition).await?;
+        let outcome = match request {
+            Conditional::Complete => {
+                let all = (source_of(source), 0..source.info.size);
+                let made = (destination, headers.clone());
+                self.copy_range(all, made, condition.clone(), stop).await
             }
-            let made = (destination, headers.clone());
-            let on = (request, &used);
-            match self.copy_on(source, made, on, stop).await {
-                Err(error) if Conditions::is_refused(&used, &error) => used = PutCondition::None,
-                outcome => break outcome,
+            Conditional::Copy | Conditional::Put => {
+                let proof = match request {
+                    Conditional::Copy => *proof,
+                    _ => Proof::Trial,
+                };
+                let copy = |used| {
+                    let made = (destination, headers.clone());
+                    self.copy_on(source, made, (request, used))
+                };
+                let on = (request, destination);
+                self.on_condition(on, (&condition, proof), copy).await
             }
         };
         match outcome {
-            Ok(etag) => {
-                self.conditions.learn(request, &condition, &used);
-                Ok(etag)
-            }
+            Ok(etag) => Ok(etag),
             Err(error)
                 if error.kind == ErrorKind::PreconditionFailed
                     && condition == PutCondition::Absent =>
@@ -105,20 +106,26 @@ impl Mutator {
     /// Whether an object of `size` bytes, which one request can copy, is copied on conditions by an
     /// upload, or stored by a PUT if it is empty: the server keeps their conditions, and not those
     /// of copies.
-    pub(super) fn goes_around_copies(&self, size: u64) -> bool {
+    pub(super) fn goes_around_copies(&self, size: u64, condition: &PutCondition) -> bool {
         let other = match size {
             0 => Conditional::Put,
             _ => Conditional::Complete,
         };
-        self.conditions.lacks(Conditional::Copy) && !self.conditions.lacks(other)
+        let lacks = |request| self.conditions.lacks(request, condition);
+        lacks(Conditional::Copy) && !lacks(other)
     }
 
-    /// Sees whether the server keeps conditions of copies, by a copy of the version `source` onto
-    /// itself that it has to refuse. Returns the version that is there then.
-    async fn prove_copies(&self, source: &ObjectDetails) -> Result<ObjectDetails, FsError> {
+    /// Sees whether the server keeps conditions of copies such as `wanted`, by a copy of the
+    /// version `source` onto itself that it has to refuse. Returns the version that is there then,
+    /// and what proves the copy itself: where the source may not be written, its place is tried.
+    async fn prove_copies(
+        &self,
+        source: &ObjectDetails,
+        wanted: &PutCondition,
+    ) -> Result<(ObjectDetails, Proof), FsError> {
         let mut source = source.clone();
         if source.info.size > self.limits.whole_max || !source.headers.are_utf8() {
-            return Ok(source);
+            return Ok((source, Proof::Look));
         }
         let (key, headers) = (&source.info.key, source.headers.clone().with_token());
         let copy = |condition| {
@@ -126,26 +133,35 @@ impl Mutator {
             self.client
                 .copy(source_of(&source), key, condition, headers)
         };
-        let made = self.conditions.prove(Conditional::Copy, copy).await;
-        if let Some(PutOutput { etag }) = made.map_err(|error| failed(error, COPY))? {
-            source.info.etag = etag;
+        match self.conditions.prove(Conditional::Copy, wanted, copy).await {
+            Ok(made) => {
+                if let Some(PutOutput { etag }) = made {
+                    source.info.etag = etag;
+                }
+                Ok((source, Proof::Look))
+            }
+            Err(error) if error.kind == ErrorKind::Denied => Ok((source, Proof::Trial)),
+            Err(error) => Err(failed(error, COPY)),
         }
-        Ok(source)
+    }
+
+    /// Runs `change` on a condition that is proven.
+    pub(super) async fn on_condition<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        on: (Conditional, &Key),
+        wanted: (&PutCondition, Proof),
+        change: impl Fn(PutCondition) -> F,
+    ) -> Result<T, ClientError> {
+        let made = self.conditions.make(&*self.client, on, wanted, change);
+        made.await
     }
 
     async fn copy_on(
         &self,
         source: &ObjectDetails,
         (destination, headers): (&Key, ObjectHeaders),
-        (request, condition): (Conditional, &PutCondition),
-        stop: &Stop,
+        (request, condition): (Conditional, PutCondition),
     ) -> Result<ETag, ClientError> {
-        let condition = condition.clone();
-        if request == Conditional::Complete {
-            let all = (source_of(source), 0..source.info.size);
-            let made = (destination, headers);
-            return self.copy_range(all, made, condition, stop).await;
-        }
         let token = headers.token.clone();
         let copied = match request {
             Conditional::Put => self.client.put(PutRequest {
@@ -251,7 +267,7 @@ impl Mutator {
         }
     }
 
-    /// Completes an upload. Where copies are not on conditions, it is seen first whether this is.
+    /// Completes an upload.
     async fn complete(
         &self,
         upload: &Upload,
@@ -262,13 +278,13 @@ impl Mutator {
             let parts = parts.clone();
             self.client.complete_upload(upload, parts, condition)
         };
-        if condition != PutCondition::None && self.conditions.lacks(Conditional::Copy) {
-            let tried = self.conditions.prove(Conditional::Complete, complete).await;
-            if let Some(made) = tried? {
-                return Ok(made);
-            }
-        }
-        complete(condition).await
+        // A completed upload cannot be completed again.
+        let proof = match condition {
+            PutCondition::Match(_) => Proof::Trial,
+            PutCondition::Absent | PutCondition::None => Proof::Look,
+        };
+        let on = (Conditional::Complete, &upload.key);
+        self.on_condition(on, (&condition, proof), complete).await
     }
 
     /// Gives the upload of a failed copy up. Its object is there nevertheless if only an answer was

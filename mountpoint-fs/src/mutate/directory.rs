@@ -5,6 +5,7 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
 
 use super::Mutator;
+use super::conditions::{Conditional, Proof};
 use super::fault::{LIST, PUT, failed, repeats};
 use crate::operation::FsError;
 
@@ -50,18 +51,20 @@ impl Mutator {
     ) -> Result<ETag, FsError> {
         let body = Bytes::from(body);
         let headers = headers.with_token();
-        let request = |condition| PutRequest {
-            key: key.clone(),
-            body: body.clone(),
-            condition,
-            checksum: None,
-            headers: headers.clone(),
+        let put = |condition| {
+            self.client.put(PutRequest {
+                key: key.clone(),
+                body: body.clone(),
+                condition,
+                checksum: None,
+                headers: headers.clone(),
+            })
         };
-        let mut answer = self.client.put(request(PutCondition::Absent)).await;
-        // The server takes no conditions.
-        if matches!(&answer, Err(error) if error.kind == ErrorKind::Unsupported) {
-            answer = self.client.put(request(PutCondition::None)).await;
-        }
+        // The look-up of the name was just before.
+        let (on, proof) = ((Conditional::Put, key), Proof::None);
+        let answer = self
+            .on_condition(on, (&PutCondition::Absent, proof), put)
+            .await;
         let made = self.settled(key, headers.token.as_ref(), answer).await;
         made.map_err(|error| match error.kind {
             ErrorKind::PreconditionFailed => FsError::Exists,

@@ -8,7 +8,7 @@
 
 mod attributes;
 pub(crate) mod completion_tags;
-mod conditions;
+pub(crate) mod conditions;
 pub(crate) mod copy;
 pub(crate) mod deletion;
 mod directory;

@@ -58,6 +58,11 @@ impl Mutator {
         self.conditions.believe(are_kept);
     }
 
+    /// What is known of the server's conditions.
+    pub(crate) fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
     /// Entries for the next mount.
     pub(crate) fn journal(&self) -> &Arc<Journal> {
         &self.journal

@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use mountpoint_client::ObjectClient;
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::types::{Key, ObjectHeaders, PutCondition};
 use tokio::sync::Semaphore;
 
 use super::content_type;
+use super::failure::failed;
 use super::memory::buffers::{MemorySource, WriteMemory};
 use super::memory::pending::PendingWrite;
 use super::memory::pressure::MemoryPressure;
 use super::send::checkpoint::{CheckpointFound, UploadCheckpoint};
 use super::send::context::{PendingWork, SendContext};
-use super::send::features::{ServerFeatures, Storing};
+use super::send::features::ServerFeatures;
 use super::send::multipart::Upload;
-use super::send::optimistic_create::ask_first;
 use super::send::parts::part_sizes::PartPlan;
 use super::send::parts::parts_in_flight::PartsInFlight;
 use super::send::permission::Permission;
@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
 use crate::mutate::Mutator;
+use crate::mutate::conditions::{Conditional, look};
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
@@ -94,7 +95,12 @@ impl WriteContext {
     /// [`FsError::Exists`] if an object has the key, of which S3 was not asked just before, unless
     /// the server is known to refuse a second one.
     pub(crate) async fn check_absent(&self, key: &Key) -> Result<(), FsError> {
-        ask_first(&self.send, key, Storing::Whole).await
+        let (conditions, absent) = (self.send.mutator.conditions(), PutCondition::Absent);
+        if conditions.keeps(Conditional::Put, &absent) {
+            return Ok(());
+        }
+        let seen = look(&*self.send.client, key, &absent).await;
+        seen.map_err(failed)
     }
 
     /// Bytes of memory that hold written data that S3 does not have yet.

@@ -31,8 +31,8 @@ pub enum Fault {
     Twice,
     /// A GET publishes this many bytes and fails with `Transient`; other requests fail at once.
     StopAfter(u64),
-    /// A deletion deletes the object whatever version it names; a copy ignores the condition on its
-    /// destination. A GET is answered.
+    /// A deletion deletes the object whatever version it names; a write ignores the condition on
+    /// what it replaces. A GET is answered.
     IgnoreVersions,
     /// The answer comes this much later (in threaded time).
     Delay(Duration),

@@ -22,14 +22,16 @@ pub(in crate::doctor) fn allowed<T>(
     }
 }
 
-/// The finding on a write to a key that has an object, on the condition that it has none.
+/// The finding on a write to a key that has an object, on the condition `header`, which does not
+/// hold: that there is none, or that it has another version.
 pub(in crate::doctor) fn condition<T>(
     check: &'static str,
+    header: &'static str,
     outcome: &Result<T, ClientError>,
 ) -> Finding {
     let lack = match outcome {
         Err(error) if error.kind == ErrorKind::PreconditionFailed => {
-            return Finding::ok(AREA, check, "If-None-Match is honoured");
+            return Finding::ok(AREA, check, format!("{header} is honoured"));
         }
         Ok(_) => "ignores",
         Err(error) if error.kind == ErrorKind::Unsupported => "refuses",
@@ -39,7 +41,7 @@ pub(in crate::doctor) fn condition<T>(
         AREA,
         check,
         format!(
-            "the server {lack} If-None-Match: of two hosts that create one file, the second may replace the first's"
+            "the server {lack} {header}: of two hosts that create or change one file, the second may replace the first's"
         ),
         "no flag helps: let one host write there, or give each host names of its own",
     )
@@ -327,11 +329,14 @@ mod tests {
         let ignored = (None, Level::Warning, "ignores If-None-Match");
         let refused = (Some(ErrorKind::Unsupported), Level::Warning, "refuses If");
         let rows = [denied.clone(), failed.clone(), held, ignored, refused];
-        check(|outcome| condition("conditional", outcome), &rows);
+        let header = "If-None-Match";
+        check(|outcome| condition("conditional", header, outcome), &rows);
         let held = (Some(ErrorKind::PreconditionFailed), Level::Ok, "honoured");
         let ignored = (None, Level::Warning, "ignores If-Match");
         let refused = (Some(ErrorKind::Unsupported), Level::Warning, "refuses If");
         let rows = [denied.clone(), failed.clone(), held, ignored, refused];
+        let header = "If-Match";
+        check(|outcome| condition("replacing", header, outcome), &rows);
         check(deletion, &rows);
         for (judge, text) in [
             (upload_checksums as fn(&_) -> _, "--upload-checksums off"),

@@ -109,7 +109,16 @@ impl Trial<'_> {
         let Ok(version) = put else { return Ok(()) };
         let again = (PutCondition::Absent, None);
         let again = self.put(&plain, &small, again).await?;
-        report.add(write_checks::condition("conditional PutObject", &again));
+        let header = "If-None-Match";
+        report.add(write_checks::condition(
+            "conditional PutObject",
+            header,
+            &again,
+        ));
+        let other = (PutCondition::Match(object::absent_version()), None);
+        let other = self.put(&plain, &small, other).await?;
+        let check = "replacing PutObject";
+        report.add(write_checks::condition(check, "If-Match", &other));
 
         let summed = self.key("with-checksum");
         let sum = algorithm.map(|algorithm| checksum_of(algorithm, &small));
@@ -125,7 +134,7 @@ impl Trial<'_> {
         let copy = self.key("copy");
         let source = CopySource {
             key: plain.clone(),
-            if_match: again.ok().or(Some(version)),
+            if_match: other.or(again).ok().or(Some(version)),
         };
         let copied = self.copy(&source, &copy, PutCondition::None).await?;
         report.add(write_checks::copies(&copied));
@@ -176,7 +185,16 @@ impl Trial<'_> {
             &listed,
         ));
         let again = self.upload(&key, small, PutCondition::Absent).await?;
-        report.add(write_checks::condition("conditional completion", &again));
+        let header = "If-None-Match";
+        report.add(write_checks::condition(
+            "conditional completion",
+            header,
+            &again,
+        ));
+        let other = PutCondition::Match(object::absent_version());
+        let other = self.upload(&key, small, other).await?;
+        let check = "replacing completion";
+        report.add(write_checks::condition(check, "If-Match", &other));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::super::Mutator;
-use super::super::conditions::Conditional;
+use super::super::conditions::{Conditional, Proof};
 use super::super::directory::marker;
 use super::super::fault::{PUT, failed};
 use crate::journal::RENAME_REMEMBERED;
@@ -27,8 +27,8 @@ use crate::operation::FsError;
 pub(super) struct Claim {
     pub(super) key: Key,
     pub(super) etag: ETag,
-    /// Whether no other object has its ETag.
-    is_unique: bool,
+    /// Whether no other object has its ETag, and no other host can take the place unseen.
+    is_sure: bool,
     token: WriteToken,
     /// The headers of the marker that it has replaced.
     replaced: Option<ObjectHeaders>,
@@ -67,7 +67,7 @@ impl Mutator {
                 return Ok(Some(Claim {
                     key,
                     etag: there.info.etag.clone(),
-                    is_unique: there.info.size > 0,
+                    is_sure: false,
                     token: token.clone(),
                     replaced: None,
                 }));
@@ -89,13 +89,17 @@ impl Mutator {
                     headers: claim_headers(token),
                 })
             };
-            let answer = self.conditions.make(Conditional::Put, &wanted, put).await;
+            // Behind the claim it is looked at again.
+            let on = (Conditional::Put, &key);
+            let answer = self.on_condition(on, (&wanted, Proof::None), put).await;
             match self.settled(&key, Some(token), answer).await {
                 Ok(etag) => {
+                    let etag = self.prove_with((&key, token), (etag, &wanted), put).await;
+                    let keeps = self.conditions.keeps(Conditional::Put, &wanted);
                     let claim = Claim {
-                        etag: self.prove_with((&key, token), etag, put).await?,
+                        etag,
                         key,
-                        is_unique: !body.is_empty(),
+                        is_sure: !body.is_empty() && keeps,
                         token: token.clone(),
                         replaced: seen.map(|there| there.headers),
                     };
@@ -121,11 +125,12 @@ impl Mutator {
     async fn prove_with<F: Future<Output = Result<PutOutput, ClientError>>>(
         &self,
         (key, token): (&Key, &WriteToken),
-        mut etag: ETag,
+        (mut etag, wanted): (ETag, &PutCondition),
         put: impl Fn(PutCondition) -> F,
-    ) -> Result<ETag, FsError> {
-        let made = self.conditions.prove(Conditional::Put, put).await;
-        if let Some(made) = made.map_err(|error| failed(error, PUT))? {
+    ) -> ETag {
+        // Without an answer the claim is looked at.
+        let made = self.conditions.prove(Conditional::Put, wanted, put).await;
+        if let Ok(Some(made)) = made {
             etag = made.etag;
         }
         let copy = |condition| {
@@ -138,12 +143,14 @@ impl Mutator {
                 .copy(source, key, condition, CopyHeaders::New(headers))
         };
         // A server that makes no such copy says so again for the first object.
-        if let Ok(Some(made)) = self.conditions.prove(Conditional::Copy, copy).await {
+        let absent = PutCondition::Absent;
+        let made = self.conditions.prove(Conditional::Copy, &absent, copy);
+        if let Ok(Some(made)) = made.await {
             etag = made.etag;
         }
-        // The refusals were those of the conditions: no version of a source was named.
-        self.conditions.believe_refusals();
-        Ok(etag)
+        // The refusal was that of the condition: no version of a source was named.
+        self.conditions.believe_refusal(Conditional::Copy, &absent);
+        etag
     }
 
     /// Refuses the directory that a living rename of another host has claimed.
@@ -170,8 +177,7 @@ impl Mutator {
     /// Checks that the name is still claimed where a request on a condition does not: the server
     /// keeps none, or the claim has the ETag of others.
     pub(super) async fn check_claim(&self, claim: &Claim) -> Result<(), FsError> {
-        let is_sure = claim.is_unique && !self.conditions.lacks(Conditional::Put);
-        match is_sure || self.holds(claim).await? {
+        match claim.is_sure || self.holds(claim).await? {
             true => Ok(()),
             false => Err(FsError::NotEmpty),
         }
@@ -230,7 +236,8 @@ impl Mutator {
                 headers: headers.clone(),
             })
         };
-        let answer = self.conditions.make(Conditional::Put, wanted, put).await;
+        let on = (Conditional::Put, key);
+        let answer = self.on_condition(on, (wanted, Proof::Trial), put).await;
         match self.settled(key, headers.token.as_ref(), answer).await {
             Ok(_) => Ok(()),
             Err(error) if is_taken(&error) => Err(FsError::NotEmpty),

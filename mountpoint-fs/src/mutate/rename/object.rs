@@ -176,25 +176,6 @@ impl Mutator {
             Err(FsError::Exists)
         }
     }
-
-    /// Checks `condition` for a server that takes no conditions on copies.
-    pub(in crate::mutate) async fn require(
-        &self,
-        key: &Key,
-        condition: &PutCondition,
-    ) -> Result<(), FsError> {
-        match condition {
-            PutCondition::None => Ok(()),
-            PutCondition::Absent => self.require_absent(key).await,
-            PutCondition::Match(etag) => match self.client.head(key).await {
-                Ok(there) if there.etag.matches(etag) => Ok(()),
-                Ok(_) => Err(FsError::Busy(format!(
-                    "{key} was replaced by another client while another object was renamed to it"
-                ))),
-                Err(error) => Err(error.into()),
-            },
-        }
-    }
 }
 
 pub(super) fn renaming_failed(error: ClientError) -> FsError {

@@ -201,7 +201,10 @@ impl Mutator {
         };
         let is_taken = is_in_parts && matches!(outcome, Err(FsError::NotEmpty));
         // A copy without a condition may have taken the place of the other host's.
-        let may_withdraw = is_taken && self.conditions.keeps(Conditional::Copy);
+        let may_withdraw = is_taken
+            && self
+                .conditions
+                .keeps(Conditional::Copy, &PutCondition::Absent);
         let is_withdrawn = may_withdraw && self.withdraw(moves, token).await.is_ok();
         // An object that has the new name by now keeps others away, and the journal names our own.
         let is_left = match claim {
@@ -443,7 +446,11 @@ impl Mutator {
         stop: &Stop,
     ) -> Result<Option<ETag>, FsError> {
         // The claim keeps other renames away, and the condition all others, where it costs nothing.
-        let condition = match !one.is_outdated && self.conditions.keeps(Conditional::Copy) {
+        let condition = match !one.is_outdated
+            && self
+                .conditions
+                .keeps(Conditional::Copy, &PutCondition::Absent)
+        {
             true => PutCondition::Absent,
             false => PutCondition::None,
         };

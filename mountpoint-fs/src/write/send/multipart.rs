@@ -22,9 +22,9 @@ use super::checkpoint::{
 };
 use super::context::SendContext;
 use super::copied_range::{CopiedRange, copy_failed};
-use super::features::{Storing, Uses};
-use super::optimistic_create::ask_first;
+use super::features::Uses;
 use crate::mutate::completion_tags::Completed;
+use crate::mutate::conditions::{Conditional, Proof};
 use crate::mutate::fault::{Doubt, unknown};
 use crate::mutate::own_write::{abandon, made_by};
 use crate::operation::FsError;
@@ -116,11 +116,8 @@ impl Upload {
     /// Continues the upload of the checkpoint, or creates one that the next process will find.
     async fn open(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
         let headers = headers.with_token();
-        let wanted = self.context.features.reduce(Uses {
-            condition: PutCondition::None,
-            checksum: None,
-            algorithm: self.context.config.checksum.filter(|_| !copies),
-        });
+        let algorithm = self.context.config.checksum.filter(|_| !copies);
+        let wanted = self.context.features.reduce(Uses::algorithm(algorithm));
         if let Some(checkpoint) = &self.checkpoint {
             *self.turn.lock() = Some(checkpoint.turn().await);
         }
@@ -192,7 +189,7 @@ impl Upload {
         headers: ObjectHeaders,
     ) -> Result<(OpenUpload, Option<ChecksumAlgorithm>), FsError> {
         let context = &self.context;
-        let mut uses = wanted.clone();
+        let mut uses = wanted;
         loop {
             let since = context.clock.now();
             let created = context
@@ -201,10 +198,10 @@ impl Upload {
             match created.await {
                 Ok(upload) => {
                     context.parts.upload_begun(context.clock.now() - since);
-                    context.features.learn(&wanted, &uses);
+                    context.features.learn(wanted, uses);
                     return Ok((upload, uses.algorithm));
                 }
-                Err(error) => match context.features.without(&uses, &error) {
+                Err(error) => match context.features.without(uses, &error) {
                     Some(reduced) => uses = reduced,
                     None => return Err(failed(error)),
                 },
@@ -350,42 +347,28 @@ impl Upload {
     async fn try_complete(&self, condition: PutCondition) -> Result<Stored, FsError> {
         let begun = self.begun.wait().await?;
         let parts = self.sent_parts().await?;
-        if condition == PutCondition::Absent {
-            // Some servers ignore the condition of a completion.
-            let asked = ask_first(&self.context, &self.key, Storing::InParts);
-            asked.await?;
-        }
-        let features = &self.context.features;
-        let wanted = features.reduce(Uses::condition(condition));
-        let mut uses = wanted.clone();
-        loop {
-            let condition = uses.condition.clone();
-            let client = &self.context.client;
-            let completed = client.complete_upload(&begun.upload, parts.clone(), condition);
-            match completed.await {
-                Ok(output) => {
-                    features.learn(&wanted, &uses);
-                    let etag = self.completed(&begun, output.etag).await;
-                    let size = size_of(&parts);
-                    return Ok(Stored { etag, size });
-                }
-                Err(error) => match features.without(&uses, &error) {
-                    Some(reduced) => uses = reduced,
-                    None => {
-                        features.refused(Storing::InParts, &uses, &error);
-                        if let Some(etag) = self.ambiguous(&begun, &error).await? {
-                            let size = size_of(&parts);
-                            return Ok(Stored { etag, size });
-                        }
-                        let error = match self.stays_behind(&error) {
-                            true => error,
-                            false => explain(error, &parts),
-                        };
-                        return Err(not_made(error, &uses.condition, &self.key));
-                    }
-                },
+        let client = &*self.context.client;
+        let complete = |condition| client.complete_upload(&begun.upload, parts.clone(), condition);
+        // A completed upload cannot be completed again.
+        let on = (Conditional::Complete, &self.key);
+        let conditions = self.context.mutator.conditions();
+        let completed = conditions.make(client, on, (&condition, Proof::Look), complete);
+        let size = size_of(&parts);
+        let error = match completed.await {
+            Ok(output) => {
+                let etag = self.completed(&begun, output.etag).await;
+                return Ok(Stored { etag, size });
             }
+            Err(error) => error,
+        };
+        if let Some(etag) = self.ambiguous(&begun, &error).await? {
+            return Ok(Stored { etag, size });
         }
+        let error = match self.stays_behind(&error) {
+            true => error,
+            false => explain(error, &parts),
+        };
+        Err(not_made(error, &condition, &self.key))
     }
 
     /// All parts in their order, when S3 has them.

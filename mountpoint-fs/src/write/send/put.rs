@@ -5,13 +5,15 @@
 //! not change, and no later write is taken: it would change an object that this open has not seen.
 
 use bytes::Bytes;
+use mountpoint_client::ClientError;
 use mountpoint_client::types::{
-    Checksum, Key, ObjectHeaders, PutCondition, PutRequest, WriteToken,
+    Checksum, Key, ObjectHeaders, PutCondition, PutOutput, PutRequest, WriteToken,
 };
 
 use super::context::SendContext;
-use super::features::{Storing, Uses};
+use super::features::Uses;
 
+use crate::mutate::conditions::{Conditional, Proof};
 use crate::mutate::own_write::made_by;
 use crate::operation::{FsError, PosixAttributes, WriteOptions};
 use crate::write::failure::not_made;
@@ -43,51 +45,69 @@ impl Adopts {
     }
 }
 
-/// Stores a whole object in one request.
+/// Stores a whole object in one request, on a `condition` that is proven if it was not `is_seen`
+/// just now that it holds.
 pub(in crate::write) async fn put(
     context: &SendContext,
     key: &Key,
-    body: Bytes,
-    checksum: Option<Checksum>,
-    condition: PutCondition,
+    (body, checksum): (Bytes, Option<Checksum>),
+    (condition, is_seen): (PutCondition, bool),
     headers: ObjectHeaders,
 ) -> Result<Stored, FsError> {
     let size = body.len() as u64;
     let headers = headers.with_token();
-    let wanted = context.features.reduce(Uses {
-        condition,
-        checksum,
-        algorithm: None,
-    });
-    let mut uses = wanted.clone();
+    let proof = match &condition {
+        PutCondition::None => Proof::None,
+        PutCondition::Absent if is_seen => Proof::None,
+        // Another program may be about to fill an empty file.
+        PutCondition::Absent if size == 0 => Proof::Look,
+        _ if size > TRIAL_LEN_MAX => Proof::Look,
+        _ => Proof::Trial,
+    };
+    let send = |condition| put_on(context, key, (body.clone(), checksum), condition, &headers);
+    let (on, wanted) = ((Conditional::Put, key), (&condition, proof));
+    let client = &*context.client;
+    let sent = context.mutator.conditions().make(client, on, wanted, send);
+    let error = match sent.await {
+        Ok(PutOutput { etag }) => return Ok(Stored { etag, size }),
+        Err(error) => error,
+    };
+    let made = made_by(client, key, headers.token.as_ref(), &error).await;
+    match made.map_err(FsError::from)? {
+        Some(there) => Ok(Stored {
+            etag: there.etag,
+            size,
+        }),
+        None => Err(not_made(error, &condition, key)),
+    }
+}
+
+/// Sends a whole object; without its checksum where the server takes none.
+async fn put_on(
+    context: &SendContext,
+    key: &Key,
+    (body, checksum): (Bytes, Option<Checksum>),
+    condition: PutCondition,
+    headers: &ObjectHeaders,
+) -> Result<PutOutput, ClientError> {
+    let wanted = context.features.reduce(Uses::checksum(checksum));
+    let mut uses = wanted;
     loop {
         let request = PutRequest {
             key: key.clone(),
             body: body.clone(),
-            condition: uses.condition.clone(),
+            condition: condition.clone(),
             checksum: uses.checksum,
             headers: headers.clone(),
         };
         match context.client.put(request).await {
             Ok(output) => {
-                context.features.learn(&wanted, &uses);
-                let etag = output.etag;
-                return Ok(Stored { etag, size });
+                context.features.learn(wanted, uses);
+                return Ok(output);
             }
-            Err(error) => match context.features.without(&uses, &error) {
+            Err(error) => match context.features.without(uses, &error) {
                 Some(reduced) => uses = reduced,
-                None => {
-                    context.features.refused(Storing::Whole, &uses, &error);
-                    let token = headers.token.as_ref();
-                    let made = made_by(&*context.client, key, token, &error).await;
-                    return match made.map_err(FsError::from)? {
-                        Some(there) => Ok(Stored {
-                            etag: there.etag,
-                            size,
-                        }),
-                        None => Err(not_made(error, &uses.condition, key)),
-                    };
-                }
+                None => return Err(error),
             },
         }
     }
@@ -118,6 +138,10 @@ pub(in crate::write) async fn adopt(
     tracing::debug!(%key, size, "another host has made the file meanwhile, and nothing was written to it here");
     Ok(Outcome::Adopted(Stored { etag, size }))
 }
+
+/// Largest file that is sent once more to see whether the server refuses it then. One round trip,
+/// few bytes.
+const TRIAL_LEN_MAX: u64 = 128 << 10;
 
 #[cfg(test)]
 mod tests {

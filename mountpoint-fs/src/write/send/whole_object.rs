@@ -4,7 +4,6 @@ use bytes::Bytes;
 use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition};
 
 use super::context::SendContext;
-use super::optimistic_create::put_unasked;
 use super::put::{Adopts, adopt, put};
 use crate::operation::FsError;
 use crate::write::types::Outcome;
@@ -36,12 +35,8 @@ impl WholeObject {
             headers,
         } = self;
         let token = headers.token.clone();
-        let stored = if is_unasked && condition == PutCondition::Absent {
-            put_unasked(context, &key, body, checksum, headers).await
-        } else {
-            put(context, &key, body, checksum, condition, headers).await
-        };
-        match stored {
+        let on = (condition, !is_unasked);
+        match put(context, &key, (body, checksum), on, headers).await {
             Err(FsError::Exists) => adopt(context, &key, adopts, token.as_ref()).await,
             stored => stored.map(Outcome::Stored),
         }

@@ -455,6 +455,50 @@ fn bytes_go_behind_an_object_that_is_there() {
     }
 }
 
+/// The bytes of a server that ignores `If-Match` are looked at before they are replaced.
+#[test]
+fn a_changed_object_is_not_replaced_where_conditions_are_ignored() {
+    for (size, request) in [
+        (3, Operation::PutObject),
+        (200 << 10, Operation::PutObject),
+        (6 * MIB, Operation::CompleteMultipartUpload),
+    ] {
+        let bench = Bench::immediate();
+        bench.context.send.mutator.believe(false);
+        bench.client.add_fault(FaultRule {
+            operation: Some(request),
+            when: When::Every(1),
+            fault: Fault::IgnoreVersions,
+        });
+        let old = pattern(size);
+        for is_replaced in [false, true] {
+            let object = bench.client.put_object("key", old.clone());
+            let stored = Stored {
+                etag: object.etag,
+                size: size as u64,
+            };
+            let writer = bench.writer(match size < 5 * MIB {
+                true => Beginning::Extend(stored),
+                false => Beginning::Append(stored),
+            });
+            if size < 5 * MIB {
+                now(writer.preload(&old)).unwrap();
+            }
+            write(&writer, size, b"new").unwrap();
+            if is_replaced {
+                bench.client.put_object("key", "theirs");
+            }
+            let outcome = now(writer.store());
+            assert_eq!(outcome.is_err(), is_replaced, "{size}: {outcome:?}");
+            let expected = match is_replaced {
+                true => b"theirs".to_vec(),
+                false => [&old[..], b"new"].concat(),
+            };
+            assert!(bench.content().unwrap() == expected, "{size}");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_takes_neither_conditions_nor_checksums_gets_none() {
     for len in [5, 11 * MIB] {

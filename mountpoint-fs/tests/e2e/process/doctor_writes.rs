@@ -36,6 +36,7 @@ fn a_server_that_can_all() {
     for check in [
         "PutObject",
         "conditional PutObject",
+        "replacing PutObject",
         "upload checksums",
         "checksums of reads",
         "CopyObject",
@@ -43,6 +44,7 @@ fn a_server_that_can_all() {
         "multipart upload",
         "ETags of uploads",
         "conditional completion",
+        "replacing completion",
         "conditional DeleteObject",
         "DeleteObjects",
         "UploadPartCopy",
@@ -87,6 +89,18 @@ fn what_a_server_lacks() {
             Fault::IgnoreConditions,
             "conditional completion",
             "ignores If-None-Match",
+        ),
+        (
+            Operation::PutObject,
+            Fault::IgnoreConditions,
+            "replacing PutObject",
+            "ignores If-Match",
+        ),
+        (
+            Operation::CompleteMultipartUpload,
+            Fault::IgnoreConditions,
+            "replacing completion",
+            "ignores If-Match",
         ),
         (
             Operation::PutObject,

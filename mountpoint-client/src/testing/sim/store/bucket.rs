@@ -178,11 +178,7 @@ impl Store {
         check_len(body.len() as u64)?;
         check_body(&body, checksum)?;
         check_headers(&headers)?;
-        check_write(
-            key.as_str(),
-            self.object(&key).map(|there| &**there),
-            &condition,
-        )?;
+        self.check_write(&key, &condition)?;
         // A copy, as over a network: the caller may have its memory back.
         let content = Content::bytes(Bytes::copy_from_slice(&body));
         let etag = content.etag();
@@ -217,6 +213,19 @@ impl Store {
         let output = self.write(key, content, etag, object.headers.clone());
         self.keep_checksum(key, object.checksum);
         Ok(output)
+    }
+
+    /// Whether a write on `condition` may make or replace the object.
+    pub(crate) fn check_write(
+        &self,
+        key: &Key,
+        condition: &PutCondition,
+    ) -> Result<(), ClientError> {
+        if self.ignores_versions {
+            return Ok(());
+        }
+        let there = self.object(key).map(|there| &**there);
+        check_write(key.as_str(), there, condition)
     }
 
     fn keep_checksum(&mut self, key: &Key, checksum: StoredChecksum) {
@@ -271,10 +280,7 @@ impl Store {
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
         }
         check_len(object.content.size())?;
-        let there = self.object(destination).map(|there| &**there);
-        if !self.ignores_versions {
-            check_write(destination.as_str(), there, condition)?;
-        }
+        self.check_write(destination, condition)?;
         let content = object.content.clone();
         let etag = content.etag();
         // S3 stores a copy in the class, and encrypted, as the request says.
@@ -314,8 +320,7 @@ impl Store {
             self.object(source)
                 .ok_or_else(|| no_such_key(source.as_str()))?,
         );
-        let there = self.object(destination).map(|there| &**there);
-        check_write(destination.as_str(), there, condition)?;
+        self.check_write(destination, condition)?;
         self.remove(source);
         self.insert(SimObject {
             key: destination.clone(),

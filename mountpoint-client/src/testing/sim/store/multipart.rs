@@ -14,7 +14,7 @@ use crate::types::{
 use crate::{ClientError, ErrorKind};
 
 use super::bucket::Store;
-use super::check::{check_headers, check_write, crc32c, refuse};
+use super::check::{check_headers, crc32c, refuse};
 use super::content::{Content, multipart_etag};
 use super::uploads::{OpenUpload, StoredPart, place};
 
@@ -117,8 +117,7 @@ impl Store {
         let open = self.uploads.find(upload)?;
         let contents = open.assemble(parts)?;
         let headers = open.headers.clone();
-        let there = self.object(&upload.key).map(|there| &**there);
-        check_write(upload.key.as_str(), there, condition)?;
+        self.check_write(&upload.key, condition)?;
         let etags: Vec<_> = contents.iter().map(Content::etag).collect();
         self.uploads.open.remove(&place(upload));
         let content = Content::concat(&contents);

@@ -491,17 +491,22 @@ fn a_directory_moves_on_a_server_that_deletes_no_lists() {
     }
 }
 
-/// The refusal is remembered: a whole object is copied by an upload from then on, and one in parts
-/// is not copied twice again.
+/// The refusal is remembered: a whole object is copied by an upload from then on, and the completion
+/// of one in parts is repeated without its copies.
 #[test]
 fn that_a_server_takes_no_conditions_is_seen_once() {
-    for (whole_max, request, counted, later) in [
-        (1 << 30, Operation::CopyObject, Operation::CopyObject, 0),
+    for (whole_max, request, counted, (first, later)) in [
+        (
+            1 << 30,
+            Operation::CopyObject,
+            Operation::CopyObject,
+            (2, 0),
+        ),
         (
             1,
             Operation::CompleteMultipartUpload,
             Operation::UploadPartCopy,
-            1,
+            (1, 1),
         ),
     ] {
         let write = WriteConfig {
@@ -515,7 +520,7 @@ fn that_a_server_takes_no_conditions_is_seen_once() {
         let keys = ["a", "b", "c"];
         let mount = Mount::with_write(SimOptions::default(), "", &keys, write);
         mount.bucket.fail_next(request, 1, ErrorKind::Unsupported);
-        for (key, copies) in [("a", 2), ("b", later), ("c", later)] {
+        for (key, copies) in [("a", first), ("b", later), ("c", later)] {
             mount.walk(key);
             drop(mount.bucket.take_log());
             let (new, never) = (format!("{key}.new"), Stop::never());
@@ -609,5 +614,37 @@ fn a_file_moves_on_a_server_that_ignores_conditions_of_copies() {
         let there = mount.bucket.object("b").unwrap().content.to_vec();
         assert_eq!(there, expected.as_bytes());
         assert_eq!(mount.bucket.object("a").is_some(), made_meanwhile);
+    }
+}
+
+/// A policy may permit writes below the new name only: the trial is made there then.
+#[test]
+fn a_file_is_copied_from_a_key_that_may_not_be_written() {
+    for is_ignored in [false, true] {
+        let mount = writable(&["a"]);
+        mount.fs.mutator.believe(false);
+        let rule = |when, fault| FaultRule {
+            operation: Some(Operation::CopyObject),
+            when,
+            fault,
+        };
+        let denied = Fault::Fail(ErrorKind::Denied);
+        mount.bucket.add_fault(rule(When::Next(1), denied));
+        if is_ignored {
+            let ignored = Fault::IgnoreVersions;
+            mount.bucket.add_fault(rule(When::Every(1), ignored));
+        }
+        let (from, to) = (Key::parse("a").unwrap(), Key::parse("b").unwrap());
+        let never = Stop::never();
+        let (_, etag) = now(mount.fs.mutator.link(&from, &to, &never)).unwrap();
+        let there = mount.bucket.object("b").unwrap();
+        assert_eq!(there.etag, etag, "{is_ignored}");
+        assert_eq!(there.content.to_vec(), b"content of a");
+        // What was seen there is known.
+        drop(mount.bucket.take_log());
+        let other = Key::parse("c").unwrap();
+        now(mount.fs.mutator.link(&from, &other, &never)).unwrap();
+        let copies = mount.bucket.take_log().count(Operation::CopyObject);
+        assert_eq!(copies, usize::from(!is_ignored));
     }
 }

@@ -269,3 +269,34 @@ fn on_a_server_that_ignores_conditions_of_copies_no_old_bytes_come_back() {
         assert_eq!(bench.content().unwrap(), b"theirs", "{content:?}");
     }
 }
+
+/// A server that keeps those of copies says nothing about those of other requests by that.
+#[test]
+fn on_a_server_that_ignores_a_condition_the_bytes_of_another_host_stay() {
+    use Operation::{CompleteMultipartUpload, PutObject};
+    for (request, size) in [(CompleteMultipartUpload, 2), (PutObject, 0)] {
+        let bench = Bench::immediate();
+        let mutator = &bench.context.send.mutator;
+        mutator.believe(false);
+        bench.client.add_fault(FaultRule {
+            operation: Some(request),
+            when: When::Every(1),
+            fault: Fault::IgnoreVersions,
+        });
+        bench.client.put_object("key", "mine");
+        let key = Key::parse("key").unwrap();
+        // The first change and a later one, which is not tried.
+        for _ in 0..2 {
+            let seen = now(mutator.describe(&key)).unwrap();
+            bench.client.put_object("key", "theirs");
+            let refused = now(mutator.shorten(&seen, size));
+            assert!(matches!(refused, Err(FsError::Stale(_))), "{refused:?}");
+            assert_eq!(bench.content().unwrap(), b"theirs", "{request:?}");
+            let seen = now(mutator.describe(&key)).unwrap();
+            let cut = now(mutator.shorten(&seen, size)).unwrap();
+            let there = bench.client.object("key").unwrap();
+            assert_eq!((there.etag, there.content.size()), (cut, size));
+            bench.client.put_object("key", "mine");
+        }
+    }
+}

@@ -169,7 +169,8 @@ impl AppendedPart {
             Some(before) => append(context, &self.key, before, body, checksum).await,
             None => {
                 let (condition, headers) = (self.condition.clone(), self.headers.clone());
-                let put = put(context, &self.key, body, checksum, condition, headers);
+                let body = (body, checksum);
+                let put = put(context, &self.key, body, (condition, true), headers);
                 put.await
             }
         }
