@@ -24,8 +24,10 @@ use crate::staging::contents::{Contents, DataFileNo, LocalRange, Snapshot};
 use crate::staging::local::NotedSums;
 use crate::write::Stored;
 
-/// The format that is written, and the newest one that is read.
-pub(super) const FORMAT: u32 = 1;
+/// The format that is written, and the newest one that is read. Version 0.2.0 wrote format 1: it
+/// takes a record without the versions that it had sent for a damaged one, and would drop its file.
+pub(super) const FORMAT: u32 = 2;
+const OLDEST_FORMAT: u32 = 1;
 
 /// Bytes before the description.
 const HEAD_LEN: usize = 12;
@@ -275,7 +277,7 @@ impl Payload {
             Some(u32::from_le_bytes(bytes.try_into().ok()?))
         };
         let format = number(0).ok_or_else(short)?;
-        if format != FORMAT {
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
             return Err(PayloadError::Newer(format));
         }
         let kind = number(4).ok_or_else(short)?;
@@ -344,6 +346,8 @@ const TIME_MAX: Duration = Duration::from_secs(253_402_300_799);
 
 #[cfg(test)]
 mod tests {
+    use mountpoint_client::types::ObjectHeaders;
+
     use super::*;
 
     fn version() -> VersionRecord {
@@ -396,8 +400,39 @@ mod tests {
                 "{len}: {cut:?}"
             );
         }
-        bytes[0] = 2;
-        assert_eq!(Payload::decode(&bytes), Err(PayloadError::Newer(2)));
+        assert_eq!(bytes[0], 2, "0.2.0 refuses it");
+        for other in [0, 3] {
+            bytes[0] = other;
+            let newer = PayloadError::Newer(u32::from(other));
+            assert_eq!(Payload::decode(&bytes), Err(newer));
+        }
+    }
+
+    /// The bytes of a record that 0.2.0 has written, which tells of versions that it had sent.
+    #[test]
+    fn a_record_of_an_older_format_is_read() {
+        let before = concat!(
+            "\x01\0\0\0\x01\0\0\0\x0d\x01\0\0",
+            r#"{"key":"a/b","base":["\"tag\"",50],"is_unasked":false,"size":100,"base_len":50,"#,
+            r#""mtime":[1700000000,7],"headers":{"content_type":"text/plain"},"#,
+            r#""ranges":[[10,13,1,false],[20,90,0,true]],"is_inline":true,"#,
+            r#""sent":[{"size":100,"ranges":[[10,13]],"sum":12297829382473034410}]}"#,
+            "abc",
+        );
+        let headers = ObjectHeaders {
+            content_type: Some("text/plain".to_owned()),
+            ..ObjectHeaders::default()
+        };
+        let expected = VersionRecord {
+            headers: headers.into(),
+            over: None,
+            series: String::new(),
+            number: 0,
+            known: 0,
+            ..version()
+        };
+        let expected = Payload::Version(Box::new(expected), b"abc".to_vec());
+        assert_eq!(Payload::decode(before.as_bytes()), Ok(expected));
     }
 
     #[test]

@@ -233,11 +233,11 @@ fn put_record(directory: &std::path::Path, key: u64, payload: &[u8]) {
 fn a_newer_format_refuses_the_directory() {
     let bench = Bench::write_back(LONG);
     let killed = bench.killed();
-    put_record(killed.path(), 7, &[2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    put_record(killed.path(), 7, &[9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     let refused = Bench::on(killed, Arc::clone(&bench.client), LONG);
     let text = refused.map(drop).unwrap_err();
     assert!(
-        text.contains("format 2") && text.contains("--staging"),
+        text.contains("format 9") && text.contains("--staging"),
         "{text}"
     );
 }
