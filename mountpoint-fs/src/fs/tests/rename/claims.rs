@@ -146,6 +146,20 @@ fn a_server_without_bytes_in_markers_gives_the_name_to_one_of_two_hosts() {
 }
 
 #[test]
+fn a_claim_without_bytes_keeps_other_hosts_away() {
+    let [one, two] = hosts_with_bare_markers(PLAIN);
+    let mut first = Box::pin(rename_to_lock(&one, "one"));
+    while !one.bucket.keys().contains(&"lock/".to_owned()) {
+        assert!((&mut first).now_or_never().is_none());
+        one.bucket.deliver_all();
+    }
+    let second = drive(&two, rename_to_lock(&two, "two"));
+    assert!(matches!(second, Err(FsError::NotEmpty)), "{second:?}");
+    let first = drive(&one, first);
+    check(&one, PLAIN, &[first, second], "the first has claimed it");
+}
+
+#[test]
 fn of_two_hosts_that_rename_to_one_name_in_step_one_wins() {
     for keys in [PLAIN, MARKED, MIXED] {
         for before in [Before::Nothing, Before::EmptyDirectory] {
