@@ -1,7 +1,7 @@
 //! Versions of objects, and the tags of objects that are made of parts.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use md5::{Digest as _, Md5};
 
@@ -47,7 +47,9 @@ impl ETag {
     /// The tag of what has no version: its text is empty.
     #[must_use]
     pub fn none() -> Self {
-        Self(Arc::from(""))
+        // One text for all: very many files may have none.
+        static NONE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(""));
+        Self(Arc::clone(&NONE))
     }
 
     /// The value for an `If-Match` header.

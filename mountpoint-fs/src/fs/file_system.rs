@@ -145,7 +145,9 @@ impl FileSystem {
         if let Some(sibling_prefetch) = &self.sibling_prefetch {
             sibling_prefetch.give_back_idle();
         }
-        if self.namespace.has_dropped_many() {
+        let staged = self.staged.as_ref();
+        let has_rested_many = staged.is_some_and(|files| files.staging().has_rested_many());
+        if self.namespace.has_dropped_many() || has_rested_many {
             trim_allocator();
         }
     }

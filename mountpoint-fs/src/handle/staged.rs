@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::open_writer::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
-use crate::staging::{StagedFile, Staging};
+use crate::staging::{StagedFile, StagedObserver, Staging};
 use crate::sync::Mutex;
 
 /// A staged file that is open.
@@ -21,9 +21,11 @@ pub struct OpenStaged {
     /// The inode, which lives at least as long as this value.
     pub ino: InodeNo,
     /// Takes and gives the bytes.
-    pub file: Arc<StagedFile>,
+    pub file: StagedFile,
     /// Whether the open that began it has made the file.
     pub is_new: bool,
+    /// Its handles. Changed under the lock of [`StagedFiles`].
+    handles: AtomicU32,
     /// Whether an application changed the bytes since the open that made or emptied the file.
     was_written: AtomicBool,
 }
@@ -44,13 +46,25 @@ pub struct StagedHandle {
 impl OpenStaged {
     /// An open `file`, which `is_new` if its open has made it.
     #[must_use]
-    pub fn new(ino: InodeNo, file: Arc<StagedFile>, is_new: bool) -> Self {
+    pub fn new(ino: InodeNo, file: StagedFile, is_new: bool) -> Self {
         Self {
             ino,
             file,
             is_new,
+            handles: AtomicU32::new(0),
             was_written: AtomicBool::new(false),
         }
+    }
+
+    /// The file, for one handle more.
+    fn shared(self: &Arc<Self>) -> Arc<Self> {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(self)
+    }
+
+    /// Whether it has a handle.
+    fn is_shared(&self) -> bool {
+        self.handles.load(Ordering::Relaxed) > 0
     }
 
     /// Notes that an application changed the bytes.
@@ -79,18 +93,29 @@ impl StagedHandle {
 /// The staged files of a mount that are open.
 pub struct StagedFiles {
     staging: Arc<Staging>,
-    /// Each file with the number of its handles. The lock is taken before those of names.
-    open: Mutex<HashMap<InodeNo, (Arc<OpenStaged>, u32)>>,
+    observer: Arc<dyn StagedObserver>,
+    /// The lock is taken before those of names.
+    open: Mutex<HashMap<InodeNo, Arc<OpenStaged>>>,
 }
 
 impl StagedFiles {
-    /// No files, which `staging` would make.
+    /// No files, which `staging` would make, and of which `observer` learns.
     #[must_use]
-    pub fn new(staging: Arc<Staging>) -> Self {
-        Self {
+    pub fn new(
+        staging: Arc<Staging>,
+        observer: impl FnOnce(&Weak<Self>) -> Arc<dyn StagedObserver>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|files| Self {
             staging,
+            observer: observer(files),
             open: Mutex::default(),
-        }
+        })
+    }
+
+    /// The observer of the files.
+    #[must_use]
+    pub fn observer(&self) -> Arc<dyn StagedObserver> {
+        Arc::clone(&self.observer)
     }
 
     /// The maker of staged files.
@@ -120,22 +145,20 @@ impl StagedFiles {
 
     /// Adds `open`, a file of an earlier process that no application has opened.
     pub fn adopt(&self, open: Arc<OpenStaged>) {
-        self.open.lock().insert(open.ino, (open, 0));
+        self.open.lock().insert(open.ino, open);
     }
 
     /// The staged file of `ino`.
     #[must_use]
     pub fn of(&self, ino: InodeNo) -> Option<Arc<OpenStaged>> {
-        self.open.lock().get(&ino).map(|(open, _)| Arc::clone(open))
+        self.open.lock().get(&ino).map(Arc::clone)
     }
 
     /// Counts one more handle of `ino`, if it has a staged file.
     #[must_use]
     pub fn share(&self, ino: InodeNo) -> Option<Arc<OpenStaged>> {
-        let mut files = self.open.lock();
-        let (open, handles) = files.get_mut(&ino)?;
-        *handles += 1;
-        Some(Arc::clone(open))
+        let files = self.open.lock();
+        files.get(&ino).map(OpenStaged::shared)
     }
 
     /// Counts one more handle of `ino`, whose staged file `make` makes if there is none.
@@ -148,16 +171,8 @@ impl StagedFiles {
         make: impl FnOnce() -> Result<OpenStaged, E>,
     ) -> Result<Arc<OpenStaged>, E> {
         match self.open.lock().entry(ino) {
-            Entry::Occupied(mut known) => {
-                let (open, handles) = known.get_mut();
-                *handles += 1;
-                Ok(Arc::clone(open))
-            }
-            Entry::Vacant(place) => {
-                let open = Arc::new(make()?);
-                place.insert((Arc::clone(&open), 1));
-                Ok(open)
-            }
+            Entry::Occupied(known) => Ok(known.get().shared()),
+            Entry::Vacant(place) => Ok(place.insert(Arc::new(make()?)).shared()),
         }
     }
 
@@ -172,8 +187,9 @@ impl StagedFiles {
         let mut files = self.open.lock();
         let (made, open) = make()?;
         let open = Arc::new(open);
-        files.insert(open.ino, (Arc::clone(&open), 1));
-        Ok((made, open))
+        let shared = open.shared();
+        files.insert(open.ino, open);
+        Ok((made, shared))
     }
 
     /// Whether `open` has a handle.
@@ -181,26 +197,25 @@ impl StagedFiles {
     pub fn is_open(&self, open: &OpenStaged) -> bool {
         let files = self.open.lock();
         let known = files.get(&open.ino);
-        known.is_some_and(|(known, handles)| *handles > 0 && std::ptr::eq(&**known, open))
+        known.is_some_and(|known| std::ptr::eq(&**known, open) && known.is_shared())
     }
 
     /// Counts a handle that was released. Returns whether none is left.
     #[must_use]
     pub fn released(&self, open: &OpenStaged) -> bool {
-        let mut files = self.open.lock();
-        let Some((_, handles)) = files.get_mut(&open.ino) else {
+        let files = self.open.lock();
+        let Some(known) = files.get(&open.ino) else {
             return false;
         };
-        *handles = handles.saturating_sub(1);
-        *handles == 0
+        let handles = known.handles.load(Ordering::Relaxed).saturating_sub(1);
+        known.handles.store(handles, Ordering::Relaxed);
+        handles == 0
     }
 
     /// Forgets `open` and calls `end`, unless a handle is open or `is_needed` says so.
     pub fn forget(&self, open: &OpenStaged, is_needed: impl FnOnce() -> bool, end: impl FnOnce()) {
         let mut files = self.open.lock();
-        let is_idle = |(known, handles): &(Arc<OpenStaged>, u32)| {
-            *handles == 0 && std::ptr::eq(&**known, open)
-        };
+        let is_idle = |known: &Arc<OpenStaged>| std::ptr::eq(&**known, open) && !known.is_shared();
         if files.get(&open.ino).is_some_and(is_idle) && !is_needed() {
             files.remove(&open.ino);
             end();
@@ -211,7 +226,7 @@ impl StagedFiles {
     #[must_use]
     pub fn all(&self) -> Vec<Arc<OpenStaged>> {
         let files = self.open.lock();
-        files.values().map(|(open, _)| Arc::clone(open)).collect()
+        files.values().map(Arc::clone).collect()
     }
 }
 

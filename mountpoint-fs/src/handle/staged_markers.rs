@@ -3,7 +3,6 @@
 //! Knows no requests. A marker is here until the bucket has it and the journal has released it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::operation::InodeNo;
 use crate::staging::StagedFile;
@@ -22,7 +21,7 @@ pub struct StagedMarker {
     /// The directory.
     pub directory: InodeNo,
     /// The marker.
-    pub file: Arc<StagedFile>,
+    pub file: StagedFile,
 }
 
 impl StagedMarkers {
@@ -34,11 +33,11 @@ impl StagedMarkers {
 
     /// The markers of the directory `prefix` and of those below it.
     #[must_use]
-    pub fn below(&self, prefix: &str) -> Vec<Arc<StagedFile>> {
+    pub fn below(&self, prefix: &str) -> Vec<StagedFile> {
         let markers = self.by_key.lock();
         let from = markers.range(prefix.to_owned()..);
         let below = from.take_while(|(key, _)| key.starts_with(prefix));
-        below.map(|(_, marker)| Arc::clone(&marker.file)).collect()
+        below.map(|(_, marker)| marker.file.clone()).collect()
     }
 
     /// Adds the marker of the directory `prefix`.
@@ -47,9 +46,9 @@ impl StagedMarkers {
     }
 
     /// Removes `file`, unless there is another one for `prefix` by now.
-    pub fn remove(&self, prefix: &str, file: &Arc<StagedFile>) {
+    pub fn remove(&self, prefix: &str, file: &StagedFile) {
         let mut markers = self.by_key.lock();
-        let is_it = |marker: &StagedMarker| Arc::ptr_eq(&marker.file, file);
+        let is_it = |marker: &StagedMarker| marker.file.is(file);
         if markers.get(prefix).is_some_and(is_it) {
             markers.remove(prefix);
         }

@@ -1,6 +1,7 @@
 //! The state that the staged files of one mount share.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
@@ -36,6 +37,8 @@ pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) stored_files: Arc<StoredFiles>,
     /// For writes that find the disk full.
     pub(in crate::staging) room_holders: RoomHolders,
+    /// Files that came to rest, since somebody asked.
+    pub(in crate::staging) rested: AtomicU64,
     memory: ReadMemory,
     zeros: Block,
 }
@@ -57,7 +60,7 @@ struct ReadMemory {
 impl StagingContext {
     pub(in crate::staging) fn new(
         config: &StagingConfig,
-        directory: Arc<StagingDirectory>,
+        (directory, file_memory): (Arc<StagingDirectory>, Arc<FileMemory>),
         write_back: Option<WriteBack>,
         (reading, writing): (&Arc<ReadContext>, &Arc<WriteContext>),
         clock: Clock,
@@ -76,9 +79,10 @@ impl StagingContext {
             threads: DiskThreads::start("staging", DISK_THREADS, &clock)?,
             clock,
             write_back,
-            file_memory: FileMemory::new(&budget),
+            file_memory,
             stored_files,
             room_holders: RoomHolders::default(),
+            rested: AtomicU64::new(0),
             memory: ReadMemory {
                 budget,
                 pool,

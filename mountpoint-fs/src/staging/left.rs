@@ -11,6 +11,7 @@ use super::control::{DamagedFiles, PendingRow, pending_id, text_of};
 use super::directory::{DataFileName, JournalBucket, StagingDirectory};
 use super::journal::{AdaptivePolicy, Journal, has_journal};
 use super::kept::{keep_unknown, keep_version};
+use super::local::FileMemory;
 use super::record::{DamagedVersion, FoundRecord, RecoveredVersion, recover};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
@@ -147,7 +148,7 @@ impl Left {
     /// Reads the journal, or begins one if the mount writes back. Blocks.
     pub(super) fn find(
         config: &StagingConfig,
-        directory: &Arc<StagingDirectory>,
+        (directory, memory): (&Arc<StagingDirectory>, &Arc<FileMemory>),
         clock: &Clock,
     ) -> Result<Self, String> {
         let mut left = Self::default();
@@ -184,7 +185,7 @@ impl Left {
         for record in &records {
             let name = DataFileName(record.id.key.0);
             directory.skip_names(name.0.saturating_add(1));
-            match recover(directory, &journal, record)? {
+            match recover((directory, memory), &journal, record)? {
                 FoundRecord::Version(found) => left.versions.push(*found),
                 FoundRecord::Removed => {
                     // Without it, the next start releases it.

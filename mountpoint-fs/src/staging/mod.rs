@@ -37,6 +37,6 @@ mod uploads;
 #[cfg(test)]
 mod tests;
 
-pub use file::{StagedBase, StagedFile, StagedObserver, StoresHeld};
+pub use file::{ObservedFile, StagedBase, StagedFile, StagedObserver, StoresHeld};
 pub use staging::{RecoveredFile, Staging};
 pub use uploads::{PendingUpload, PendingUploads};

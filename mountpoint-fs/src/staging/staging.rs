@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -13,11 +14,12 @@ use super::control::{ControlServer, DamagedFiles};
 use super::directory::{DataFileName, Holder, StagingDirectory};
 use super::file::{StagedBase, StagedFile, StagedObserver};
 use super::left::Left;
+use super::local::FileMemory;
 use super::upload::{FoundCheckpoint, checkpoint, find_checkpoint};
 use super::uploads::PendingUploads;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
-use crate::operation::Progress;
+use crate::operation::{InodeNo, Progress};
 use crate::read::ReadContext;
 use crate::sync::Mutex;
 use crate::write::{Stored, WriteContext, background};
@@ -46,7 +48,7 @@ pub struct RecoveredFile {
     /// The version that it is based on; `None` for a new file.
     pub base: Option<Stored>,
     /// The file. Its upload goes on by itself.
-    pub file: Arc<StagedFile>,
+    pub file: StagedFile,
 }
 
 impl Staging {
@@ -82,7 +84,8 @@ impl Staging {
         clock: Clock,
     ) -> Result<Arc<Self>, String> {
         let directory = Arc::new(directory);
-        let left = Left::find(config, &directory, &clock)?;
+        let file_memory = FileMemory::new(&reading.memory().0);
+        let left = Left::find(config, (&directory, &file_memory), &clock)?;
         let mut checkpoints = find_checkpoints(&directory)?;
         let key_of = |name| {
             let found: Option<&FoundCheckpoint> = checkpoints.get(&name);
@@ -91,7 +94,8 @@ impl Staging {
         left.clear(&directory, (config, clock.wall()), &key_of)?;
         let needed = left.needed;
         let contexts = (reading, writing);
-        let context = StagingContext::new(config, directory, left.write_back, contexts, clock)
+        let local = (directory, file_memory);
+        let context = StagingContext::new(config, local, left.write_back, contexts, clock)
             .map_err(|error| format!("cannot start a thread: {error}"))?;
         let mut recovered = Vec::new();
         for found in left.versions {
@@ -124,7 +128,8 @@ impl Staging {
         }))
     }
 
-    /// A file at `key`. Nothing is sent or made before its first change.
+    /// A file at `key`. Nothing is sent or made before its first change. `observer` learns of it by
+    /// that inode.
     #[must_use]
     pub fn file(
         &self,
@@ -132,8 +137,8 @@ impl Staging {
         base: StagedBase,
         headers: ObjectHeaders,
         progress: Arc<Progress>,
-        observer: Arc<dyn StagedObserver>,
-    ) -> Arc<StagedFile> {
+        observer: (Arc<dyn StagedObserver>, InodeNo),
+    ) -> StagedFile {
         StagedFile::new(&self.context, (key, base), headers, progress, observer)
     }
 
@@ -156,6 +161,18 @@ impl Staging {
     pub(super) fn damaged(&self) -> Vec<String> {
         let files = self.damaged.files.iter();
         files.filter_map(|file| file.error.clone()).collect()
+    }
+
+    /// Whether many files came to rest since this was last true: the memory of their parts is worth
+    /// a trim.
+    #[must_use]
+    pub fn has_rested_many(&self) -> bool {
+        let rested = &self.context.rested;
+        let are_many = rested.load(Ordering::Relaxed) >= RESTED_MANY;
+        if are_many {
+            rested.store(0, Ordering::Relaxed);
+        }
+        are_many
     }
 
     /// The files that wait for their upload.
@@ -216,6 +233,9 @@ impl Staging {
         self.context.writing.headers(key)
     }
 }
+
+/// Files at rest before the allocator releases memory: 2 MB.
+const RESTED_MANY: u64 = 1024;
 
 /// The unfinished uploads that an earlier process has left, with their parts. Blocks.
 fn find_checkpoints(

@@ -25,12 +25,14 @@ use crate::namespace::{DirectoryMarker, NameChange, Namespace};
 use crate::operation::{
     Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress, Stop,
 };
-use crate::staging::{RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld};
-use crate::write::{Adopts, Stored, WriteObserver};
+use crate::staging::{
+    ObservedFile, RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld,
+};
+use crate::write::{Adopts, Stored};
 
 /// A marker whose stores are held while its directory is removed, or its headers change.
 pub(in crate::fs) struct HeldMarker {
-    file: Arc<StagedFile>,
+    file: StagedFile,
     held: StoresHeld,
 }
 
@@ -97,7 +99,7 @@ impl FileSystem {
         file.change_unstored_headers(change)?;
         self.namespace.keep_directory(*directory);
         // The next change finds it, even if nobody waits for this one.
-        self.add_marker(prefix.clone(), *directory, Arc::clone(&file));
+        self.add_marker(prefix.clone(), *directory, file.clone());
         let committed = file.commit().await;
         if committed.is_err() {
             file.removed();
@@ -111,11 +113,11 @@ impl FileSystem {
         files: &StagedFiles,
         prefix: &str,
         headers: ObjectHeaders,
-    ) -> Result<Arc<StagedFile>, FsError> {
+    ) -> Result<StagedFile, FsError> {
         let progress = Arc::new(Progress::new(0, self.wall_now()));
         // S3 was not asked: it is before the upload, for servers that ignore conditions.
         let base = StagedBase::Unasked;
-        let observer = self.marker_observer(prefix);
+        let observer = (self.marker_observer(prefix), InodeNo::ROOT);
         let staging = files.staging();
         Ok(staging.file(marker(prefix)?, base, headers, progress, observer))
     }
@@ -129,7 +131,7 @@ impl FileSystem {
         })
     }
 
-    fn add_marker(&self, prefix: String, directory: InodeNo, file: Arc<StagedFile>) {
+    fn add_marker(&self, prefix: String, directory: InodeNo, file: StagedFile) {
         let marker = StagedMarker { directory, file };
         self.markers.insert(prefix.clone(), marker.clone());
         // Its upload may have ended before.
@@ -150,12 +152,12 @@ impl FileSystem {
             let posix = PosixAttributes::of(&file.headers().metadata);
             self.namespace.set_posix(directory, posix);
         }
-        file.observe(self.marker_observer(key.as_str()));
+        file.observe(self.marker_observer(key.as_str()), InodeNo::ROOT);
         self.add_marker(key.as_str().to_owned(), directory, file);
     }
 
     /// The marker of the directory `ino`, if the bucket lacks it.
-    pub(in crate::fs) fn staged_marker(&self, ino: InodeNo) -> Option<Arc<StagedFile>> {
+    pub(in crate::fs) fn staged_marker(&self, ino: InodeNo) -> Option<StagedFile> {
         if self.markers.is_empty() {
             return None;
         }
@@ -273,25 +275,19 @@ impl MarkerName {
 }
 
 impl StagedObserver for MarkerName {
-    fn released(&self) {
-        self.end();
-    }
-}
-
-impl WriteObserver for MarkerName {
-    fn resumed(&self) -> Result<(), FsError> {
-        Ok(())
-    }
-
-    fn stored(&self, _: &Stored) {
+    fn stored(&self, _: &ObservedFile<'_>, _: &Stored) {
         self.is_there(true);
     }
 
-    fn adopted(&self) {
+    fn adopted(&self, _: &ObservedFile<'_>) {
         self.is_there(false);
     }
 
-    fn failed(&self, _: &FsError) {
+    fn failed(&self, _: &ObservedFile<'_>, _: &FsError) {
+        self.end();
+    }
+
+    fn released(&self, _: &ObservedFile<'_>) {
         self.end();
     }
 }

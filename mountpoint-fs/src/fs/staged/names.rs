@@ -247,7 +247,7 @@ impl FileSystem {
             (Some(Err(error)), _) => return Err(error),
         };
         // None of the bytes of that version show through: it only is what the store replaces.
-        let over = over.map(|held| &*held.open.file);
+        let over = over.map(|held| &held.open.file);
         file.open
             .file
             .rename_unstored(key.clone(), replaced, over)

@@ -19,8 +19,8 @@ use crate::operation::{
     Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, PosixAttributes, Progress, ReadData,
     WriteOptions,
 };
-use crate::staging::{RecoveredFile, StagedBase, StagedObserver, Staging};
-use crate::write::{Adopts, Stored, WriteObserver};
+use crate::staging::{ObservedFile, RecoveredFile, StagedBase, StagedObserver, Staging};
+use crate::write::{Adopts, Stored};
 
 /// A handle that was counted and is not there yet.
 pub(in crate::fs) struct Opening<'a> {
@@ -62,7 +62,12 @@ impl FileSystem {
         let clock = self.clock.clone();
         let staging = Staging::open(config, &self.reading, &self.writing, is_inside, clock)?;
         let recovered = staging.recovered();
-        let files = Arc::new(StagedFiles::new(staging));
+        let namespace = Arc::clone(&self.namespace);
+        let names = |files: &Weak<StagedFiles>| {
+            let files = Weak::clone(files);
+            Arc::new(StagedNames { files, namespace }) as Arc<dyn StagedObserver>
+        };
+        let files = StagedFiles::new(staging, names);
         self.staged = Some(Arc::clone(&files));
         for file in recovered {
             match file.key.is_marker() {
@@ -99,14 +104,16 @@ impl FileSystem {
             let posix = PosixAttributes::of(&file.headers().metadata);
             self.namespace.set_posix(ino, posix);
         }
-        let observer = self.staged_observer(ino, file.progress());
-        files.adopt(Arc::new(OpenStaged::new(ino, Arc::clone(&file), false)));
-        file.observe(Arc::clone(&observer));
+        files.adopt(Arc::new(OpenStaged::new(ino, file.clone(), false)));
+        let observer = files.observer();
+        file.observe(Arc::clone(&observer), ino);
+        let progress = file.progress();
+        let observed = ObservedFile { ino, progress };
         // Its upload may have ended before it was observed.
         if let Some(failure) = file.failure() {
-            observer.failed(&failure);
+            observer.failed(&observed, &failure);
         } else if let Some(stored) = file.base().filter(|_| !file.is_changed()) {
-            observer.stored(&stored);
+            observer.stored(&observed, &stored);
         }
     }
 
@@ -180,7 +187,7 @@ impl FileSystem {
             if let Some(posix) = posix {
                 posix.store(kind, self.wall_now(), &mut headers.metadata);
             }
-            let observer = self.staged_observer(ino, &progress);
+            let observer = (files.observer(), ino);
             let progress = Arc::clone(&progress);
             let file = files
                 .staging()
@@ -359,7 +366,7 @@ impl FileSystem {
             }
             let Version { etag, size, .. } = version;
             let base = StagedBase::Version(Stored { etag, size });
-            let observer = self.staged_observer(ino, &progress);
+            let observer = (files.observer(), ino);
             let file = files.staging().file(key, base, headers, progress, observer);
             Ok(OpenStaged::new(ino, file, is_new))
         })?;
@@ -409,62 +416,44 @@ impl FileSystem {
             local: None,
         }
     }
-
-    fn staged_observer(&self, ino: InodeNo, progress: &Arc<Progress>) -> Arc<dyn StagedObserver> {
-        Arc::new(StagedName {
-            files: self.staged.as_ref().map(Arc::downgrade).unwrap_or_default(),
-            namespace: Arc::clone(&self.namespace),
-            ino,
-            progress: Arc::clone(progress),
-        })
-    }
 }
 
-/// The name of a staged file, which follows its stores, and ends the file behind them.
-struct StagedName {
+/// The names of staged files, which follow their stores, and end the files behind them.
+struct StagedNames {
     files: Weak<StagedFiles>,
     namespace: Arc<Namespace>,
-    ino: InodeNo,
-    progress: Arc<Progress>,
 }
 
-impl StagedName {
-    /// Ends the file if nobody needs it.
-    fn end(&self) {
+impl StagedNames {
+    /// Ends a file if nobody needs it.
+    fn end(&self, ino: InodeNo) {
         if let Some(files) = self.files.upgrade()
-            && let Some(open) = files.of(self.ino)
+            && let Some(open) = files.of(ino)
         {
             end(&files, &self.namespace, &open);
         }
     }
 }
 
-impl StagedObserver for StagedName {
-    fn released(&self) {
-        self.end();
-    }
-}
-
-impl WriteObserver for StagedName {
-    fn resumed(&self) -> Result<(), FsError> {
-        Ok(())
-    }
-
-    fn stored(&self, stored: &Stored) {
+impl StagedObserver for StagedNames {
+    fn stored(&self, file: &ObservedFile<'_>, stored: &Stored) {
         let etag = stored.etag.clone();
-        let progress = &self.progress;
         self.namespace
-            .stored_staged(self.ino, progress, stored.size, etag);
-        self.end();
+            .stored_staged(file.ino, file.progress, stored.size, etag);
+        self.end(file.ino);
     }
 
-    fn adopted(&self) {
-        self.namespace.gave_way(self.ino, &self.progress);
-        self.end();
+    fn adopted(&self, file: &ObservedFile<'_>) {
+        self.namespace.gave_way(file.ino, file.progress);
+        self.end(file.ino);
     }
 
-    fn failed(&self, _: &FsError) {
-        self.namespace.writing_failed(self.ino, &self.progress);
-        self.end();
+    fn failed(&self, file: &ObservedFile<'_>, _: &FsError) {
+        self.namespace.writing_failed(file.ino, file.progress);
+        self.end(file.ino);
+    }
+
+    fn released(&self, file: &ObservedFile<'_>) {
+        self.end(file.ino);
     }
 }

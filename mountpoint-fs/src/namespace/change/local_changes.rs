@@ -52,11 +52,8 @@ impl LocalChanges {
     /// all keys below it.
     pub(in crate::namespace) fn record(&self, key: &str, now: Duration) {
         let mut table = self.changes.lock();
-        while let Some((at, _)) = table.in_order.front() {
-            let is_old = at.saturating_add(self.age_max) < now;
-            if !is_old && table.in_order.len() < CHANGED_NAMES_MAX {
-                break;
-            }
+        table.expire(self.age_max, now);
+        if table.in_order.len() >= CHANGED_NAMES_MAX {
             table.drop_oldest();
         }
         let key: Arc<str> = Arc::from(key);
@@ -64,6 +61,16 @@ impl LocalChanges {
         table.in_order.push_back((now, key));
         drop(table);
         self.latest.fetch_max(nanos(now), Ordering::AcqRel);
+    }
+
+    /// Drops changes that are too old at `now`, with their memory.
+    pub(in crate::namespace) fn give_back(&self, now: Duration) {
+        let mut table = self.changes.lock();
+        table.expire(self.age_max, now);
+        if table.in_order.capacity() > 2 * table.in_order.len() {
+            table.in_order.shrink_to_fit();
+            table.by_key.shrink_to_fit();
+        }
     }
 
     /// Whether a change of `key` is recorded.
@@ -140,6 +147,15 @@ impl LocalChanges {
 impl Table {
     fn is_since(&self, key: &str, asked: Duration) -> bool {
         self.by_key.get(key).is_some_and(|changed| asked < *changed)
+    }
+
+    /// Drops changes that are older than `age_max` at `now`.
+    fn expire(&mut self, age_max: Duration, now: Duration) {
+        while let Some((at, _)) = self.in_order.front()
+            && at.saturating_add(age_max) < now
+        {
+            self.drop_oldest();
+        }
     }
 
     fn drop_oldest(&mut self) {

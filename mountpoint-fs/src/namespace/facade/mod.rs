@@ -218,6 +218,7 @@ impl Namespace {
     pub fn give_back_idle(&self) {
         self.recent.expire(self.now());
         self.first_bytes.expire(self.now());
+        self.local_changes.give_back(self.clock.now());
         self.walks.expire();
         self.key_locks.remind();
     }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ending::keep_unsynced;
-use super::parts::FileParts;
+use super::life::{Awake, Recorded};
 use super::releasing::release;
-use super::state::Recorded;
 use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::FsError;
 use crate::staging::context::{StagingContext, WriteBack};
@@ -16,10 +15,7 @@ use crate::write::background::{self, SharedOutcome};
 
 /// Returns when the file is durable on the local disk as it is, or at once if it is. Waits for room
 /// there, for a while. A commit that is given up while it waits continues.
-pub(super) async fn commit_file(
-    file: &Arc<FileParts>,
-    write_back: &WriteBack,
-) -> Result<(), FsError> {
+pub(super) async fn commit_file(file: &Awake, write_back: &WriteBack) -> Result<(), FsError> {
     let mut room = RoomWait::new(&file.context);
     if !file.state.lock().needs_commit()? {
         return Ok(());
@@ -40,9 +36,9 @@ pub(super) async fn commit_file(
     }
 }
 
-async fn commit_once(file: &Arc<FileParts>) -> Result<(), FsError> {
+async fn commit_once(file: &Awake) -> Result<(), FsError> {
     let outcome = SharedOutcome::new();
-    let (this, settled) = (Arc::clone(file), outcome.clone());
+    let (this, settled) = (file.clone(), outcome.clone());
     let work = file.context.writing.begin_work();
     background::run(async move {
         let done = {
@@ -60,16 +56,16 @@ async fn commit_once(file: &Arc<FileParts>) -> Result<(), FsError> {
 }
 
 /// A commit of the file is durable: its upload follows.
-pub(super) fn committed(file: &Arc<FileParts>) {
+pub(super) fn committed(file: &Awake) {
     if let Some(write_back) = &file.context.write_back {
-        let pending = Arc::clone(file) as Arc<dyn PendingFile>;
+        let pending = Arc::clone(file.life()) as Arc<dyn PendingFile>;
         write_back.queue.committed(file.files.name().0, pending);
     }
 }
 
 /// Makes the file durable as it is. Returns whether the bucket lacks it. The caller holds the gate
 /// exclusively.
-pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
+pub(super) async fn commit_now(file: &Awake) -> Result<bool, FsError> {
     let Some(write_back) = file.context.committing() else {
         return Ok(false);
     };
@@ -86,7 +82,7 @@ pub(super) async fn commit_now(file: &Arc<FileParts>) -> Result<bool, FsError> {
 /// Makes the version of `request` durable, with the changes up to `edits`. The caller holds the
 /// gate exclusively.
 async fn put_commit(
-    file: &Arc<FileParts>,
+    file: &Awake,
     write_back: &WriteBack,
     (request, edits): (CommitRequest, u64),
 ) -> Result<bool, FsError> {
@@ -106,13 +102,13 @@ async fn put_commit(
 
 /// Has the last record name no sums, before bytes that they cover are written over: a kill would
 /// leave a version that looks damaged.
-pub(super) async fn unseal(file: &Arc<FileParts>) -> Result<(), FsError> {
+pub(super) async fn unseal(file: &Awake) -> Result<(), FsError> {
     let _turn = file.gate.write().await;
     unseal_in_turn(file).await
 }
 
 /// As [`unseal`], for a caller that holds the gate exclusively.
-pub(super) async fn unseal_in_turn(file: &Arc<FileParts>) -> Result<(), FsError> {
+pub(super) async fn unseal_in_turn(file: &Awake) -> Result<(), FsError> {
     if !file.files.is_sealed(0) {
         return Ok(());
     }
@@ -132,7 +128,7 @@ pub(super) async fn unseal_in_turn(file: &Arc<FileParts>) -> Result<(), FsError>
 
 /// Has the record of a file that was written over name its sums again, behind the last close. It
 /// counts without them.
-pub(super) async fn seal(file: &Arc<FileParts>) {
+pub(super) async fn seal(file: &Awake) {
     let Some(write_back) = file.context.committing() else {
         return;
     };
@@ -150,10 +146,10 @@ pub(super) async fn seal(file: &Arc<FileParts>) {
 
 /// Ends a file whose bytes on the disk are unknown: none of them is uploaded, and the file is kept
 /// as it is.
-fn poison(file: &Arc<FileParts>, error: &FsError) {
+fn poison(file: &Awake, error: &FsError) {
     let failure = error.clone();
     file.state.lock().failure.get_or_insert(failure);
-    let (this, reason) = (Arc::clone(file), error.to_string());
+    let (this, reason) = (file.clone(), error.to_string());
     let work = file.context.writing.begin_work();
     background::run(async move {
         let _turn = this.storing.lock().await;

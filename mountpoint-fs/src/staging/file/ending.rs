@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::parts::FileParts;
+use super::life::Awake;
 use super::releasing::{end_upload, release};
 use crate::operation::FsError;
 use crate::staging::kept::{Kept, keep, keep_version};
@@ -15,13 +15,13 @@ use crate::staging::record::{ReadRecord, read_record, write_inline};
 
 /// Ends a file for which another object stands behind its store. `false` if the file has changed
 /// since that store began: it goes on, and the bucket lacks all of it.
-pub(super) async fn give_way(file: &Arc<FileParts>, text: &str) -> bool {
+pub(super) async fn give_way(file: &Awake, text: &str) -> bool {
     let _turn = file.gate.write().await;
     let failure = FsError::Stale(text.to_owned());
     if !file.state.lock().give_way(failure) {
         return false;
     }
-    file.observer().adopted();
+    file.tell(|observer, file| observer.adopted(file));
     end_upload(file);
     release(file, false);
     true
@@ -29,7 +29,7 @@ pub(super) async fn give_way(file: &Arc<FileParts>, text: &str) -> bool {
 
 /// Ends a file that can be stored under no name: its changes are kept, if there are any. The caller
 /// holds `storing`.
-pub(super) async fn lose_name(file: &Arc<FileParts>, reason: &str) {
+pub(super) async fn lose_name(file: &Awake, reason: &str) {
     let _turn = file.gate.write().await;
     if file.state.lock().lose_name(reason) {
         keep_now(file, reason).await;
@@ -39,7 +39,7 @@ pub(super) async fn lose_name(file: &Arc<FileParts>, reason: &str) {
 }
 
 /// Keeps the local version and ends the file, unless its changes are stored or committed.
-pub(super) async fn keep_uncommitted(file: &Arc<FileParts>, reason: &str) {
+pub(super) async fn keep_uncommitted(file: &Awake, reason: &str) {
     let _turn = file.gate.write().await;
     let is_committed = {
         let state = file.state.lock();
@@ -52,28 +52,28 @@ pub(super) async fn keep_uncommitted(file: &Arc<FileParts>, reason: &str) {
 
 /// Keeps the local version. Returns the failure that ends the file by that. The caller holds
 /// `storing`.
-pub(super) async fn keep_as(file: &Arc<FileParts>, reason: &str) -> FsError {
+pub(super) async fn keep_as(file: &Awake, reason: &str) -> FsError {
     let _turn = file.gate.write().await;
     keep_now(file, reason).await
 }
 
 /// As [`keep_as`], where the bytes of the newest version are unknown: the version of the record is
 /// kept apart, as its close has returned.
-pub(super) async fn keep_unsynced(file: &Arc<FileParts>, reason: &str) {
+pub(super) async fn keep_unsynced(file: &Awake, reason: &str) {
     let _turn = file.gate.write().await;
     let recorded = keep_recorded(file, reason).await;
     end_kept(file, keep_newest(file, reason).await, recorded);
 }
 
 /// As [`keep_as`], for a caller that holds the gate.
-async fn keep_now(file: &Arc<FileParts>, reason: &str) -> FsError {
+async fn keep_now(file: &Awake, reason: &str) -> FsError {
     end_kept(file, keep_newest(file, reason).await, Ok(None))
 }
 
 /// Ends a file whose `newest` version and that of its record are kept, as the caller has tried. The
 /// record goes with that; a version that could not be kept has its record.
 fn end_kept(
-    file: &Arc<FileParts>,
+    file: &Awake,
     newest: Result<String, FsError>,
     recorded: Result<Option<String>, FsError>,
 ) -> FsError {
@@ -96,7 +96,7 @@ fn end_kept(
     tracing::error!("{text}");
     let failure = FsError::Stale(text);
     file.state.lock().fail(failure.clone());
-    file.observer().failed(&failure);
+    file.tell(|observer, file| observer.failed(file, &failure));
     end_upload(file);
     if is_kept {
         release(file, true);
@@ -105,7 +105,7 @@ fn end_kept(
 }
 
 /// Keeps the newest bytes. Returns the name of the kept version.
-async fn keep_newest(file: &Arc<FileParts>, reason: &str) -> Result<String, FsError> {
+async fn keep_newest(file: &Awake, reason: &str) -> Result<String, FsError> {
     let (context, files) = (Arc::clone(&file.context), Arc::clone(&file.files));
     let (key, base, metadata, contents) = {
         let state = file.state.lock();
@@ -137,7 +137,7 @@ async fn keep_newest(file: &Arc<FileParts>, reason: &str) -> Result<String, FsEr
 
 /// Keeps the version of the file's record. Returns its name; `None` if the bucket has it, or there
 /// is none.
-async fn keep_recorded(file: &Arc<FileParts>, reason: &str) -> Result<Option<String>, FsError> {
+async fn keep_recorded(file: &Awake, reason: &str) -> Result<Option<String>, FsError> {
     let Some(record) = file.state.lock().pending_record() else {
         return Ok(None);
     };

@@ -1,21 +1,20 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
-//! `storing` → `committing` → `ending` → `releasing` → `parts` → `state` →
-//! `ahead`, and `sending_ahead` → `parts`.
+//! `storing` → `committing` → `ending` → `releasing` → `life` → `ahead`, and `bytes`,
+//! `sending_ahead` → `life`.
 
 mod ahead;
+mod bytes;
 mod committing;
 mod ending;
+mod life;
 mod naming;
-mod parts;
 mod releasing;
 mod sending_ahead;
 mod staged_file;
-mod state;
 mod storing;
 mod uploading;
 
-pub use parts::StagedObserver;
+pub use life::{ObservedFile, StagedBase, StagedObserver};
 pub use staged_file::{StagedFile, StoresHeld};
-pub use state::StagedBase;

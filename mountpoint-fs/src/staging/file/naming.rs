@@ -3,14 +3,11 @@
 //! A version that waits for its upload has its key in its record. So a removal or a rename of it is
 //! durable in the journal before it returns, or the bucket alone has the file by then.
 
-use std::sync::Arc;
-
 use mountpoint_client::types::Key;
 
 use super::committing::commit_file;
-use super::parts::FileParts;
+use super::life::{Awake, Base, UnstoredName};
 use super::releasing::{end_upload, forget};
-use super::state::{Base, UnstoredName};
 use super::storing::store;
 use crate::operation::FsError;
 use crate::staging::context::WriteBack;
@@ -19,7 +16,7 @@ use crate::write::Stored;
 
 /// Makes it durable that the file is removed: a version of it that waits is never uploaded, not
 /// after a kill either. A failure leaves the state as it was.
-pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
+pub(super) async fn remove(file: &Awake) -> Result<(), FsError> {
     // A commit that runs ends first, and one that begins waits for the outcome.
     let _turn = file.gate.write().await;
     if let Some(write_back) = &file.context.write_back
@@ -34,7 +31,7 @@ pub(super) async fn remove(file: &Arc<FileParts>) -> Result<(), FsError> {
 
 /// Has the bucket alone have the file: stores it, and makes it durable that no record has it. A
 /// commit meanwhile makes another record.
-pub(super) async fn settle(file: &Arc<FileParts>) -> Result<(), FsError> {
+pub(super) async fn settle(file: &Awake) -> Result<(), FsError> {
     store(file).await?;
     let Some(write_back) = &file.context.write_back else {
         return Ok(());
@@ -49,7 +46,7 @@ pub(super) async fn settle(file: &Arc<FileParts>) -> Result<(), FsError> {
 }
 
 /// Makes it durable that the file has no record. The caller holds the gate exclusively.
-async fn end_record(file: &Arc<FileParts>, write_back: &WriteBack) -> Result<(), FsError> {
+async fn end_record(file: &Awake, write_back: &WriteBack) -> Result<(), FsError> {
     // No commit runs: the end is that of all records.
     let last = file.files.last_record();
     let ended = record::remove(&file.context, &write_back.journal, file.files.name()).await;
@@ -72,21 +69,14 @@ async fn end_record(file: &Arc<FileParts>, write_back: &WriteBack) -> Result<(),
 }
 
 /// Notes that the file, which the bucket has as `version` now, is called `key`.
-pub(super) async fn renamed(
-    file: &Arc<FileParts>,
-    key: Key,
-    version: Stored,
-) -> Result<(), FsError> {
-    let base = Base::new(&file.context.reading, &key, version);
+pub(super) async fn renamed(file: &Awake, key: Key, version: Stored) -> Result<(), FsError> {
+    let base = Base::new(version);
     file.state.lock().renamed(key, base);
     commit_name(file).await
 }
 
 /// Gives a file of which the bucket has nothing another name. A failure leaves the one of before.
-pub(super) async fn rename_unstored(
-    file: &Arc<FileParts>,
-    name: UnstoredName,
-) -> Result<(), FsError> {
+pub(super) async fn rename_unstored(file: &Awake, name: UnstoredName) -> Result<(), FsError> {
     let before = file.state.lock().rename_unstored(name);
     let committed = commit_name(file).await;
     if committed.is_err() {
@@ -97,7 +87,7 @@ pub(super) async fn rename_unstored(
 
 /// Makes changes of the name or of the headers durable, if a version of the file waits for its
 /// upload.
-pub(super) async fn commit_name(file: &Arc<FileParts>) -> Result<(), FsError> {
+pub(super) async fn commit_name(file: &Awake) -> Result<(), FsError> {
     let Some(write_back) = file.context.committing() else {
         return Ok(());
     };

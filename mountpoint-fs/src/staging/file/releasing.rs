@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::parts::{FileParts, abort_unfinished};
-use super::state::Base;
+use super::life::{Awake, Base, FileParts, abort_unfinished};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::journal::{Commit, RecordId};
 use crate::staging::local::RoomHolder;
@@ -12,7 +11,7 @@ use crate::write::{Stored, background};
 
 /// Releases the record of the file if nothing needs it: the bucket has all its changes, or the
 /// file `is_over`.
-pub(super) fn release(file: &Arc<FileParts>, is_over: bool) {
+pub(super) fn release(file: &Awake, is_over: bool) {
     let Some(write_back) = &file.context.write_back else {
         return;
     };
@@ -77,12 +76,12 @@ pub(super) fn keep_stored(file: &FileParts) {
 
 /// Gives up the data files when the release of a record is durable: of the last one up to `number`
 /// of the file.
-pub(super) fn forget(file: &Arc<FileParts>, (id, number): (RecordId, u64), released: Commit) {
+pub(super) fn forget(file: &Awake, (id, number): (RecordId, u64), released: Commit) {
     let Some(write_back) = &file.context.write_back else {
         return;
     };
     write_back.queue.begin_release();
-    let file = Arc::clone(file);
+    let file = file.clone();
     background::run(async move {
         let is_released = released.await.is_ok();
         // The journal's thread belongs to the next batch.
@@ -97,7 +96,7 @@ pub(super) fn forget(file: &Arc<FileParts>, (id, number): (RecordId, u64), relea
                 file.files.records_ended(number);
             }
             drop(state);
-            file.observer().released();
+            file.tell(|observer, file| observer.released(file));
         }
         let context = Arc::clone(&file.context);
         // Its data files go with its last owner.

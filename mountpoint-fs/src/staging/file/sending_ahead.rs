@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
-use super::parts::FileParts;
+use super::life::{Awake, FileParts};
 use crate::staging::upload::Feed;
 use crate::write::background;
 
 /// Sends what is due in the background. Called behind each write.
-pub(super) fn send_ahead(file: &Arc<FileParts>) {
+pub(super) fn send_ahead(file: &Awake) {
     let writing = &file.context.writing;
     // The headers of the object are not known before the last write.
     let has_late_headers = writing.config().posix_metadata;
     if file.is_durable() || has_late_headers || !begin(file) {
         return;
     }
-    let (file, work) = (Arc::clone(file), writing.begin_work());
+    let (file, work) = (file.clone(), writing.begin_work());
     background::run(async move {
         while step(&file).await {}
         drop((file, work));
@@ -32,7 +32,7 @@ fn begin(file: &FileParts) -> bool {
 }
 
 /// Sends the next bytes. Returns whether there may be more. A store waits for that.
-async fn step(file: &Arc<FileParts>) -> bool {
+async fn step(file: &Awake) -> bool {
     let _turn = file.storing.lock().await;
     let (request, early, end) = {
         let mut state = file.state.lock();
@@ -41,7 +41,7 @@ async fn step(file: &Arc<FileParts>) -> bool {
             return false;
         };
         let snapshot = Arc::new(state.contents.now().clone());
-        let request = state.request(&file.files, file.ways(), snapshot);
+        let request = state.request(file.places(), file.ways(), snapshot);
         (request, state.ahead.sending(range.end), range.end)
     };
     let early = early.unwrap_or_else(|| {

@@ -7,9 +7,8 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::committing::commit_now;
 use super::ending::{give_way, keep_as};
-use super::parts::FileParts;
+use super::life::{Awake, Base, FileParts};
 use super::releasing::{end_upload, release};
-use super::state::Base;
 use crate::config::limits::METADATA_LEN_MAX;
 use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
@@ -19,18 +18,19 @@ use crate::write::Stored;
 use crate::write::background::{self, SharedOutcome};
 
 /// Stores all changes. Returns when the bucket has them, or at once if it has.
-pub(super) async fn store(file: &Arc<FileParts>) -> Result<(), FsError> {
+pub(super) async fn store(file: &Awake) -> Result<(), FsError> {
     let turn = Arc::clone(&file.storing).lock_owned().await;
     if !file.state.lock().needs_store()? {
         return Ok(());
     }
     let outcome = SharedOutcome::new();
-    let (this, settled) = (Arc::clone(file), outcome.clone());
+    let (this, settled) = (file.clone(), outcome.clone());
     let work = file.context.writing.begin_work();
     background::run(async move {
         let (turn, stored) = store_in_turn(&this, turn).await;
         // A caller that drops the file next is the last one to have it.
-        drop((this, turn));
+        drop(turn);
+        drop(this);
         settled.settle(stored);
         drop(work);
     });
@@ -45,7 +45,7 @@ pub(super) type StoreTurn = OwnedMutexGuard<()>;
 /// A change of the name that waits for the turn goes first: the store ends, and begins anew behind
 /// it with what there is to store.
 pub(super) async fn store_in_turn(
-    file: &Arc<FileParts>,
+    file: &Awake,
     mut turn: StoreTurn,
 ) -> (StoreTurn, Result<(), FsError>) {
     loop {
@@ -73,7 +73,7 @@ enum StoreEnd {
 }
 
 /// Stores the file as it is. The caller holds `storing`.
-async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
+async fn store_now(file: &Awake) -> Result<StoreEnd, FsError> {
     if file.stop.is_asked() {
         return Ok(StoreEnd::Stopped);
     }
@@ -84,17 +84,17 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
         request.beside = beside.take();
         match resolve(&file.context, &request).await {
             Ok(Resolved::Stored { version, is_sent }) => {
-                let base = Base::new(&file.context.reading, &request.key, version.clone());
+                let base = Base::new(version.clone());
                 file.state.lock().stored(base, is_sent);
                 end_stored(file, &version);
                 return Ok(StoreEnd::Done);
             }
             Ok(Resolved::Sent(there, number)) => {
-                let base = Base::new(&file.context.reading, &request.key, there);
+                let base = Base::new(there);
                 file.state.lock().rebased(base, number);
             }
             Ok(Resolved::Superseded(there)) => {
-                let base = Base::new(&file.context.reading, &request.key, there.clone());
+                let base = Base::new(there.clone());
                 if !file.state.lock().superseded(base) {
                     return Err(keep_as(file, SUPERSEDED).await);
                 }
@@ -142,14 +142,14 @@ async fn store_now(file: &Arc<FileParts>) -> Result<StoreEnd, FsError> {
 }
 
 /// The bucket has all that a store has sent, as `version`.
-fn end_stored(file: &Arc<FileParts>, version: &Stored) {
-    file.observer().stored(version);
+fn end_stored(file: &Awake, version: &Stored) {
+    file.tell(|observer, file| observer.stored(file, version));
     end_upload(file);
     release(file, false);
 }
 
 /// Keeps a file whose store has met another client's change. Returns the failure for the call.
-async fn keep_in_conflict(file: &Arc<FileParts>, snapshot: &Snapshot, error: FsError) -> FsError {
+async fn keep_in_conflict(file: &Awake, snapshot: &Snapshot, error: FsError) -> FsError {
     let reason = conflict_reason(&file.context.config, snapshot, &error);
     let kept = keep_as(file, &reason).await;
     match error {
@@ -176,7 +176,7 @@ fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError)
 
 /// Begins a store of the file as it is. The version that it sends is in the journal before, unless
 /// the disk is full.
-async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
+async fn begin(file: &Awake) -> Result<StoreRequest, FsError> {
     let ranges = file.state.lock().contents.range_count();
     if ranges > FEW_RANGES {
         // The snapshot of many ranges takes time that no thread of the kernel has.
@@ -189,7 +189,7 @@ async fn begin(file: &Arc<FileParts>) -> Result<StoreRequest, FsError> {
         // The upload makes room.
         Ok(_) | Err(FsError::NoSpace(_)) => {
             let mut state = file.state.lock();
-            Ok(state.begin_store(&file.files, file.ways()))
+            Ok(state.begin_store(file.places(), file.ways()))
         }
         Err(error) => Err(error),
     }

@@ -9,17 +9,17 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::types::Key;
 
 use super::ending::keep_as;
-use super::parts::FileParts;
+use super::life::{Awake, FileLife};
 use super::releasing::release;
 use super::storing::store_in_turn;
 use crate::operation::FsError;
 use crate::staging::uploads::{Attempt, PendingFile, PendingUpload};
 
-impl PendingFile for FileParts {
+impl PendingFile for FileLife {
     fn upload(self: Arc<Self>) -> BoxFuture<'static, Attempt> {
-        let work = self.context.writing.begin_work();
+        let work = self.context().writing.begin_work();
         async move {
-            let attempt = upload(&self).await;
+            let attempt = upload(&self.wake()).await;
             drop(work);
             attempt
         }
@@ -27,30 +27,30 @@ impl PendingFile for FileParts {
     }
 
     fn size(&self) -> u64 {
-        self.state.lock().contents.size()
+        self.look(|state| state.contents.size())
     }
 
     fn delay(&self) -> Duration {
-        match self.state.lock().key.is_marker() {
+        match self.look(|state| state.key.is_marker()) {
             true => MARKER_DELAY,
             false => Duration::ZERO,
         }
     }
 
     fn describe(&self) -> PendingUpload {
-        let state = self.state.lock();
-        PendingUpload {
+        let modified = self.progress().mtime();
+        self.look(|state| PendingUpload {
             key: state.key.clone(),
             size: state.contents.size(),
-            modified: self.progress.mtime(),
-            number: self.files.name().0,
+            modified,
+            number: self.name().0,
             failures: state.failures,
             error: state.last_failure.clone(),
-        }
+        })
     }
 }
 
-async fn upload(file: &Arc<FileParts>) -> Attempt {
+async fn upload(file: &Awake) -> Attempt {
     let turn = Arc::clone(&file.storing).lock_owned().await;
     if !file.state.lock().needs_store().unwrap_or(false) {
         // Stored by somebody else, or removed; a file that failed has its record as long as it is

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::file_sums::{FileSums, NotedSums, index};
-use super::memory_file::{FileMemory, MemoryFile};
+use super::memory_file::{FileMemory, MemoryFile, Share};
 use super::sums::{BLOCK_LEN, BlockLook, blocks_of, sum_of};
 use crate::operation::FsError;
 use crate::staging::contents::DataFileNo;
@@ -22,7 +22,7 @@ use crate::sync::Mutex;
 pub(in crate::staging) struct DataFiles {
     directory: Arc<StagingDirectory>,
     name: DataFileName,
-    /// For small files; `None` for those of an earlier process, which are on the disk.
+    /// For small files; `None` for those that an earlier process has made on the disk.
     memory: Option<Arc<FileMemory>>,
     /// A leaf.
     files: Mutex<[DataFile; 2]>,
@@ -45,6 +45,16 @@ struct DataFile {
     open: Option<Arc<dyn DiskFile>>,
     /// A power loss leaves its name.
     is_named: bool,
+}
+
+/// The bytes of a small file that are in memory alone, for a file that nobody uses.
+#[derive(Debug)]
+pub(in crate::staging) struct RestingBytes {
+    /// Those of the first data file. There is no second one.
+    pub(in crate::staging) bytes: Vec<u8>,
+    pub(in crate::staging) share: Option<Share>,
+    /// The last record that the journal has, or may have, and the last one that it has no longer.
+    pub(in crate::staging) records: [u64; 2],
 }
 
 /// Records of the journal that the files belong to, which have numbers from 1 on.
@@ -85,6 +95,67 @@ impl DataFiles {
         files.sums = FileSums::noted(noted);
         files.begin_record();
         files
+    }
+
+    /// The files of a record of the journal that has their bytes, of up to `FILE_LEN_MAX` in
+    /// `memory`, and which are not on the disk.
+    pub(in crate::staging) fn inline(
+        directory: &Arc<StagingDirectory>,
+        memory: &Arc<FileMemory>,
+        name: DataFileName,
+    ) -> Self {
+        let mut files = Self::of(directory, name, [false; 2]);
+        files.memory = Some(Arc::clone(memory));
+        files.sums = FileSums::new();
+        files.begin_record();
+        files
+    }
+
+    /// The files of a file that has rested.
+    pub(in crate::staging) fn woken(
+        directory: &Arc<StagingDirectory>,
+        memory: &Arc<FileMemory>,
+        name: DataFileName,
+        rested: RestingBytes,
+    ) -> Self {
+        let mut files = Self::of(directory, name, [false; 2]);
+        files.memory = Some(Arc::clone(memory));
+        files.sums = FileSums::new();
+        let RestingBytes {
+            bytes,
+            share,
+            records: [begun, ended],
+        } = rested;
+        if !bytes.is_empty() {
+            files.files.get_mut()[0].memory = Some(MemoryFile::restored(bytes, share));
+        }
+        *files.records.get_mut() = Records { begun, ended };
+        files
+    }
+
+    /// Takes the bytes of a file that nobody uses. `None`, and no change, if there are more than
+    /// `len_max`, or some are on the disk or in the second file.
+    pub(in crate::staging) fn rest(&self, len_max: usize) -> Option<RestingBytes> {
+        if self.is_described.load(Ordering::Acquire) || !self.sums.are_none() {
+            return None;
+        }
+        let mut files = self.files.lock();
+        let [first, second] = &mut *files;
+        let is_small = |memory: &MemoryFile| memory.bytes().len() <= len_max;
+        let rests = !first.is_made
+            && !second.is_made
+            && second.memory.is_none()
+            && first.memory.as_ref().is_none_or(is_small);
+        if !rests {
+            return None;
+        }
+        let (bytes, share) = first.memory.take().unwrap_or_default().into_parts();
+        let records = self.records.lock();
+        Some(RestingBytes {
+            bytes,
+            share,
+            records: [records.begun, records.ended],
+        })
     }
 
     fn of(directory: &Arc<StagingDirectory>, name: DataFileName, is_made: [bool; 2]) -> Self {

@@ -68,6 +68,11 @@ impl FileSums {
         }
     }
 
+    /// Whether there are none: no byte was on the disk.
+    pub(super) fn are_none(&self) -> bool {
+        self.state.lock().is_none()
+    }
+
     /// Does `work` with the state; `None` if there is none.
     fn with<T>(&self, work: impl FnOnce(&mut SumsState) -> T) -> Option<T> {
         self.state.lock().as_deref_mut().map(work)

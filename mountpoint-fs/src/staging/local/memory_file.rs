@@ -8,30 +8,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::{Budget, Purpose, Reservation};
+use crate::sync::Mutex;
 
 /// The share of the mount's memory that data files may have.
 pub(in crate::staging) struct FileMemory {
     budget: Arc<Budget>,
     bytes_max: u64,
     used: AtomicU64,
+    /// Of all files. A leaf.
+    reserved: Mutex<Option<Reservation>>,
 }
 
 /// A data file in memory.
 #[derive(Debug, Default)]
 pub(super) struct MemoryFile {
     bytes: Vec<u8>,
-    share: Vec<Share>,
+    share: Option<Share>,
 }
 
-/// Memory that a file needs no longer, given back on drop.
+/// Bytes of the memory, given back on drop: without a lock, as that wakes who waits for memory.
 #[derive(Debug)]
-pub(super) struct Surplus(#[expect(dead_code, reason = "dropped")] Vec<Share>);
-
-/// Bytes of the memory, given back on drop.
-#[derive(Debug)]
-struct Share {
+pub(in crate::staging) struct Share {
     memory: Arc<FileMemory>,
-    reservation: Reservation,
+    bytes: u64,
 }
 
 impl FileMemory {
@@ -41,6 +40,7 @@ impl FileMemory {
             budget: Arc::clone(budget),
             bytes_max: MEMORY_BYTES_MAX.min(budget.limit() / MEMORY_SHARE),
             used: AtomicU64::new(0),
+            reserved: Mutex::default(),
         })
     }
 
@@ -63,14 +63,31 @@ impl FileMemory {
                 Some(used + bytes).filter(|used| *used <= self.bytes_max)
             });
         taken.ok()?;
-        let reservation = self.budget.try_reserve(bytes, Purpose::Demand);
-        if reservation.is_none() {
+        let Some(more) = self.budget.try_reserve(bytes, Purpose::Demand) else {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        };
+        let mut reserved = self.reserved.lock();
+        match &mut *reserved {
+            Some(reserved) => reserved.merge(more),
+            None => *reserved = Some(more),
         }
-        Some(Share {
-            memory: Arc::clone(self),
-            reservation: reservation?,
-        })
+        let memory = Arc::clone(self);
+        Some(Share { memory, bytes })
+    }
+}
+
+impl Share {
+    /// Moves `bytes` of it into a share of their own.
+    fn split(&mut self, bytes: u64) -> Self {
+        self.bytes -= bytes;
+        let memory = Arc::clone(&self.memory);
+        Self { memory, bytes }
+    }
+
+    /// Takes the bytes of `other` as well.
+    fn merge(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
@@ -91,7 +108,10 @@ impl MemoryFile {
             let Some(share) = memory.take(more as u64) else {
                 return false;
             };
-            self.share.push(share);
+            match &mut self.share {
+                Some(own) => own.merge(share),
+                None => self.share = Some(share),
+            }
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         if end > self.bytes.len() {
@@ -103,25 +123,22 @@ impl MemoryFile {
     }
 
     /// Gives back the memory behind its bytes. Returns the share of it, to be dropped without a
-    /// lock: that wakes who waits for memory.
-    pub(super) fn shrink(&mut self) -> Surplus {
-        let mut surplus = Vec::new();
-        if self.bytes.capacity() > self.bytes.len() {
-            self.bytes.shrink_to_fit();
-            let mut kept = self.bytes.capacity() as u64;
-            for share in &mut self.share {
-                let keeps = share.reservation.bytes().min(kept);
-                kept -= keeps;
-                let more = share.reservation.bytes() - keeps;
-                surplus.push(Share {
-                    memory: Arc::clone(&share.memory),
-                    reservation: share.reservation.split(more),
-                });
-            }
-            self.share.retain(|share| share.reservation.bytes() > 0);
-            self.share.shrink_to_fit();
-        }
-        Surplus(surplus)
+    /// lock.
+    pub(super) fn shrink(&mut self) -> Option<Share> {
+        self.bytes.shrink_to_fit();
+        let share = self.share.as_mut()?;
+        let surplus = share.bytes.saturating_sub(self.bytes.capacity() as u64);
+        (surplus > 0).then(|| share.split(surplus))
+    }
+
+    /// A file of these bytes, which have that share.
+    pub(super) fn restored(bytes: Vec<u8>, share: Option<Share>) -> Self {
+        Self { bytes, share }
+    }
+
+    /// Its bytes, and their share.
+    pub(super) fn into_parts(self) -> (Vec<u8>, Option<Share>) {
+        (self.bytes, self.share)
     }
 
     /// Its bytes.
@@ -139,8 +156,14 @@ fn small_range(offset: u64, len: usize) -> Option<(usize, usize)> {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let bytes = self.reservation.bytes();
-        self.memory.used.fetch_sub(bytes, Ordering::Relaxed);
+        let reserved = self
+            .memory
+            .reserved
+            .lock()
+            .as_mut()
+            .map(|it| it.split(self.bytes));
+        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        drop(reserved);
     }
 }
 
@@ -202,7 +225,6 @@ mod tests {
             let capacity = file.bytes.capacity();
             assert_eq!((file.bytes().len(), capacity), (len, len));
             assert_eq!((memory.used(), budget.used()), (len as u64, len as u64));
-            assert!(file.share.capacity() <= 2);
         };
         assert!(file.write(&memory, 0, &[1; 110]));
         check(&mut file, 110);

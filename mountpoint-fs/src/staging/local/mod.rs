@@ -10,9 +10,9 @@ mod room;
 mod stored_files;
 mod sums;
 
-pub(super) use data_files::{DataFiles, disk_error};
+pub(super) use data_files::{DataFiles, RestingBytes, disk_error};
 pub(super) use file_sums::NotedSums;
-pub(super) use memory_file::FileMemory;
+pub(super) use memory_file::{FileMemory, Share};
 pub(super) use room::{RoomHolder, RoomHolders};
 pub(super) use stored_files::StoredFiles;
 pub(super) use sums::BLOCK_LEN;

@@ -27,9 +27,13 @@ impl RoomHolders {
         self.files.lock().insert(name, file);
     }
 
-    /// Removes a file.
-    pub(in crate::staging) fn remove(&self, name: DataFileName) {
-        self.files.lock().remove(&name);
+    /// Removes a file, unless `name` has another value than the one at `place` by now.
+    pub(in crate::staging) fn remove(&self, name: DataFileName, place: *const ()) {
+        let mut files = self.files.lock();
+        let is_it = |file: &Weak<dyn RoomHolder>| file.as_ptr().cast() == place;
+        if files.get(&name).is_some_and(is_it) {
+            files.remove(&name);
+        }
     }
 
     /// Has all files give back what they can. Blocks.

@@ -11,7 +11,7 @@ use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
 use crate::staging::disk::Disk;
 use crate::staging::journal::{Journal, RecordId, RecoveredRecord};
-use crate::staging::local::DataFiles;
+use crate::staging::local::{DataFiles, FileMemory};
 
 /// A record that was found.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub(in crate::staging) fn read_record(
 /// # Errors
 /// A text for the user: the directory must not be used.
 pub(in crate::staging) fn recover(
-    directory: &Arc<StagingDirectory>,
+    (directory, memory): (&Arc<StagingDirectory>, &Arc<FileMemory>),
     journal: &Journal,
     record: &RecoveredRecord,
 ) -> Result<FoundRecord, String> {
@@ -109,7 +109,7 @@ pub(in crate::staging) fn recover(
         ReadRecord::Newer(reason) => return Err(newer(directory, &reason)),
     };
     let files = if version.is_inline {
-        let files = bring_back(directory, name, &mut version, &local);
+        let files = bring_back((directory, memory), name, &mut version, &local);
         files.map_err(|error| {
             let place = directory.path().display();
             format!("cannot bring back {} in {place}: {error}", version.key)
@@ -162,9 +162,10 @@ fn read_beside(
     Ok(text)
 }
 
-/// Writes the bytes of a record to a data file. The record stays: nothing is synced.
+/// Brings back the bytes of a record: to memory, or to a data file if there is none. The record
+/// stays: nothing is synced.
 fn bring_back(
-    directory: &Arc<StagingDirectory>,
+    (directory, memory): (&Arc<StagingDirectory>, &Arc<FileMemory>),
     name: DataFileName,
     version: &mut VersionRecord,
     local: &[u8],
@@ -172,8 +173,9 @@ fn bring_back(
     for file in DataFileNo::ALL {
         directory.disk().remove(&name.of(file))?;
     }
-    let files = DataFiles::recovered(directory, name, [false; 2], Default::default());
+    let files = DataFiles::inline(directory, memory, name);
     write_inline(&files, version, local)?;
+    files.shrink();
     files.close();
     Ok(files)
 }

@@ -1,6 +1,5 @@
 //! New files whose beginning is sent while they are written.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
@@ -18,7 +17,7 @@ const PARTS: usize = 20;
 
 impl Bench {
     /// A file of [`LEN`] bytes of which what is due was sent, and its bytes.
-    fn written(&self) -> (Arc<StagedFile>, Vec<u8>) {
+    fn written(&self) -> (StagedFile, Vec<u8>) {
         let file = self.new_file();
         let data = bytes(LEN, 1);
         write(&file, 0, &data).unwrap();
@@ -32,7 +31,7 @@ impl Bench {
 
     /// Stores the file. The bucket has it then under the key, and no upload.
     #[track_caller]
-    fn check_ahead(&self, file: &Arc<StagedFile>, key: &str, expected: &[u8]) {
+    fn check_ahead(&self, file: &StagedFile, key: &str, expected: &[u8]) {
         wait(file.store()).unwrap();
         wait(self.staging.context().writing.drained());
         assert!(self.content(key).unwrap() == expected);

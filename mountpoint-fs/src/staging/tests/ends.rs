@@ -136,7 +136,7 @@ fn has(content: &[u8], bytes: &[u8]) -> bool {
 }
 
 /// The file whose store another client's object is about to meet.
-fn begin(policy: ConflictPolicy, writes_back: bool, met: Met) -> (Bench, Arc<StagedFile>) {
+fn begin(policy: ConflictPolicy, writes_back: bool, met: Met) -> (Bench, StagedFile) {
     let bench = Bench::manual(policy, writes_back);
     let file = match met {
         Met::Empty => {
@@ -158,7 +158,7 @@ fn begin(policy: ConflictPolicy, writes_back: bool, met: Met) -> (Bench, Arc<Sta
     wait(file.commit()).unwrap();
     let client = Arc::clone(&bench.client);
     let next = Bench::manual_on(bench.killed(), client, (policy, writes_back));
-    let file = Arc::clone(&next.staging.recovered()[0].file);
+    let file = next.staging.recovered()[0].file.clone();
     (next, file)
 }
 

@@ -17,7 +17,7 @@ use super::write_back::{LONG, bytes};
 use super::{EventLog, mount, staging_config, wait, write};
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, WriteBackConfig};
-use crate::operation::Progress;
+use crate::operation::{InodeNo, Progress};
 use crate::staging::directory::{Holder, StagingDirectory};
 use crate::staging::disk::simulated::{SimulatedDisk, SimulatedFault};
 use crate::staging::{StagedBase, StagedFile, Staging};
@@ -80,7 +80,7 @@ impl Oracle {
 
 /// A file that has or had the key of the number.
 struct HistoryFile {
-    file: Arc<StagedFile>,
+    file: StagedFile,
     key: usize,
     oracle: Oracle,
 }
@@ -134,9 +134,13 @@ impl History {
         let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
         let headers = self.staging.headers_of_new(&key);
         let events = Arc::<EventLog>::default();
-        let file = self
-            .staging
-            .file(key, StagedBase::None, headers, progress, events);
+        let file = self.staging.file(
+            key,
+            StagedBase::None,
+            headers,
+            progress,
+            (events, InodeNo::ROOT),
+        );
         self.files.push(HistoryFile {
             file,
             key: number,
@@ -204,7 +208,7 @@ impl History {
             None => self.new_key(),
         };
         let from = std::mem::replace(&mut source.key, to);
-        let over = replaced.as_ref().map(|other| &*other.file);
+        let over = replaced.as_ref().map(|other| &other.file);
         let base = StagedBase::None;
         let renamed = source.file.rename_unstored(key(to), base, over);
         if wait(renamed).is_ok() {
@@ -337,7 +341,13 @@ fn run_upload(seed: u64, operation: u64) -> (u64, usize) {
         let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
         let headers = staging.headers_of_new(&key);
         let events = Arc::<EventLog>::default();
-        let file = staging.file(key, StagedBase::None, headers, progress, events);
+        let file = staging.file(
+            key,
+            StagedBase::None,
+            headers,
+            progress,
+            (events, InodeNo::ROOT),
+        );
         is_committed = write(&file, 0, &expected).is_ok() && wait(file.commit()).is_ok();
         client.add_fault(FaultRule {
             operation: Some(Operation::UploadPart),

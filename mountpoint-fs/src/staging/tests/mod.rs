@@ -22,15 +22,15 @@ use mountpoint_client::{ObjectClient, SimClient};
 use tempfile::TempDir;
 
 use super::directory::StagingDirectory;
-use super::{StagedBase, StagedFile, StagedObserver, Staging};
+use super::{ObservedFile, StagedBase, StagedFile, StagedObserver, Staging};
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, ReadConfig, StagingConfig, WriteConfig};
 use crate::mutate::Mutator;
-use crate::operation::{FsError, Progress};
+use crate::operation::{FsError, InodeNo, Progress};
 use crate::read::ReadContext;
 use crate::sync::Mutex;
-use crate::write::{MemorySource, Stored, WriteContext, WriteObserver};
+use crate::write::{MemorySource, Stored, WriteContext};
 
 const MIB: usize = 1 << 20;
 
@@ -38,27 +38,20 @@ const MIB: usize = 1 << 20;
 #[derive(Debug, Default)]
 struct EventLog(Mutex<Vec<String>>);
 
-impl WriteObserver for EventLog {
-    fn resumed(&self) -> Result<(), FsError> {
-        self.0.lock().push("resumed".to_owned());
-        Ok(())
-    }
-
-    fn stored(&self, stored: &Stored) {
+impl StagedObserver for EventLog {
+    fn stored(&self, _: &ObservedFile<'_>, stored: &Stored) {
         self.0.lock().push(format!("stored {}", stored.size));
     }
 
-    fn adopted(&self) {
+    fn adopted(&self, _: &ObservedFile<'_>) {
         self.0.lock().push("adopted".to_owned());
     }
 
-    fn failed(&self, _: &FsError) {
+    fn failed(&self, _: &ObservedFile<'_>, _: &FsError) {
         self.0.lock().push("failed".to_owned());
     }
-}
 
-impl StagedObserver for EventLog {
-    fn released(&self) {}
+    fn released(&self, _: &ObservedFile<'_>) {}
 }
 
 /// A mount with a staging directory.
@@ -92,7 +85,7 @@ impl Bench {
         }
     }
 
-    fn open(&self, base: StagedBase) -> Arc<StagedFile> {
+    fn open(&self, base: StagedBase) -> StagedFile {
         let size = match &base {
             StagedBase::Version(version) => version.size,
             StagedBase::None | StagedBase::Unasked => 0,
@@ -101,16 +94,17 @@ impl Bench {
         let key = Key::parse("key").unwrap();
         let headers = self.staging.headers_of_new(&key);
         let observer = Arc::clone(&self.events) as Arc<dyn StagedObserver>;
+        let observer = (observer, InodeNo::ROOT);
         self.staging.file(key, base, headers, progress, observer)
     }
 
     /// A file without an object.
-    fn new_file(&self) -> Arc<StagedFile> {
+    fn new_file(&self) -> StagedFile {
         self.open(StagedBase::None)
     }
 
     /// A file over an object.
-    fn over(&self, object: &SimObject) -> Arc<StagedFile> {
+    fn over(&self, object: &SimObject) -> StagedFile {
         self.open(StagedBase::Version(Stored {
             etag: object.etag.clone(),
             size: object.content.size(),
@@ -181,7 +175,7 @@ fn staging_config(directory: &TempDir, on_conflict: ConflictPolicy) -> StagingCo
     }
 }
 
-fn write(file: &Arc<StagedFile>, offset: u64, data: &[u8]) -> Result<(), FsError> {
+fn write(file: &StagedFile, offset: u64, data: &[u8]) -> Result<(), FsError> {
     let mut at = offset;
     for piece in data.chunks(MIB) {
         wait(file.write(at, Bytes::copy_from_slice(piece)))?;

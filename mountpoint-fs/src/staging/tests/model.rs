@@ -1,7 +1,5 @@
 //! Random operations and stores, against plain bytes.
 
-use std::sync::Arc;
-
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, When};
 use rand::prelude::{Rng as _, SeedableRng as _, StdRng};
@@ -13,7 +11,7 @@ const SIZE_MAX: u64 = 9 << 20;
 /// One file, the bytes that it must have, and those that the bucket must have.
 struct Model {
     bench: Bench,
-    file: Arc<super::StagedFile>,
+    file: super::StagedFile,
     expected: Vec<u8>,
     random: StdRng,
 }
@@ -121,7 +119,7 @@ impl Model {
 
     /// Writes on while a store runs: the object has the bytes of its beginning or of later writes.
     fn store_meanwhile(&mut self) {
-        let file = Arc::clone(&self.file);
+        let file = self.file.clone();
         std::thread::scope(|scope| {
             let storing = scope.spawn(move || wait(file.store()));
             for _ in 0..3 {

@@ -313,7 +313,7 @@ fn flip(directory: &std::path::Path, offset: u64) {
 /// Has a committed file of 3 MiB and 5 bytes, which `change` may change before the last close, and
 /// flips a bit of it.
 #[track_caller]
-fn check_flipped(at: u64, change: impl FnOnce(&Arc<StagedFile>)) {
+fn check_flipped(at: u64, change: impl FnOnce(&StagedFile)) {
     let bench = Bench::write_back(LONG);
     let file = bench.new_file();
     write(&file, 0, &bytes(3 * MIB + 5, 1)).unwrap();

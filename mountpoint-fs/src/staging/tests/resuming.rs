@@ -19,7 +19,7 @@ const LEN: usize = 23 * MIB;
 
 impl Bench {
     /// A file whose upload S3 went away from, when it had two parts.
-    fn cut(&self) -> Arc<StagedFile> {
+    fn cut(&self) -> StagedFile {
         let file = self.new_file();
         write(&file, 0, &bytes(LEN, 1)).unwrap();
         wait(file.commit()).unwrap();
@@ -29,7 +29,7 @@ impl Bench {
 
     /// Stores the file, and S3 goes away behind so many parts: the first ones that it lacks.
     #[track_caller]
-    fn cut_store(&self, file: &Arc<StagedFile>, parts: u32) {
+    fn cut_store(&self, file: &StagedFile, parts: u32) {
         // An upload that is begun already sends its parts in their order.
         for parts in [0, parts] {
             for operation in [Operation::UploadPart, Operation::UploadPartCopy] {

@@ -541,7 +541,7 @@ fn of_two_versions_of_a_key_the_newer_one_counts() {
                 write(file, 0, &bytes(len, seed)).unwrap();
                 wait(file.commit()).unwrap();
             }
-            let over = is_replaced.then_some(&*old);
+            let over = is_replaced.then_some(&old);
             let key = Key::parse("key").unwrap();
             wait(new.rename_unstored(key, StagedBase::None, over)).unwrap();
             let next = bench.restart(LONG).unwrap();
@@ -578,4 +578,28 @@ fn pending_files_are_for_their_bucket_alone() {
     let next = Bench::on(killed, Arc::clone(&bench.client), LONG).unwrap();
     next.drain();
     assert_eq!(bench.content("key").unwrap(), b"bytes");
+}
+
+/// The state of a file that nobody uses is one piece of memory.
+#[test]
+fn a_small_file_that_waits_takes_little_memory_and_comes_back_as_it_was() {
+    let bench = Bench::write_back(Duration::from_secs(3600));
+    bench.go_away();
+    let file = bench.new_file();
+    name(&file, "a/directory/and-a-name.txt");
+    write(&file, 0, &bytes(110, 1)).unwrap();
+    assert_eq!(file.resting_bytes(), None, "changes that no record has");
+    wait(file.release()).unwrap();
+    let rests = file.resting_bytes().unwrap();
+    assert!(rests <= 110 + 300, "{rests} bytes");
+
+    let state = format!("{file:?}");
+    assert_eq!(read(&file, 0, 200).unwrap(), bytes(110, 1));
+    assert_eq!(file.resting_bytes(), Some(rests), "behind a read");
+    assert_eq!(format!("{file:?}"), state);
+
+    let held = wait(file.hold_stores());
+    assert_eq!(file.resting_bytes(), None, "as long as its stores are held");
+    drop(held);
+    assert_eq!(file.resting_bytes(), Some(rests));
 }

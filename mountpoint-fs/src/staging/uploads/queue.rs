@@ -335,7 +335,7 @@ impl fmt::Debug for UploadQueue {
     }
 }
 
-/// Files that may wait: 4 KB of memory each, and their bytes if they are few.
+/// Files that may wait: 1 KB of memory each, with their bytes if they are few.
 pub(in crate::staging) const PENDING_FILES_MAX: usize = 200_000;
 
 /// How long the thread sleeps before it looks again, in any case.

@@ -18,7 +18,9 @@ pub(super) struct Schedule {
     delay: Duration,
     entries: BTreeMap<u64, Entry>,
     /// Entries that wait, by size class and time.
-    waiting: [BTreeSet<(Duration, u64)>; 2],
+    waiting: [BTreeSet<(Due, u64)>; 2],
+    /// Entries that are uploaded. The others wait.
+    uploading: BTreeMap<u64, Uploading>,
     running: [usize; 2],
     away: Option<Away>,
     /// Commits until now.
@@ -28,21 +30,41 @@ pub(super) struct Schedule {
     foreground: Foreground,
 }
 
+/// A file. There may be very many.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    class: SizeClass,
     bytes: u64,
-    /// When it is due; `None` while it is uploaded.
-    due: Option<Duration>,
-    /// A commit came while it was uploaded.
-    is_changed: bool,
-    /// A program has begun to wait for it during the upload.
-    is_awaited: bool,
-    failures: u32,
+    /// When it is due, if it waits.
+    due: Due,
     /// The number of the first commit that is not uploaded.
     first_commit: u64,
-    /// The number of the first one during the upload.
-    next_commit: u64,
+    failures: u32,
+}
+
+/// A file that is uploaded.
+#[derive(Clone, Copy, Debug)]
+struct Uploading {
+    class: SizeClass,
+    /// The number of the first commit that came meanwhile.
+    next_commit: Option<u64>,
+    /// A program has begun to wait for it meanwhile.
+    is_awaited: bool,
+}
+
+/// A time on the mount's clock, in nanoseconds: half the size of a [`Duration`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due(u64);
+
+impl From<Duration> for Due {
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Due> for Duration {
+    fn from(due: Due) -> Self {
+        Self::from_nanos(due.0)
+    }
 }
 
 /// The bucket cannot be reached.
@@ -79,6 +101,7 @@ impl Schedule {
             delay,
             entries: BTreeMap::new(),
             waiting: [BTreeSet::new(), BTreeSet::new()],
+            uploading: BTreeMap::new(),
             running: [0; 2],
             away: None,
             commits: 0,
@@ -90,36 +113,31 @@ impl Schedule {
     /// A commit of a file of `bytes` bytes is durable. Its first upload waits for `delay` at least.
     pub(super) fn committed(&mut self, file: u64, (bytes, delay): (u64, Duration), now: Duration) {
         let class = SizeClass::of(bytes);
-        let due = now + self.delay.max(delay);
         self.commits += 1;
         self.bytes += bytes;
         self.foreground.committed(now);
         let Some(entry) = self.entries.get_mut(&file) else {
+            let due = Due::from(now + self.delay.max(delay));
             let entry = Entry {
-                class,
                 bytes,
-                due: Some(due),
-                is_changed: false,
-                is_awaited: false,
-                failures: 0,
+                due,
                 first_commit: self.commits,
-                next_commit: self.commits,
+                failures: 0,
             };
             self.entries.insert(file, entry);
             self.waiting[class.index()].insert((due, file));
             return;
         };
-        self.bytes -= std::mem::replace(&mut entry.bytes, bytes);
-        match entry.due {
-            None if !entry.is_changed => {
-                entry.is_changed = true;
-                entry.next_commit = self.commits;
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        self.bytes -= before;
+        match self.uploading.get_mut(&file) {
+            Some(upload) => {
+                upload.next_commit.get_or_insert(self.commits);
             }
-            None => {}
-            Some(due) => {
-                self.waiting[entry.class.index()].remove(&(due, file));
-                entry.class = class;
-                self.waiting[class.index()].insert((due, file));
+            None => {
+                let waits = (entry.due, file);
+                self.waiting[SizeClass::of(before).index()].remove(&waits);
+                self.waiting[class.index()].insert(waits);
             }
         }
     }
@@ -131,22 +149,26 @@ impl Schedule {
         {
             return None;
         }
-        for (class, limit) in [SMALL_IN_FLIGHT_MAX, LARGE_IN_FLIGHT_MAX]
-            .iter()
-            .enumerate()
-        {
-            let first = self.waiting[class].first().copied();
+        for (class, limit) in [
+            (SizeClass::Small, SMALL_IN_FLIGHT_MAX),
+            (SizeClass::Large, LARGE_IN_FLIGHT_MAX),
+        ] {
+            let place = class.index();
+            let first = self.waiting[place].first().copied();
             let Some((due, file)) = first.filter(|(due, _)| self.begins_at(*due) <= now) else {
                 continue;
             };
-            if self.running[class] >= *limit {
+            if self.running[place] >= limit {
                 continue;
             }
-            self.waiting[class].remove(&(due, file));
-            self.running[class] += 1;
-            if let Some(entry) = self.entries.get_mut(&file) {
-                entry.due = None;
-            }
+            self.waiting[place].remove(&(due, file));
+            self.running[place] += 1;
+            let upload = Uploading {
+                class,
+                next_commit: None,
+                is_awaited: false,
+            };
+            self.uploading.insert(file, upload);
             return Some(file);
         }
         None
@@ -163,31 +185,35 @@ impl Schedule {
                 self.away = Some(Away { until, failures });
             }
         }
-        let Some(entry) = self.entries.get_mut(&file).filter(|it| it.due.is_none()) else {
+        let Some(upload) = self.uploading.remove(&file) else {
             return false;
         };
-        self.running[entry.class.index()] -= 1;
-        let is_changed = std::mem::take(&mut entry.is_changed);
-        let is_awaited = std::mem::take(&mut entry.is_awaited);
-        if attempt == Attempt::Ended && !is_changed {
-            self.bytes -= entry.bytes;
-            self.entries.remove(&file);
-            return true;
-        }
-        let due = match attempt {
-            Attempt::Ended => {
-                entry.failures = 0;
-                entry.first_commit = entry.next_commit;
-                if is_awaited { now } else { now + self.delay }
+        self.running[upload.class.index()] -= 1;
+        let Some(entry) = self.entries.get_mut(&file) else {
+            return false;
+        };
+        let due = match (attempt, upload.next_commit) {
+            (Attempt::Ended, None) => {
+                self.bytes -= entry.bytes;
+                self.entries.remove(&file);
+                return true;
             }
-            Attempt::Failed | Attempt::Away => {
+            (Attempt::Ended, Some(next_commit)) => {
+                entry.failures = 0;
+                entry.first_commit = next_commit;
+                match upload.is_awaited {
+                    true => now,
+                    false => now + self.delay,
+                }
+            }
+            (Attempt::Failed | Attempt::Away, _) => {
                 entry.failures += 1;
                 now + pause(entry.failures)
             }
         };
-        entry.class = SizeClass::of(entry.bytes);
-        entry.due = Some(due);
-        self.waiting[entry.class.index()].insert((due, file));
+        entry.due = Due::from(due);
+        let class = SizeClass::of(entry.bytes);
+        self.waiting[class.index()].insert((entry.due, file));
         false
     }
 
@@ -195,13 +221,15 @@ impl Schedule {
     /// failed wait on.
     pub(super) fn end_delays(&mut self, now: Duration) {
         self.foreground.hurry(now);
+        self.await_uploads();
+        let now = Due::from(now);
         for (file, entry) in &mut self.entries {
-            entry.is_awaited = entry.due.is_none();
-            if let Some(due) = entry.due.filter(|due| *due > now && entry.failures == 0) {
-                let waiting = &mut self.waiting[entry.class.index()];
-                waiting.remove(&(due, *file));
+            let is_delayed = entry.due > now && entry.failures == 0;
+            if is_delayed && !self.uploading.contains_key(file) {
+                let waiting = &mut self.waiting[SizeClass::of(entry.bytes).index()];
+                waiting.remove(&(entry.due, *file));
                 waiting.insert((now, *file));
-                entry.due = Some(now);
+                entry.due = now;
             }
         }
     }
@@ -210,6 +238,8 @@ impl Schedule {
     pub(super) fn flush(&mut self, now: Duration) {
         self.away = None;
         self.foreground.hurry(now);
+        self.await_uploads();
+        let now = Due::from(now);
         for waiting in &mut self.waiting {
             *waiting = waiting
                 .iter()
@@ -217,8 +247,14 @@ impl Schedule {
                 .collect();
         }
         for entry in self.entries.values_mut() {
-            entry.is_awaited = entry.due.is_none();
-            entry.due = entry.due.map(|due| now.min(due));
+            entry.due = now.min(entry.due);
+        }
+    }
+
+    /// A program waits for the files that are uploaded, and for what is committed meanwhile.
+    fn await_uploads(&mut self) {
+        for upload in self.uploading.values_mut() {
+            upload.is_awaited = true;
         }
     }
 
@@ -240,8 +276,8 @@ impl Schedule {
     }
 
     /// When the upload of a file may begin that is due at `due`.
-    fn begins_at(&self, due: Duration) -> Duration {
-        self.foreground.begins_at(due, self.bytes)
+    fn begins_at(&self, due: Due) -> Duration {
+        self.foreground.begins_at(due.into(), self.bytes)
     }
 
     /// Whether the file waits or is uploaded.

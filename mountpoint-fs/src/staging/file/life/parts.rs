@@ -8,44 +8,43 @@ use tokio::sync::{Mutex as AsyncMutex, RwLock as AsyncRwLock};
 
 use super::state::FileState;
 use crate::operation::{FsError, Progress};
+use crate::read::ReadContext;
 use crate::staging::context::StagingContext;
 use crate::staging::local::{DataFiles, RoomHolder};
 use crate::staging::upload::{EarlyStore, FoundCheckpoint, StoreStop, checkpoint};
 use crate::sync::{Mutex, RwLock};
-use crate::write::{Stored, UploadCheckpoint, WriteObserver, background};
+use crate::write::{UploadCheckpoint, background};
 
-/// The parts of a staged file.
+/// The parts of a staged file that is in use.
 ///
-/// Locks: `storing` for the length of a store, then the gate, then `giving_back`, then the state
-/// and the observer, which are leaves.
-pub(super) struct FileParts {
-    pub(super) context: Arc<StagingContext>,
-    pub(super) files: Arc<DataFiles>,
-    pub(super) progress: Arc<Progress>,
-    observer: Mutex<Arc<dyn StagedObserver>>,
-    pub(super) state: Mutex<FileState>,
+/// Locks: `storing` for the length of a store, then the gate, then `giving_back`, then the state,
+/// which is a leaf.
+pub(in crate::staging::file) struct FileParts {
+    pub(in crate::staging::file) context: Arc<StagingContext>,
+    pub(in crate::staging::file) files: Arc<DataFiles>,
+    pub(in crate::staging::file) progress: Arc<Progress>,
+    pub(in crate::staging::file) state: Mutex<FileState>,
     /// Shared by writes, exclusive for what changes the file as a whole, and for commits.
-    pub(super) gate: Arc<AsyncRwLock<()>>,
+    pub(in crate::staging::file) gate: Arc<AsyncRwLock<()>>,
     /// Shared by each write to a data file until it is noted, exclusive while disk space is given
     /// back: a range that a write has just filled is never given back.
-    pub(super) giving_back: RwLock<()>,
+    pub(in crate::staging::file) giving_back: RwLock<()>,
     /// The upload that a store has begun and the next one continues.
-    pub(super) checkpoint: Arc<UploadCheckpoint>,
+    pub(in crate::staging::file) checkpoint: Arc<UploadCheckpoint>,
     /// Whether the next process continues it as well.
     is_durable: bool,
     /// Held as long as a store runs.
-    pub(super) storing: Arc<AsyncMutex<()>>,
+    pub(in crate::staging::file) storing: Arc<AsyncMutex<()>>,
     /// Has a store end for a caller that waits for `storing`.
-    pub(super) stop: Arc<StoreStop>,
+    pub(in crate::staging::file) stop: Arc<StoreStop>,
 }
 
 impl FileParts {
-    pub(super) fn new(
+    pub(in crate::staging::file) fn new(
         context: &Arc<StagingContext>,
         files: DataFiles,
         (state, left): (FileState, Option<FoundCheckpoint>),
         progress: Arc<Progress>,
-        observer: Arc<dyn StagedObserver>,
     ) -> Arc<Self> {
         let is_durable = context.committing().is_some() || files.is_recorded();
         let name = files.name();
@@ -58,7 +57,6 @@ impl FileParts {
             context: Arc::clone(context),
             files: Arc::new(files),
             progress,
-            observer: Mutex::new(observer),
             state: Mutex::new(state),
             gate: Arc::default(),
             giving_back: RwLock::new(()),
@@ -71,34 +69,31 @@ impl FileParts {
     }
 
     /// Whether its changes are made durable on the local disk, and uploaded later.
-    pub(super) fn is_durable(&self) -> bool {
+    pub(in crate::staging::file) fn is_durable(&self) -> bool {
         self.is_durable
     }
 
     /// The upload that a store goes on with, and what ends the store.
-    pub(super) fn ways(&self) -> (&Arc<UploadCheckpoint>, &Arc<StoreStop>) {
+    pub(in crate::staging::file) fn ways(&self) -> (&Arc<UploadCheckpoint>, &Arc<StoreStop>) {
         (&self.checkpoint, &self.stop)
     }
 
+    /// What has the bytes: the data files, and the reader of objects.
+    pub(in crate::staging::file) fn places(&self) -> (&Arc<DataFiles>, &ReadContext) {
+        (&self.files, &self.context.reading)
+    }
+
     /// The key of its object.
-    pub(super) fn key(&self) -> Key {
+    pub(in crate::staging::file) fn key(&self) -> Key {
         self.state.lock().key.clone()
-    }
-
-    /// The observer of the file's outcome.
-    pub(super) fn observer(&self) -> Arc<dyn StagedObserver> {
-        Arc::clone(&self.observer.lock())
-    }
-
-    pub(super) fn set_observer(&self, observer: Arc<dyn StagedObserver>) {
-        *self.observer.lock() = observer;
     }
 }
 
 impl Drop for FileParts {
     /// Leaves no upload to the bucket that nobody continues.
     fn drop(&mut self) {
-        self.context.room_holders.remove(self.files.name());
+        let this = std::ptr::from_ref(self).cast();
+        self.context.room_holders.remove(self.files.name(), this);
         if !self.is_durable {
             let early = self.state.get_mut().ahead.end();
             abort_unfinished(&self.context, &self.checkpoint, early);
@@ -107,7 +102,7 @@ impl Drop for FileParts {
 }
 
 /// Gives up what a store has begun and no other one continues.
-pub(super) fn abort_unfinished(
+pub(in crate::staging::file) fn abort_unfinished(
     context: &Arc<StagingContext>,
     checkpoint: &Arc<UploadCheckpoint>,
     early: Option<Arc<EarlyStore>>,
@@ -135,29 +130,4 @@ impl fmt::Debug for FileParts {
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
-}
-
-/// Learns the outcome of a staged file.
-pub trait StagedObserver: WriteObserver {
-    /// The journal has released the file: it has no version, not after a kill either.
-    fn released(&self);
-}
-
-/// Learns nothing: the observer of a file that no application has opened.
-pub(super) struct Nobody;
-
-impl WriteObserver for Nobody {
-    fn resumed(&self) -> Result<(), FsError> {
-        Ok(())
-    }
-
-    fn stored(&self, _: &Stored) {}
-
-    fn adopted(&self) {}
-
-    fn failed(&self, _: &FsError) {}
-}
-
-impl StagedObserver for Nobody {
-    fn released(&self) {}
 }

@@ -1,5 +1,6 @@
 //! The state of a staged file, under its lock.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -7,11 +8,11 @@ use std::time::SystemTime;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders, WriteToken};
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::ahead::SendAhead;
 use crate::operation::{FsError, PosixAttributes};
 use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
 use crate::staging::directory::DataFileName;
+use crate::staging::file::ahead::SendAhead;
 use crate::staging::local::DataFiles;
 use crate::staging::record::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
@@ -33,41 +34,47 @@ pub enum StagedBase {
 
 /// The name of a file of which the bucket has nothing.
 #[derive(Clone, Debug)]
-pub(super) struct UnstoredName {
-    pub(super) key: Key,
+pub(in crate::staging::file) struct UnstoredName {
+    pub(in crate::staging::file) key: Key,
     /// The object that the file's store replaces there.
-    pub(super) replaced: StagedBase,
+    pub(in crate::staging::file) replaced: StagedBase,
     /// The file that it replaces there, which may have a record.
-    pub(super) over: Option<DataFileName>,
+    pub(in crate::staging::file) over: Option<DataFileName>,
 }
 
 /// The version that the file's changes are based on.
 #[derive(Debug)]
-pub(super) struct Base {
-    pub(super) version: Stored,
-    pub(super) reader: Reader,
+pub(in crate::staging::file) struct Base {
+    pub(in crate::staging::file) version: Stored,
+    /// Made for the first read or store.
+    reader: OnceCell<Reader>,
     /// Whether all of its bytes are those that a store of this file has sent under this name.
-    pub(super) is_sent: bool,
+    pub(in crate::staging::file) is_sent: bool,
     /// Whether it is about to be removed: bytes that are local as well stay.
-    pub(super) is_leaving: bool,
+    pub(in crate::staging::file) is_leaving: bool,
 }
 
 impl Base {
-    /// A base, with a reader that sends nothing yet.
-    pub(super) fn new(reading: &ReadContext, key: &Key, version: Stored) -> Self {
-        let reader = Reader::shared(reading, key, &version.etag, version.size);
+    pub(in crate::staging::file) fn new(version: Stored) -> Self {
         Self {
             version,
-            reader,
+            reader: OnceCell::new(),
             is_sent: false,
             is_leaving: false,
         }
+    }
+
+    /// Its reader, which sends nothing yet.
+    fn reader(&self, reading: &ReadContext, key: &Key) -> Reader {
+        let Stored { etag, size } = &self.version;
+        let made = || Reader::shared(reading, key, etag, *size);
+        self.reader.get_or_init(made).clone()
     }
 }
 
 /// The reason why a staged file is never stored again, which is no failure of a close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NeverStored {
+pub(in crate::staging::file) enum NeverStored {
     /// Its name was removed, or is another file's.
     Removed,
     /// The bucket has its changes, or there were none, although the file has ended.
@@ -76,95 +83,110 @@ pub(super) enum NeverStored {
 
 /// The state of a staged file.
 #[derive(Debug)]
-pub(super) struct FileState {
-    pub(super) key: Key,
-    pub(super) base: Option<Base>,
-    pub(super) contents: Contents,
+pub(in crate::staging::file) struct FileState {
+    pub(in crate::staging::file) key: Key,
+    pub(in crate::staging::file) base: Option<Base>,
+    pub(in crate::staging::file) contents: Contents,
     /// How often local bytes that the bucket has were given back to the disk.
-    pub(super) given_back: u64,
+    pub(in crate::staging::file) given_back: u64,
     /// The changes, and those that the bucket had, when that was done last.
-    pub(super) gave_back_at: Option<(u64, u64)>,
-    pub(super) headers: ObjectHeaders,
+    pub(in crate::staging::file) gave_back_at: Option<(u64, u64)>,
+    pub(in crate::staging::file) headers: ObjectHeaders,
     /// The failure that ended the file.
-    pub(super) failure: Option<FsError>,
+    pub(in crate::staging::file) failure: Option<FsError>,
     /// The reason why no store is to come.
-    pub(super) never_stored: Option<NeverStored>,
-    pub(super) adopts: Adopts,
+    pub(in crate::staging::file) never_stored: Option<NeverStored>,
+    pub(in crate::staging::file) adopts: Adopts,
     /// The object that the first store of a file without a base replaces.
-    replaced: StagedBase,
+    pub(super) replaced: StagedBase,
     /// The file whose name it has got, and which the journal may have as well.
-    over: Option<DataFileName>,
+    pub(super) over: Option<DataFileName>,
     /// The bucket may have a version that was sent, whatever the answer was.
-    may_be_stored: bool,
+    pub(super) may_be_stored: bool,
     /// The token of all stores under this key. Their numbers are those of their changes.
-    series: WriteToken,
+    pub(super) series: WriteToken,
     /// The same, before the store in progress.
-    may_have_been_stored: bool,
+    pub(super) may_have_been_stored: bool,
     /// Changes of headers while the journal had the file, which a commit is to make durable
     /// whatever was uploaded meanwhile; 0 if there are none.
-    pub(super) due_edits: u64,
+    pub(in crate::staging::file) due_edits: u64,
     /// The headers may hold a time, which the next write makes void.
-    is_timed: bool,
+    pub(super) is_timed: bool,
     /// Counts changes of any kind; 0 if the bucket has the file as it is.
-    pub(super) edits: u64,
+    pub(in crate::staging::file) edits: u64,
     /// The first number of the changes of this process: the process before may have stored versions
     /// behind the record that this one has found.
-    edits_min: u64,
+    pub(super) edits_min: u64,
     /// The number of the version that was recovered; 0 without one.
-    recovered: u64,
+    pub(super) recovered: u64,
     /// The record of the version that was committed last.
-    pub(super) recorded: Option<Recorded>,
+    pub(in crate::staging::file) recorded: Option<Recorded>,
     /// Changes that the store in progress sends.
-    sent_edits: u64,
+    pub(super) sent_edits: u64,
     /// Changes that the bucket has.
-    pub(super) stored_edits: u64,
+    pub(in crate::staging::file) stored_edits: u64,
     /// Uploads that were refused, one behind the other.
-    pub(super) refusals: u32,
+    pub(in crate::staging::file) refusals: u32,
     /// Uploads that failed, one behind the other, for whatever reason.
-    pub(super) failures: u32,
+    pub(in crate::staging::file) failures: u32,
     /// The reason of the last one.
-    pub(super) last_failure: Option<String>,
+    pub(in crate::staging::file) last_failure: Option<String>,
     /// The bytes that are sent while the file is written.
-    pub(super) ahead: SendAhead,
+    pub(in crate::staging::file) ahead: SendAhead,
 }
 
 /// The record of a version, and the changes in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recorded {
-    pub(super) record: CommittedRecord,
-    pub(super) edits: u64,
+pub(in crate::staging::file) struct Recorded {
+    pub(in crate::staging::file) record: CommittedRecord,
+    pub(in crate::staging::file) edits: u64,
 }
 
 impl FileState {
-    pub(super) fn new(
+    pub(in crate::staging::file) fn new(
         key: Key,
         headers: ObjectHeaders,
         base: Option<Base>,
         is_unasked: bool,
     ) -> Self {
         let size = base.as_ref().map(|base| base.version.size);
-        let is_timed = base.is_some();
+        Self {
+            contents: size.map_or_else(Contents::new, Contents::over),
+            replaced: match is_unasked {
+                true => StagedBase::Unasked,
+                false => StagedBase::None,
+            },
+            is_timed: base.is_some(),
+            edits: u64::from(size.is_none()),
+            ..Self::of(key, headers, base, WriteToken::random())
+        }
+    }
+
+    /// A state without changes and without contents.
+    pub(super) fn of(
+        key: Key,
+        headers: ObjectHeaders,
+        base: Option<Base>,
+        series: WriteToken,
+    ) -> Self {
         Self {
             key,
             base,
-            contents: size.map_or_else(Contents::new, Contents::over),
+            contents: Contents::over(0),
             given_back: 0,
             gave_back_at: None,
             headers,
             failure: None,
             never_stored: None,
             adopts: Adopts::Nothing,
-            replaced: match is_unasked {
-                true => StagedBase::Unasked,
-                false => StagedBase::None,
-            },
+            replaced: StagedBase::None,
             over: None,
             may_be_stored: false,
-            series: WriteToken::random(),
+            series,
             may_have_been_stored: false,
             due_edits: 0,
-            is_timed,
-            edits: u64::from(size.is_none()),
+            is_timed: false,
+            edits: 0,
             edits_min: 0,
             recovered: 0,
             recorded: None,
@@ -178,7 +200,11 @@ impl FileState {
     }
 
     /// The state of a version that an earlier process committed.
-    pub(super) fn recovered(key: Key, base: Option<Base>, found: &RecoveredVersion) -> Self {
+    pub(in crate::staging::file) fn recovered(
+        key: Key,
+        base: Option<Base>,
+        found: &RecoveredVersion,
+    ) -> Self {
         let version = &found.version;
         let headers: ObjectHeaders = version.headers.clone().into();
         let record = CommittedRecord {
@@ -204,7 +230,7 @@ impl FileState {
     }
 
     /// The version to commit, and the changes in it; `None` if the journal or the bucket has it.
-    pub(super) fn to_commit(
+    pub(in crate::staging::file) fn to_commit(
         &self,
         files: &Arc<DataFiles>,
         mtime: SystemTime,
@@ -216,7 +242,7 @@ impl FileState {
     }
 
     /// As [`Self::to_commit`], of a version that is committed without sums, behind the last close.
-    pub(super) fn to_seal(
+    pub(in crate::staging::file) fn to_seal(
         &self,
         files: &Arc<DataFiles>,
         mtime: SystemTime,
@@ -267,7 +293,7 @@ impl FileState {
     }
 
     /// The version with the changes up to `edits` is durable in `record`.
-    pub(super) fn committed(&mut self, record: CommittedRecord, edits: u64) {
+    pub(in crate::staging::file) fn committed(&mut self, record: CommittedRecord, edits: u64) {
         self.recorded = Some(Recorded { record, edits });
         self.due_edits = 0;
     }
@@ -282,17 +308,17 @@ impl FileState {
     }
 
     /// Whether the bucket may have a version that was sent, and is not known to have it.
-    pub(super) fn may_be_stored(&self) -> bool {
+    pub(in crate::staging::file) fn may_be_stored(&self) -> bool {
         self.may_be_stored
     }
 
     /// Whether the bucket has an object of the key, or may have one that it was sent.
-    pub(super) fn may_have_object(&self) -> bool {
+    pub(in crate::staging::file) fn may_have_object(&self) -> bool {
         self.may_be_stored || self.replaced_version().is_some()
     }
 
     /// Whether the bucket has no object of the key that is known, and none of an earlier store.
-    pub(super) fn is_unsent(&self) -> bool {
+    pub(in crate::staging::file) fn is_unsent(&self) -> bool {
         let may_be_stored = match self.contents.sending() {
             Some(_) => self.may_have_been_stored,
             None => self.may_be_stored,
@@ -301,13 +327,13 @@ impl FileState {
     }
 
     /// The store in progress has ended early, and has made nothing.
-    pub(super) fn stopped(&mut self) {
+    pub(in crate::staging::file) fn stopped(&mut self) {
         self.contents.end_store(false);
         self.may_be_stored = self.may_have_been_stored;
     }
 
     /// Gives a file without a base another name. Returns that of before.
-    pub(super) fn rename_unstored(&mut self, name: UnstoredName) -> UnstoredName {
+    pub(in crate::staging::file) fn rename_unstored(&mut self, name: UnstoredName) -> UnstoredName {
         self.count_edit();
         // It was made under another name.
         self.adopts = Adopts::Nothing;
@@ -320,35 +346,35 @@ impl FileState {
     }
 
     /// Whether the journal has a record, and the bucket all of it.
-    pub(super) fn is_recorded_in_vain(&self) -> bool {
+    pub(in crate::staging::file) fn is_recorded_in_vain(&self) -> bool {
         self.recorded
             .is_some_and(|it| it.edits <= self.stored_edits)
     }
 
     /// The record of a version that the bucket lacks, if the journal has one.
-    pub(super) fn pending_record(&self) -> Option<CommittedRecord> {
+    pub(in crate::staging::file) fn pending_record(&self) -> Option<CommittedRecord> {
         let pending = self.recorded.filter(|it| it.edits > self.stored_edits);
         pending.map(|it| it.record)
     }
 
     /// Whether a commit has something to do.
-    pub(super) fn needs_commit(&self) -> Result<bool, FsError> {
+    pub(in crate::staging::file) fn needs_commit(&self) -> Result<bool, FsError> {
         Ok(self.needs_store()? && !self.is_committed())
     }
 
     /// Whether a record has all changes.
-    pub(super) fn is_committed(&self) -> bool {
+    pub(in crate::staging::file) fn is_committed(&self) -> bool {
         self.recorded.is_some_and(|it| it.edits == self.edits)
     }
 
     /// The failure that ended the file, if there was one.
-    pub(super) fn check(&self) -> Result<(), FsError> {
+    pub(in crate::staging::file) fn check(&self) -> Result<(), FsError> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
     /// The next bytes to send while the file is written, if enough were. Only a new file that is
     /// written from its first byte on has some.
-    pub(super) fn next_ahead(&self) -> Option<Range<u64>> {
+    pub(in crate::staging::file) fn next_ahead(&self) -> Option<Range<u64>> {
         let is_new = self.base.is_none() && self.failure.is_none() && self.never_stored.is_none();
         // Cheaper than the look at the ranges, for files that are not so long.
         let may_be_due = is_new && self.ahead.next(self.contents.size()).is_some();
@@ -363,7 +389,7 @@ impl FileState {
 
     /// The bytes change now: an object of another host does not stand for them, and a time that was
     /// set is void.
-    pub(super) fn changes(&mut self) {
+    pub(in crate::staging::file) fn changes(&mut self) {
         self.adopts = Adopts::Nothing;
         self.count_edit();
         if std::mem::take(&mut self.is_timed) {
@@ -372,7 +398,7 @@ impl FileState {
     }
 
     /// Changes the headers. Returns whether a store is to come, which sends them.
-    pub(super) fn change_headers(
+    pub(in crate::staging::file) fn change_headers(
         &mut self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
     ) -> Result<bool, FsError> {
@@ -396,7 +422,7 @@ impl FileState {
     }
 
     /// Forgets local bytes that the base has as well, if it is there to stay.
-    pub(super) fn drop_stored(&mut self) {
+    pub(in crate::staging::file) fn drop_stored(&mut self) {
         let is_leaving = self.base.as_ref().is_some_and(|base| base.is_leaving);
         if self.never_stored.is_none() && !is_leaving {
             drop(self.contents.drop_stored());
@@ -404,15 +430,21 @@ impl FileState {
     }
 
     /// The places of the file's bytes.
-    pub(super) fn sources(&self, files: &Arc<DataFiles>) -> ByteSources {
+    pub(in crate::staging::file) fn sources(
+        &self,
+        (files, reading): (&Arc<DataFiles>, &ReadContext),
+    ) -> ByteSources {
         ByteSources {
             files: Arc::clone(files),
-            base: self.base.as_ref().map(|base| base.reader.clone()),
+            base: self
+                .base
+                .as_ref()
+                .map(|base| base.reader(reading, &self.key)),
         }
     }
 
     /// Whether the bucket lacks something.
-    pub(super) fn needs_store(&self) -> Result<bool, FsError> {
+    pub(in crate::staging::file) fn needs_store(&self) -> Result<bool, FsError> {
         match self.never_stored {
             Some(NeverStored::Settled) => Ok(false),
             // What was kept is not what the application believes to have closed.
@@ -422,23 +454,23 @@ impl FileState {
     }
 
     /// Begins a store of the file as it is.
-    pub(super) fn begin_store(
+    pub(in crate::staging::file) fn begin_store(
         &mut self,
-        files: &Arc<DataFiles>,
+        places: (&Arc<DataFiles>, &ReadContext),
         ways: (&Arc<UploadCheckpoint>, &Arc<StoreStop>),
     ) -> StoreRequest {
         self.sent_edits = self.edits;
         let snapshot = self.contents.begin_store();
         let early = self.ahead.end();
-        let request = self.request(files, ways, snapshot);
+        let request = self.request(places, ways, snapshot);
         self.may_have_been_stored = std::mem::replace(&mut self.may_be_stored, true);
         StoreRequest { early, ..request }
     }
 
     /// The request to store `snapshot`, contents of the file.
-    pub(super) fn request(
+    pub(in crate::staging::file) fn request(
         &self,
-        files: &Arc<DataFiles>,
+        places: (&Arc<DataFiles>, &ReadContext),
         (checkpoint, stop): (&Arc<UploadCheckpoint>, &Arc<StoreStop>),
         snapshot: Arc<Snapshot>,
     ) -> StoreRequest {
@@ -450,7 +482,7 @@ impl FileState {
         StoreRequest {
             key: self.key.clone(),
             snapshot,
-            sources: self.sources(files),
+            sources: self.sources(places),
             replaced,
             headers: self.headers.clone(),
             adopts: self.adopts,
@@ -470,7 +502,7 @@ impl FileState {
 
     /// The bucket has the version of the store in progress: `base`. `is_sent` tells that the store
     /// has sent it, and has not found it there.
-    pub(super) fn stored(&mut self, base: Base, is_sent: bool) {
+    pub(in crate::staging::file) fn stored(&mut self, base: Base, is_sent: bool) {
         self.contents.end_store(true);
         self.base = Some(Base { is_sent, ..base });
         self.replaced = StagedBase::None;
@@ -484,7 +516,7 @@ impl FileState {
 
     /// The bucket has a later version, `base`, which a process before has stored and not committed.
     /// `false` if the file was changed since it was recovered.
-    pub(super) fn superseded(&mut self, base: Base) -> bool {
+    pub(in crate::staging::file) fn superseded(&mut self, base: Base) -> bool {
         if self.edits > self.sent_edits {
             self.contents.end_store(false);
             return false;
@@ -496,7 +528,7 @@ impl FileState {
     }
 
     /// The file is called `key` now, and the bucket has it as `base`.
-    pub(super) fn renamed(&mut self, key: Key, base: Base) {
+    pub(in crate::staging::file) fn renamed(&mut self, key: Key, base: Base) {
         self.key = key;
         self.base = Some(base);
         self.series = WriteToken::random();
@@ -504,7 +536,7 @@ impl FileState {
     }
 
     /// Notes the failure of an upload, for people.
-    pub(super) fn upload_failed(&mut self, error: &FsError) {
+    pub(in crate::staging::file) fn upload_failed(&mut self, error: &FsError) {
         self.failures += 1;
         self.last_failure = Some(error.to_string());
     }
@@ -512,7 +544,7 @@ impl FileState {
     /// The store in progress ended, and something else is in the file's place: the file ends by
     /// that, and a close of it is no failure. `false` if it has changed since the store had begun:
     /// then it goes on, and the bucket lacks all of it.
-    pub(super) fn give_way(&mut self, failure: FsError) -> bool {
+    pub(in crate::staging::file) fn give_way(&mut self, failure: FsError) -> bool {
         self.contents.end_store(false);
         if self.edits > self.sent_edits {
             return false;
@@ -524,7 +556,7 @@ impl FileState {
 
     /// The name means something else, and the file ends by that if it has no changes. Returns
     /// whether it has some, which are to be kept.
-    pub(super) fn lose_name(&mut self, reason: &str) -> bool {
+    pub(in crate::staging::file) fn lose_name(&mut self, reason: &str) -> bool {
         let is_changed = self.needs_store().ok();
         if is_changed == Some(false) && self.never_stored.is_none() {
             self.settle(FsError::Stale(reason.to_owned()));
@@ -533,7 +565,7 @@ impl FileState {
     }
 
     /// The file has lost its name. One that has ended with all of its bytes stays so.
-    pub(super) fn removed(&mut self) {
+    pub(in crate::staging::file) fn removed(&mut self) {
         self.never_stored.get_or_insert(NeverStored::Removed);
     }
 
@@ -544,14 +576,14 @@ impl FileState {
     }
 
     /// The file ends by the failure. Without another end, each commit returns it.
-    pub(super) fn fail(&mut self, failure: FsError) {
+    pub(in crate::staging::file) fn fail(&mut self, failure: FsError) {
         self.contents.end_store(false);
         self.failure.get_or_insert(failure);
     }
 
     /// The bucket has the version of this number, whose store was not known to be done: `base`. The
     /// store is to be tried again.
-    pub(super) fn rebased(&mut self, base: Base, number: u64) {
+    pub(in crate::staging::file) fn rebased(&mut self, base: Base, number: u64) {
         self.contents.end_store(false);
         self.base = Some(base);
         self.replaced = StagedBase::None;
@@ -561,7 +593,7 @@ impl FileState {
     }
 
     /// The version `old` was replaced by one with equal bytes.
-    pub(super) fn base_replaced(&mut self, reading: &ReadContext, old: &ETag, etag: &ETag) {
+    pub(in crate::staging::file) fn base_replaced(&mut self, old: &ETag, etag: &ETag) {
         let base = self.base.as_ref();
         let Some(base) = base.filter(|base| base.version.etag.matches(old)) else {
             return;
@@ -573,7 +605,7 @@ impl FileState {
         let is_leaving = base.is_leaving;
         self.base = Some(Base {
             is_leaving,
-            ..Base::new(reading, &self.key, version)
+            ..Base::new(version)
         });
     }
 }
