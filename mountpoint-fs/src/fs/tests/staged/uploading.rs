@@ -18,6 +18,8 @@ use crate::operation::{AttributeChange, FsError, InodeNo, RenameMode, Stop};
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
 
+const PART_LEN: usize = 5 << 20;
+
 /// Three parts.
 const LEN: usize = 12 << 20;
 
@@ -29,7 +31,7 @@ impl Staged {
             ..SimOptions::default()
         };
         let write = WriteConfig {
-            part_size: Some(5 << 20),
+            part_size: Some(PART_LEN as u64),
             posix_metadata: true,
             ..all_changes()
         };
@@ -118,14 +120,16 @@ const PARTS: Option<Operation> = Some(Operation::UploadPart);
 #[test]
 fn a_removal_ends_an_upload_in_parts() {
     let mount = Staged::manual(true);
-    mount.uploading("f", LEN, Operation::UploadPart);
+    // More than are in flight at once.
+    let parts = 30;
+    mount.uploading("f", parts * PART_LEN, Operation::UploadPart);
     let unlinked = mount.run_but(PARTS, mount.fs.unlink(ROOT, OsStr::new("f")));
     unlinked.unwrap();
     let found = mount.run_but(PARTS, mount.fs.lookup(ROOT, OsStr::new("f")));
     assert!(matches!(found, Err(FsError::NotFound)), "{found:?}");
-    let parts = mount.bucket.log().count(Operation::UploadPart);
     assert_eq!(mount.keys_at_end(), [""; 0]);
-    assert_eq!(mount.bucket.log().count(Operation::UploadPart), parts);
+    let sent = mount.bucket.log().count(Operation::UploadPart);
+    assert!(sent < parts, "{sent}");
 }
 
 #[test]
