@@ -16,6 +16,7 @@ mod names;
 #[path = "../../../mountpoint-client/tests/network/support/network_namespace.rs"]
 mod network_namespace;
 mod process;
+mod promises;
 mod reads;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
