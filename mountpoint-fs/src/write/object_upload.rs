@@ -310,7 +310,7 @@ impl ObjectUpload {
 
 impl Replaced {
     /// The condition of the request that makes the object.
-    fn condition(&self) -> PutCondition {
+    pub(crate) fn condition(&self) -> PutCondition {
         match self {
             Self::Nothing | Self::NothingUnasked => PutCondition::Absent,
             Self::Version(version) => PutCondition::Match(ETag::clone(version)),

@@ -456,6 +456,25 @@ fn a_conflict_that_the_bucket_does_not_show_is_none() {
     }
 }
 
+/// Credentials expire behind the refusal: HEAD has no body that would tell, and a listing does.
+#[test]
+fn a_conflict_that_nobody_could_look_at_is_none() {
+    let bench = Bench::write_back(Duration::ZERO);
+    let file = bench.new_file();
+    for (operation, kind) in [
+        (Operation::PutObject, ErrorKind::PreconditionFailed),
+        (Operation::HeadObject, ErrorKind::Denied),
+        (Operation::ListObjectsV2, ErrorKind::Credentials),
+    ] {
+        bench.client.fail_next(operation, 1, kind);
+    }
+    write(&file, 0, b"our bytes").unwrap();
+    wait(file.release()).unwrap();
+    bench.drain();
+    assert_eq!(bench.content("key").unwrap(), b"our bytes");
+    assert_eq!(bench.names("kept"), [""; 0]);
+}
+
 #[test]
 fn without_write_back_a_commit_stores() {
     let bench = Bench::new();

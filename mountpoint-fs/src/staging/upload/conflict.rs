@@ -15,6 +15,7 @@ use super::recognise::{self, Recognised};
 use super::request::StoreRequest;
 use super::store::store;
 use crate::config::ConflictPolicy;
+use crate::mutate::conditions::look;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
 use crate::write::{Adopts, CheckpointFound, Outcome, Replaced, Stored};
@@ -89,18 +90,15 @@ async fn is_borne_out(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
 ) -> Result<bool, FsError> {
-    let there = match context.writing.client().head(&request.key).await {
-        Ok(there) => Some(there.etag),
-        Err(error) if error.kind == ErrorKind::NotFound => None,
-        // What may not be looked at is believed.
-        Err(error) if error.kind == ErrorKind::Denied => return Ok(true),
-        Err(error) => return Err(error.into()),
-    };
-    Ok(match (&request.replaced, there) {
-        (Replaced::Version(base), Some(there)) => !there.matches(base),
-        (Replaced::Nothing | Replaced::NothingUnasked, there) => there.is_some(),
-        (Replaced::Version(_), None) => true,
-    })
+    let client = &**context.writing.client();
+    match look(client, &request.key, &request.replaced.condition()).await {
+        Ok(()) => Ok(false),
+        Err(error) => match error.kind {
+            // What may be neither looked at nor listed is believed.
+            ErrorKind::PreconditionFailed | ErrorKind::NotFound | ErrorKind::Denied => Ok(true),
+            _ => Err(error.into()),
+        },
+    }
 }
 
 /// The failure of a store whose condition the server refused although it holds. The store is tried
