@@ -23,8 +23,8 @@ impl FileSystem {
             ));
         }
         let (ino, (reader, _), _) = source.reading()?;
-        let renamed = self.renamed(ino, reader);
-        let reader = renamed.as_deref().unwrap_or(reader);
+        let moved = self.moved(ino, reader).await;
+        let reader = moved.as_deref().unwrap_or(reader);
         let (key, etag, size) = reader.version();
         let start = from.1.min(size);
         let end = start.saturating_add(len).min(size);

@@ -7,7 +7,7 @@
 //!
 //! A file that this mount has renamed is read on under its new name: a copy with the ETag of the
 //! version that was opened has its bytes. Where the server gives it another ETag, nothing tells
-//! that.
+//! that. A file whose headers this mount has changed is read on in the copy that the change made.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ impl FileSystem {
             let Err(error @ FsError::Stale(_)) = outcome else {
                 return outcome;
             };
-            let Some(next) = self.renamed(ino, reader) else {
+            let Some(next) = self.moved(ino, reader).await else {
                 self.namespace.is_replaced(ino);
                 return Err(error);
             };
@@ -147,18 +147,35 @@ impl FileSystem {
             last = Some(next);
         }
         Err(FsError::Stale(
-            "the file is renamed again and again".to_owned(),
+            "the file is renamed or copied onto itself again and again".to_owned(),
         ))
+    }
+
+    /// A reader of the bytes of `reader` where this mount has put them since: under another name,
+    /// or in a copy with other headers. `None` if it has put them nowhere else.
+    pub(super) async fn moved(&self, ino: InodeNo, reader: &Reader) -> Option<Arc<Reader>> {
+        match self.renamed(ino, reader) {
+            Some(next) => Some(next),
+            None => self.renewed(reader).await,
+        }
     }
 
     /// A reader of the same version of `ino` by its present name; `None` if `reader` has that name,
     /// or if the file is another version now.
-    pub(super) fn renamed(&self, ino: InodeNo, reader: &Reader) -> Option<Arc<Reader>> {
+    fn renamed(&self, ino: InodeNo, reader: &Reader) -> Option<Arc<Reader>> {
         let (key, version) = self.namespace.stored_version(ino)?;
         let (its_key, its_etag, its_size) = reader.version();
         let is_same = version.etag == *its_etag && version.size == its_size;
         (is_same && key != *its_key)
             .then(|| Arc::new(Reader::new(&self.reading, key, version.etag, version.size)))
+    }
+
+    /// A reader of the version that a change of the object's headers by this mount has made.
+    async fn renewed(&self, reader: &Reader) -> Option<Arc<Reader>> {
+        let (key, etag, size) = reader.version();
+        let now = self.reading.version_behind(key, etag).await?;
+        let next = Reader::new(&self.reading, key.clone(), now, size);
+        Some(Arc::new(next))
     }
 
     /// The reader of the newest stored version of `ino`.

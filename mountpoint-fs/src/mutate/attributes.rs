@@ -1,7 +1,8 @@
 //! Changes of one object that keep its key: its headers and its size.
 //!
 //! S3 changes no object in place. The object is copied onto itself, whole or in part, in the
-//! version that was seen. A reader of the old version is told meanwhile that its version is stale.
+//! version that was seen. A reader of the old version in another mount is told that its version is
+//! stale.
 
 use std::ops::Range;
 

@@ -14,6 +14,7 @@ use mountpoint_crt_sys::block::BlockPool;
 use super::block_memory::MemoryHolder;
 use super::local::LocalSource;
 use super::object::{ObjectRegistry, OpenObject};
+use super::renewals::{Renewal, Renewals};
 use super::resources::ReadResources;
 use crate::cache::Caches;
 use crate::clock::Clock;
@@ -28,6 +29,7 @@ pub struct ReadContext {
     /// Versions whose readers share what they fetch.
     pub(super) registry: Arc<ObjectRegistry<OpenObject>>,
     local: LocalSource,
+    renewals: Renewals,
     /// GETs sent until idle memory was last given back.
     gets_at_give_back: AtomicU64,
 }
@@ -84,8 +86,20 @@ impl ReadContext {
             local: LocalSource::new(clock.clone()),
             resources: ReadResources::new(client, config, caches, clock),
             registry: Arc::default(),
+            renewals: Renewals::default(),
             gets_at_give_back: AtomicU64::new(0),
         })
+    }
+
+    /// The version `before` of the object `key` is about to be copied onto itself: its readers go
+    /// on with the copy.
+    pub(crate) fn renewing(&self, key: &Key, before: &ETag) -> Renewal {
+        self.renewals.begin(key, before)
+    }
+
+    /// The version that this mount has made of the bytes of `before`, if there is one.
+    pub(crate) async fn version_behind(&self, key: &Key, before: &ETag) -> Option<ETag> {
+        self.renewals.version_behind(key, before).await
     }
 
     /// The mount's memory, for writers.

@@ -18,6 +18,7 @@ mod object_version;
 mod plan;
 mod prefetch_budget;
 mod reader;
+mod renewals;
 mod resources;
 mod sibling_prefetch;
 

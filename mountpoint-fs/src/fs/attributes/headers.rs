@@ -91,8 +91,10 @@ impl FileSystem {
     ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let (info, headers) = (&object.info, object.headers.clone());
         let seen = (&info.etag, info.size);
+        let renewal = self.reading.renewing(&info.key, &info.etag);
         let etag = self.mutator.replace_headers(&info.key, seen, headers);
         let etag = etag.await?;
+        renewal.made(&etag);
         if let Some(open) = open {
             open.writer.metadata_replaced(&info.etag, &etag).await;
         }

@@ -1,10 +1,11 @@
 //! `copy_file_range`: server-side copies, read and written bytes, and the headers of the copy.
 
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::testing::sim::{Content, SimObject};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 
 use super::*;
 use crate::config::{CopyLimits, WriteConfig};
-use crate::operation::WriteOptions;
+use crate::operation::{AttributeChange, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 const MIB: usize = 1 << 20;
@@ -43,6 +44,7 @@ impl Copying {
                 whole_max: 64 << 20,
                 part_max: 8 << 20,
             },
+            allow_overwrite: true,
             ..WriteConfig::default()
         };
         let mount = Mount::with_write(SimOptions::default(), "", &[], write);
@@ -227,6 +229,29 @@ fn a_source_that_was_replaced_is_not_copied() {
     assert_eq!(copying.mount.bucket.keys(), ["old"]);
 }
 
+/// The source is open, and this mount changes its headers: the copy has its bytes.
+#[test]
+fn a_source_whose_headers_were_changed_is_copied() {
+    let mut copying = Copying::new(12 * MIB);
+    let key = Key::parse("old").unwrap();
+    let content = Content::bytes(copying.content.clone());
+    copying.mount.bucket.insert(SimObject {
+        etag: ETag::from_header("\"11111111111111111111111111111111-2\""),
+        ..SimObject::new(key, content)
+    });
+    let old = copying.mount.walk("old");
+    copying.from = now(copying.mount.fs.open(old, READ)).unwrap().handle;
+    let touch = AttributeChange {
+        mtime: Some(TimeChange::Now),
+        ..AttributeChange::default()
+    };
+    now(copying.mount.fs.set_attributes(old, touch)).unwrap();
+    copying.step(Copied(0, 12 * MIB));
+    now(copying.mount.fs.sync(copying.to)).unwrap();
+    let object = copying.mount.bucket.object("new").unwrap();
+    assert!(object.content.to_vec() == copying.written);
+}
+
 #[test]
 fn nothing_of_others_is_replaced_by_a_copy() {
     let mut copying = Copying::new(12 * MIB);
@@ -263,16 +288,10 @@ fn a_copy_carries_what_a_new_file_carries() {
         metadata: vec![("owner".to_owned(), "me".to_owned())],
         ..ObjectHeaders::default()
     };
-    copying
-        .mount
-        .bucket
-        .insert(mountpoint_client::testing::sim::SimObject {
-            headers,
-            ..mountpoint_client::testing::sim::SimObject::new(
-                key,
-                mountpoint_client::testing::sim::Content::bytes(copying.content.clone()),
-            )
-        });
+    copying.mount.bucket.insert(SimObject {
+        headers,
+        ..SimObject::new(key, Content::bytes(copying.content.clone()))
+    });
     copying
         .mount
         .clock

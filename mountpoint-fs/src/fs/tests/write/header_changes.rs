@@ -1,7 +1,8 @@
 //! Copies of an object onto itself that change its headers, by all operations that need them.
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::testing::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Content, Fault, FaultRule, SimObject, When};
+use mountpoint_client::types::{ETag, Key};
 
 use super::*;
 use crate::config::CopyLimits;
@@ -226,6 +227,73 @@ fn who_writes_a_file_that_was_touched_goes_on() {
             mount.fs.release(handle);
             let content = mount.bucket.object("log").unwrap().content.to_vec();
             assert_eq!(content, [&b"one"[..len], b"two"].concat(), "{case}");
+        }
+    }
+}
+
+/// Has an object that was uploaded in parts, so that its copy has another ETag. Returns a handle of
+/// it, and its bytes.
+fn opened_parts(mount: &Mount) -> (HandleNo, Vec<u8>) {
+    let etag = ETag::from_header("\"11111111111111111111111111111111-2\"");
+    let bytes: Vec<u8> = (0..8_u32 << 20).map(|at| at.to_le_bytes()[1]).collect();
+    mount.bucket.insert(SimObject {
+        etag,
+        ..SimObject::new(Key::parse("a").unwrap(), Content::bytes(bytes.clone()))
+    });
+    let handle = now(mount.fs.open(mount.walk("a"), READ)).unwrap().handle;
+    (handle, bytes)
+}
+
+#[test]
+fn an_open_file_is_read_on_behind_a_change_of_its_headers() {
+    for way in [Way::Touch, Way::TouchInParts, Way::Extended] {
+        let mount = way.mount();
+        let (handle, bytes) = opened_parts(&mount);
+        let read = |at: usize| {
+            let read = now(mount.fs.read(handle, at as u64, 100, true));
+            read.map(|data| data.to_vec() == bytes[at..at + 100])
+        };
+        let opened = mount.bucket.object("a").unwrap().etag;
+        for at in [0, 3 << 20, 6 << 20] {
+            way.run(&mount).unwrap();
+            assert_ne!(mount.bucket.object("a").unwrap().etag, opened);
+            assert!(read(at).unwrap(), "{way:?} {at}");
+        }
+        // What another client puts there is another file.
+        mount.bucket.put_object("a", "theirs");
+        let stale = read(7 << 20);
+        assert!(matches!(stale, Err(FsError::Stale(_))), "{way:?} {stale:?}");
+    }
+}
+
+/// Nothing tells then whose object is there.
+#[test]
+fn an_open_file_is_stale_behind_a_change_whose_answer_was_lost() {
+    for (asked, is_told) in [
+        (Fault::Repeat, true),
+        (Fault::Fail(ErrorKind::Denied), false),
+    ] {
+        let mount = Way::Extended.mount();
+        let (handle, _) = opened_parts(&mount);
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::CopyObject),
+            when: When::Next(1),
+            fault: Fault::FailAfterwards(ErrorKind::Transient),
+        });
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::HeadObject),
+            // The ones before tell the name and the headers.
+            when: When::From(3),
+            fault: asked,
+        });
+        let opened = mount.bucket.object("a").unwrap().etag;
+        let outcome = Way::Extended.run(&mount);
+        assert_eq!(outcome.is_ok(), is_told, "{outcome:?}");
+        assert_ne!(mount.bucket.object("a").unwrap().etag, opened);
+        let read = now(mount.fs.read(handle, 0, 100, true));
+        assert_eq!(read.is_ok(), is_told, "{read:?}");
+        if let Err(error) = read {
+            assert!(matches!(error, FsError::Stale(_)), "{error}");
         }
     }
 }
