@@ -16,13 +16,10 @@ use crate::staging::pending::{FoundPending, Pending, find_pending};
 
 /// Waits until the files are uploaded that are pending now, for `time_max` at most.
 pub(super) fn flush(
-    versions: Option<&KeptVersions>,
+    versions: &KeptVersions,
     place: &StagedPlace,
     time_max: Option<Duration>,
 ) -> Result<Printed, String> {
-    let Some(versions) = versions else {
-        return Ok(done(&Flushed::default(), place));
-    };
     let mut wait = AnswerWait::new();
     let found = find_pending(versions, ControlRequest::Flush, &mut |holder| {
         wait.wait(holder)

@@ -16,8 +16,7 @@ use super::report::{Done, Printed, Status, VersionRow, print, tell};
 use crate::staging::control::ControlRequest;
 use crate::staging::directory::find_bucket;
 use crate::staging::kept::{
-    Description, DirectoryState, KeptPlace, KeptVersion, KeptVersions, LocalRead, export,
-    read_files,
+    Description, KeptPlace, KeptVersion, KeptVersions, LocalRead, export, read_files,
 };
 use crate::staging::pending::{Pending, PendingVersion, PendingVersions, find_pending};
 
@@ -49,21 +48,21 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
 fn work(arguments: &StagedArguments) -> Result<bool, String> {
     let place = arguments.place();
     let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
-    let done = match (&arguments.task, &versions) {
-        (StagedTask::List(_), None) => Ok(true),
-        (StagedTask::List(_), Some(versions)) => list(versions, place)?,
-        (StagedTask::Status(_), versions) => status(versions.as_ref(), place)?,
-        (StagedTask::Flush { timeout, .. }, _) => {
-            flush(versions.as_ref(), place, timeout.map(Duration::from_secs))?
+    // Not "nothing is pending": the mount's own directory is easily named instead.
+    let versions = versions.ok_or_else(|| {
+        let directory = place.directory.display();
+        format!(
+            "there is no staging directory in {directory}: name the directory that --staging names, not the mount"
+        )
+    })?;
+    let done = match &arguments.task {
+        StagedTask::List(_) => list(&versions, place)?,
+        StagedTask::Status(_) => status(&versions, place)?,
+        StagedTask::Flush { timeout, .. } => {
+            flush(&versions, place, timeout.map(Duration::from_secs))?
         }
-        (_, None) => {
-            let directory = place.directory.display();
-            return Err(format!("there is no staging directory in {directory}"));
-        }
-        (StagedTask::Discard { ids, all, .. }, Some(versions)) => {
-            discard(versions, ids, *all, place)?
-        }
-        (StagedTask::Export(arguments), Some(versions)) => write_file(versions, arguments)?,
+        StagedTask::Discard { ids, all, .. } => discard(&versions, ids, *all, place)?,
+        StagedTask::Export(arguments) => write_file(&versions, arguments)?,
     };
     match done {
         // The reader of the output has seen enough.
@@ -119,28 +118,24 @@ fn pending(versions: &KeptVersions) -> Result<Pending, String> {
     })
 }
 
-fn status(versions: Option<&KeptVersions>, place: &StagedPlace) -> Result<Printed, String> {
-    let mut state = DirectoryState::default();
-    let (mut kept, mut waiting, mut damaged) = ((0, 0), (0, 0), 0);
-    if let Some(versions) = versions {
-        for id in versions.ids().map_err(|error| error.to_string())? {
-            kept.0 += 1;
-            // `list` names a damaged one.
-            kept.1 += versions.find(&id).ok().flatten().map_or(0, |it| it.bytes);
-        }
-        match pending(versions)? {
-            Pending::OfMount(report) => {
-                (waiting, damaged) = ((report.count, report.bytes), report.damaged);
-            }
-            Pending::OfNobody(found) => {
-                (waiting.0, damaged) = found.counts();
-                let whole = found.versions.iter().filter(|it| it.damage.is_none());
-                waiting.1 = whole.map(|it| it.version.description.size).sum();
-            }
-        }
-        // Behind the wait for a mount that starts or ends.
-        state = versions.state().map_err(|error| error.to_string())?;
+fn status(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String> {
+    let mut kept = (0, 0);
+    for id in versions.ids().map_err(|error| error.to_string())? {
+        kept.0 += 1;
+        // `list` names a damaged one.
+        kept.1 += versions.find(&id).ok().flatten().map_or(0, |it| it.bytes);
     }
+    let (waiting, damaged) = match pending(versions)? {
+        Pending::OfMount(report) => ((report.count, report.bytes), report.damaged),
+        Pending::OfNobody(found) => {
+            let (waiting, damaged) = found.counts();
+            let whole = found.versions.iter().filter(|it| it.damage.is_none());
+            let bytes = whole.map(|it| it.version.description.size).sum();
+            ((waiting, bytes), damaged)
+        }
+    };
+    // Behind the wait for a mount that starts or ends.
+    let state = versions.state().map_err(|error| error.to_string())?;
     let status = Status::new(state, kept, (waiting, damaged));
     Ok(print(&status, &status.lines(), place.json).map(|()| true))
 }

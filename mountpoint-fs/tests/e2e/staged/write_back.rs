@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::{Staged, mount, stored};
 use crate::harness::{
-    ACCESS_KEY, BUCKET, PATIENCE, SECRET_KEY, below, put, read, server, wait_until,
+    ACCESS_KEY, BUCKET, PATIENCE, SECRET_KEY, below, mount_s3, put, read, server, wait_until,
 };
 
 /// Long: what is closed waits.
@@ -312,7 +312,7 @@ fn a_directory_with_pending_files_serves_no_other_bucket() {
     } = staged;
     assert!(mounted.unmount().success());
     let target = tempfile::tempdir().unwrap();
-    let mut command = crate::harness::mount_s3();
+    let mut command = mount_s3();
     let output = command
         .args([
             "other-bucket",
@@ -444,4 +444,19 @@ fn files_are_made_and_read_while_s3_is_away() {
     command(&staged, "flush");
     assert_eq!(server.store().keys(BUCKET), ["d/new", "made/new", "top"]);
     assert_eq!(stored(&server, "d/new"), b"d/new\nmore\n");
+}
+
+/// "Nothing is pending" would be taken for the truth, by `flush && shutdown` above all.
+#[test]
+fn a_directory_that_is_no_staging_directory_is_named() {
+    let (_server, staged) = super::staged();
+    for task in ["flush", "status", "list"] {
+        let output = mount_s3()
+            .args(["staged", task, staged.mounted.path().to_str().unwrap()])
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{task}: {told}");
+        assert!(told.contains("not the mount"), "{task}: {told}");
+    }
 }
