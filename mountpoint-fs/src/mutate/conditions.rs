@@ -1,11 +1,12 @@
 //! The requests on which the server keeps conditions, remembered for the mount.
 //!
 //! Nothing is guessed, and nothing is concluded from another request or another condition. A server
-//! lacks a condition if it refuses a request with it and accepts that request without, or if it
-//! accepts one whose condition must fail: a change of an object on the condition that it is a
-//! version that no object has, or that there is none. A server that ignores it has made the change
-//! that was wanted, or an equal object. Until a condition was seen to be kept, the bucket is looked
-//! at just before each request that needs it.
+//! refuses a condition if it refuses a request with it and accepts that request without. It seems to
+//! ignore one if it accepts a request whose condition must fail: a change of an object on the
+//! condition that it is a version that no object has, or that there is none. It has made the change
+//! that was wanted then, or an equal object; or another host has just removed the object, so the
+//! condition is sent all the same. A condition that was seen to be kept counts as kept from then on.
+//! Before that, the bucket is looked at just before each request that needs it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -43,8 +44,30 @@ enum Standing {
     /// It refused one that must fail, or the source had another version: the next success tells.
     Refused,
     Kept,
-    /// It refuses or ignores them.
-    Lacking,
+    /// It seems to ignore them: they are sent, and not relied on.
+    Ignored,
+    /// It takes no request with them.
+    Refuses,
+}
+
+impl Standing {
+    /// The standing of this number.
+    fn of(number: u8) -> Self {
+        let all = [Self::Refused, Self::Kept, Self::Ignored, Self::Refuses];
+        let found = all.into_iter().find(|one| *one as u8 == number);
+        found.unwrap_or(Self::Unknown)
+    }
+
+    /// Whether `self` gives way to `new`. Requests run in parallel, and another host may have
+    /// removed the object of a trial: a trial that passes says less than a condition that was kept.
+    fn gives_way_to(self, new: Self) -> bool {
+        match new {
+            Self::Kept | Self::Refuses => true,
+            Self::Refused => self == Self::Unknown,
+            Self::Ignored => self != Self::Kept,
+            Self::Unknown => false,
+        }
+    }
 }
 
 /// The standing of each request, by its condition: that an object has a version, or that there is
@@ -55,9 +78,14 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Whether the server was seen to keep no conditions such as `wanted`.
+    /// Whether the server seems to keep no conditions such as `wanted`.
     pub(super) fn lacks(&self, request: Conditional, wanted: &PutCondition) -> bool {
-        self.standing(request, wanted) == Standing::Lacking
+        let standing = self.standing(request, wanted);
+        matches!(standing, Standing::Ignored | Standing::Refuses)
+    }
+
+    fn refuses(&self, request: Conditional, wanted: &PutCondition) -> bool {
+        self.standing(request, wanted) == Standing::Refuses
     }
 
     /// Whether the server was seen to keep conditions such as `wanted`.
@@ -106,7 +134,7 @@ impl Conditions {
         wanted: &PutCondition,
         change: impl Fn(PutCondition) -> F,
     ) -> Result<T, ClientError> {
-        let mut used = match self.lacks(request, wanted) {
+        let mut used = match self.refuses(request, wanted) {
             true => PutCondition::None,
             false => wanted.clone(),
         };
@@ -124,7 +152,7 @@ impl Conditions {
                 }
                 Err(error) => {
                     // Of a copy, it may be the source that has another version.
-                    if used == PutCondition::Absent
+                    if used != PutCondition::None
                         && request != Conditional::Copy
                         && error.kind == ErrorKind::PreconditionFailed
                     {
@@ -157,16 +185,33 @@ impl Conditions {
                 tracing::warn!(
                     ?request,
                     ?wanted,
-                    "the server ignores this condition: requests that keep theirs are used where there are such, and                      the bucket is looked at before the others; two hosts that change one file may overwrite each other"
+                    "the server ignores this condition: requests that keep theirs are used where there are such, and \
+                     the bucket is looked at before the others; two hosts that change one file may overwrite each other"
                 );
-                self.set(request, wanted, Standing::Lacking);
+                self.set(request, wanted, Standing::Ignored);
                 Ok(Some(made))
             }
             Err(error) => {
-                let standing = match error.kind {
-                    ErrorKind::PreconditionFailed if request != Conditional::Copy => Standing::Kept,
-                    ErrorKind::PreconditionFailed | ErrorKind::NotFound => Standing::Refused,
-                    ErrorKind::Unsupported => Standing::Lacking,
+                let standing = match (error.kind.clone(), wanted) {
+                    (ErrorKind::PreconditionFailed, _) if request != Conditional::Copy => {
+                        Standing::Kept
+                    }
+                    (ErrorKind::PreconditionFailed, _)
+                    | (ErrorKind::NotFound, PutCondition::Match(_)) => Standing::Refused,
+                    // Another way is taken for the copy itself.
+                    (ErrorKind::Unsupported, _) if request == Conditional::Copy => {
+                        Standing::Refuses
+                    }
+                    // It may be the source of a copy that is not there, the made-up version that is
+                    // no ETag to the server, or the condition that it does not take, of which the
+                    // request itself tells.
+                    (
+                        ErrorKind::NotFound
+                        | ErrorKind::Unsupported
+                        | ErrorKind::InvalidRequest
+                        | ErrorKind::Conflict,
+                        _,
+                    ) => Standing::Unknown,
                     _ => return Err(error),
                 };
                 self.set(request, wanted, standing);
@@ -179,14 +224,14 @@ impl Conditions {
     /// `used`.
     fn learn(&self, request: Conditional, wanted: &PutCondition, used: &PutCondition) {
         if wanted != used {
-            if !self.lacks(request, wanted) {
+            if !self.refuses(request, wanted) {
                 tracing::warn!(
                     ?request,
                     ?wanted,
                     "the server takes no such condition: two hosts that change one file may overwrite each other"
                 );
             }
-            self.set(request, wanted, Standing::Lacking);
+            self.set(request, wanted, Standing::Refuses);
         } else if self.standing(request, wanted) == Standing::Refused {
             self.set(request, wanted, Standing::Kept);
         }
@@ -215,19 +260,22 @@ impl Conditions {
     }
 
     fn standing(&self, request: Conditional, wanted: &PutCondition) -> Standing {
-        let known = match self.place(request, wanted) {
-            Some(place) => place.load(Ordering::Relaxed),
+        match self.place(request, wanted) {
+            Some(place) => Standing::of(place.load(Ordering::Relaxed)),
             // There is nothing to be kept.
-            None => Standing::Kept as u8,
-        };
-        let all = [Standing::Refused, Standing::Kept, Standing::Lacking];
-        let found = all.into_iter().find(|one| *one as u8 == known);
-        found.unwrap_or(Standing::Unknown)
+            None => Standing::Kept,
+        }
     }
 
     fn set(&self, request: Conditional, wanted: &PutCondition, standing: Standing) {
         if let Some(place) = self.place(request, wanted) {
-            place.store(standing as u8, Ordering::Relaxed);
+            let update = |known| {
+                let gives_way = Standing::of(known).gives_way_to(standing);
+                gives_way.then_some(standing as u8)
+            };
+            place
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
+                .ok();
         }
     }
 
@@ -351,7 +399,6 @@ mod tests {
         let refused = |kind| Err(ClientError::new(kind, "no"));
         for (answer, is_lacking) in [
             (Ok(()), true),
-            (refused(ErrorKind::Unsupported), true),
             (refused(ErrorKind::PreconditionFailed), false),
             (refused(ErrorKind::NotFound), false),
         ] {
@@ -380,6 +427,61 @@ mod tests {
         }
     }
 
+    /// A trial that another host's removal lets pass, a trial behind it, and an answer that does not
+    /// tell of the condition.
+    #[test]
+    fn a_condition_that_seems_to_be_ignored_is_sent_until_it_is_seen_to_be_kept() {
+        let conditions = Conditions::default();
+        let (client, key) = (bucket(false).0, key());
+        let (on, absent) = ((Conditional::Put, &key), PutCondition::Absent);
+        let change = |condition| {
+            assert_eq!(condition, PutCondition::Absent);
+            std::future::ready(Ok(()))
+        };
+        for proof in [Proof::Trial, Proof::None] {
+            let made = conditions.make(&client, on, (&absent, proof), change);
+            made.now_or_never().unwrap().unwrap();
+            assert!(conditions.lacks(Conditional::Put, &absent));
+        }
+        for (kind, keeps) in [
+            (ErrorKind::Transient, false),
+            (ErrorKind::PreconditionFailed, true),
+        ] {
+            let refuses =
+                |_| std::future::ready(Err::<(), _>(ClientError::new(kind.clone(), "no")));
+            let made = conditions.make(&client, on, (&absent, Proof::None), refuses);
+            made.now_or_never().unwrap().unwrap_err();
+            assert_eq!(conditions.keeps(Conditional::Put, &absent), keeps);
+        }
+        conditions.set(Conditional::Put, &absent, Standing::Ignored);
+        conditions.set(Conditional::Put, &absent, Standing::Refused);
+        assert!(conditions.keeps(Conditional::Put, &absent));
+    }
+
+    /// The request itself, with its own condition, tells what the server takes.
+    #[test]
+    fn a_trial_whose_failure_tells_nothing_fails_nothing() {
+        for kind in [
+            ErrorKind::Unsupported,
+            ErrorKind::InvalidRequest,
+            ErrorKind::Conflict,
+        ] {
+            let conditions = Conditions::default();
+            let (client, version) = bucket(true);
+            let (key, on) = (key(), Conditional::Put);
+            let change = |condition: PutCondition| {
+                std::future::ready(match condition == version {
+                    true => Ok(()),
+                    false => Err(ClientError::new(kind.clone(), "no")),
+                })
+            };
+            let made = conditions.make(&client, (on, &key), (&version, Proof::Trial), change);
+            made.now_or_never().unwrap().unwrap();
+            let is_known = conditions.keeps(on, &version) || conditions.lacks(on, &version);
+            assert!(!is_known, "{kind:?}");
+        }
+    }
+
     /// What is known of one request and one condition says nothing of another one.
     #[test]
     fn until_a_condition_was_seen_to_be_kept_the_bucket_is_looked_at() {
@@ -389,7 +491,8 @@ mod tests {
                 let conditions = Conditions::default();
                 conditions.believe(true);
                 let (client, wanted) = bucket(has_object);
-                conditions.set(request, &wanted, Standing::Unknown);
+                let place = conditions.place(request, &wanted).unwrap();
+                place.store(Standing::Unknown as u8, Ordering::Relaxed);
                 // Another host changes what was seen, and the server ignores conditions.
                 client.put_object("key", "theirs");
                 let never = |_| -> std::future::Ready<Result<(), ClientError>> {

@@ -145,11 +145,12 @@ impl Mutator {
         // A server that makes no such copy says so again for the first object.
         let absent = PutCondition::Absent;
         let made = self.conditions.prove(Conditional::Copy, &absent, copy);
-        if let Ok(Some(made)) = made.await {
-            etag = made.etag;
+        match made.await {
+            Ok(Some(made)) => etag = made.etag,
+            // The refusal was that of the condition: no version of a source was named.
+            Ok(None) => self.conditions.believe_refusal(Conditional::Copy, &absent),
+            Err(_) => {}
         }
-        // The refusal was that of the condition: no version of a source was named.
-        self.conditions.believe_refusal(Conditional::Copy, &absent);
         etag
     }
 

@@ -61,8 +61,8 @@ pub(in crate::write) async fn put(
         PutCondition::Absent if is_seen => Proof::None,
         // Another program may be about to fill an empty file.
         PutCondition::Absent if size == 0 => Proof::Look,
-        _ if size > TRIAL_LEN_MAX => Proof::Look,
-        _ => Proof::Trial,
+        PutCondition::Absent if size > TRIAL_LEN_MAX => Proof::Look,
+        PutCondition::Absent | PutCondition::Match(_) => Proof::Trial,
     };
     let send = |condition| put_on(context, key, (body.clone(), checksum), condition, &headers);
     let (on, wanted) = ((Conditional::Put, key), (&condition, proof));
