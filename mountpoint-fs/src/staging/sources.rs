@@ -1,5 +1,6 @@
 //! The bytes of a staged file, from where they are: data files, the base, or nowhere.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use mountpoint_crt_sys::block::BlockFill;
@@ -55,31 +56,46 @@ pub(in crate::staging) async fn read_part(
         while let Some(next) = pieces.next_if(|piece| piece.source != Source::Base) {
             run.push(next);
         }
-        let (files, directory) = (Arc::clone(&sources.files), Arc::clone(&context.directory));
-        let zeros = context.zeros();
-        // The sum takes time that no thread of the network or the kernel has, even for bytes that
-        // are in memory.
-        let filled = context.on_disk(move || {
-            let steps = run.iter().flat_map(|piece| {
-                let steps = piece.range.clone().step_by(SUMMED_AT_ONCE);
-                steps.map(move |at| (piece, at..piece.range.end.min(at + SUMMED_AT_ONCE as u64)))
-            });
-            for (piece, range) in steps {
-                part.append(|fill| match piece.source {
-                    Source::Local(file) => files.read(file, &range, fill),
-                    Source::Zeros | Source::Base => {
-                        let len = usize::try_from(range.end - range.start).expect("it is a step");
-                        fill.append(zeros.bytes(0..len));
-                        Ok(())
-                    }
-                })
-                .map_err(|error| disk_error(&directory, &error))?;
-            }
-            Ok(part)
+        let steps = run.iter().flat_map(|piece| {
+            let starts = piece.range.clone().step_by(SUMMED_AT_ONCE);
+            let end = |at| piece.range.end.min(at + SUMMED_AT_ONCE as u64);
+            starts.map(move |at| (piece.source, at..end(at)))
         });
-        part = filled.await?;
+        let steps: Vec<_> = steps.collect();
+        for steps in steps.chunks(STEPS_AT_ONCE) {
+            part = read_steps(context, sources, steps.to_vec(), part).await?;
+        }
     }
     Ok(part)
+}
+
+/// Reads ranges of data files, and zeros, into `part`. The sum takes time that no thread of the
+/// network or the kernel has, even for bytes that are in memory.
+async fn read_steps(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    steps: Vec<(Source, Range<u64>)>,
+    mut part: PartBuffer,
+) -> Result<PartBuffer, FsError> {
+    let (files, directory) = (Arc::clone(&sources.files), Arc::clone(&context.directory));
+    let zeros = context.zeros();
+    let filled = context.on_disk(move || {
+        for (source, range) in steps {
+            let append = |fill: &mut BlockFill| match source {
+                Source::Local(file) => files.read(file, &range, fill),
+                Source::Zeros => {
+                    let len = usize::try_from(range.end - range.start).expect("it is a step");
+                    fill.append(zeros.bytes(0..len));
+                    Ok(())
+                }
+                Source::Base => unreachable!("it is read from the bucket"),
+            };
+            part.append(append)
+                .map_err(|error| disk_error(&directory, &error))?;
+        }
+        Ok(part)
+    });
+    filled.await
 }
 
 /// Reads a range of the base into `part`, a READ at a time.
@@ -204,3 +220,7 @@ fn no_base() -> FsError {
 
 /// Slices of one reply. The kernel takes 1024 at once; from a few on, a copy is cheaper.
 const SLICES_MAX: usize = 32;
+
+/// Steps of [`SUMMED_AT_ONCE`] bytes that one job of a disk thread reads: 2 MiB, so that reads and
+/// writes of the kernel need not wait for a whole part.
+const STEPS_AT_ONCE: usize = 8;

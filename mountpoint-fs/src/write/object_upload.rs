@@ -170,6 +170,7 @@ impl ObjectUpload {
 
     /// Takes the bytes of an object that is shorter than a part.
     pub fn hold_whole(&self, whole: PartBuffer) {
+        self.context.pressure.written(whole.len());
         *self.whole.lock() = Some(whole);
     }
 

@@ -37,7 +37,8 @@ impl Resting {
             && Arc::strong_count(&parts.storing) == 1
             && Arc::strong_count(&parts.stop) == 1
             && Arc::strong_count(&parts.checkpoint) == 1;
-        if !are_free {
+        // Cheaper than the look at the state, for the many files that are too long.
+        if !are_free || !parts.files.are_in_memory() {
             return None;
         }
         let mut packer = Packer::default();
@@ -105,7 +106,9 @@ fn pack_state(state: &FileState, packer: &mut Packer) -> Option<()> {
         && state.contents.sending().is_none()
         && state.contents.range_count() <= RANGES_MAX;
     let base = state.base.as_ref();
-    if !waits || base.is_some_and(|base| base.is_leaving) {
+    // Its reader shares what it reads, and reads ahead: a file that is read keeps it.
+    let is_needed = |base: &Base| base.is_leaving || base.is_read();
+    if !waits || base.is_some_and(is_needed) {
         return None;
     }
     let headers = serde_json::to_vec(&HeadersRecord::from(state.headers.clone())).ok()?;

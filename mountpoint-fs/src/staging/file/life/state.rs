@@ -55,6 +55,11 @@ pub(in crate::staging::file) struct Base {
 }
 
 impl Base {
+    /// Whether bytes of it were read.
+    pub(super) fn is_read(&self) -> bool {
+        self.reader.get().is_some()
+    }
+
     pub(in crate::staging::file) fn new(version: Stored) -> Self {
         Self {
             version,
