@@ -1,14 +1,14 @@
 //! The requests on which the server keeps conditions, remembered for the mount.
 //!
 //! Nothing is guessed, and nothing is concluded from another request or another condition. A server
-//! refuses a condition if it refuses a request with it and accepts that request without. It seems to
-//! ignore one if it accepts a request whose condition must fail: a change of an object on the
+//! refuses a condition if it refuses a request with it and accepts that request without. It seems
+//! to ignore one if it accepts a request whose condition must fail: a change of an object on the
 //! condition that it is a version that no object has, or that there is none. It has made the change
 //! that was wanted then, or an equal object; or another host has just removed the object, so the
-//! condition is sent all the same. A condition that was seen to be kept counts as kept from then on.
-//! Before that, the bucket is looked at just before each request that needs it.
+//! condition is sent all the same. A condition that was seen to be kept counts as kept from then
+//! on. Before that, the bucket is looked at just before each request that needs it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use mountpoint_client::types::{ETag, Key, ListRequest, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
@@ -75,6 +75,17 @@ impl Standing {
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     standings: [[AtomicU8; 2]; 3],
+    /// Whether a trial of [`Self::make`] runs.
+    is_trying: AtomicBool,
+}
+
+/// The one trial at a time, until it is dropped.
+struct TrialTurn<'a>(&'a AtomicBool);
+
+impl Drop for TrialTurn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 impl Conditions {
@@ -105,7 +116,11 @@ impl Conditions {
         if proof != Proof::None && !self.keeps(request, wanted) {
             look(client, key, wanted).await?;
         }
-        if proof == Proof::Trial
+        let turn = match proof {
+            Proof::Trial => self.turn(request, wanted),
+            Proof::None | Proof::Look => None,
+        };
+        if turn.is_some()
             && matches!(wanted, PutCondition::Match(_))
             && let Some(made) = self.prove(request, wanted, &change).await?
         {
@@ -115,7 +130,7 @@ impl Conditions {
             .make_on(client, (request, key), wanted, &change)
             .await?;
         // That there is no object can only fail where there is one.
-        if proof == Proof::Trial && *wanted == PutCondition::Absent {
+        if turn.is_some() && *wanted == PutCondition::Absent {
             match self.prove(request, wanted, &change).await {
                 Ok(Some(again)) => return Ok(again),
                 // Its source has the version: that was seen just now.
@@ -124,6 +139,16 @@ impl Conditions {
             }
         }
         Ok(made)
+    }
+
+    /// The turn to try a condition of which nothing is known; `None` if another trial runs, and where
+    /// none is needed. Files that are stored side by side are not all sent twice.
+    fn turn(&self, request: Conditional, wanted: &PutCondition) -> Option<TrialTurn<'_>> {
+        if self.keeps(request, wanted) || self.lacks(request, wanted) {
+            return None;
+        }
+        let is_free = !self.is_trying.swap(true, Ordering::AcqRel);
+        is_free.then(|| TrialTurn(&self.is_trying))
     }
 
     /// Runs `change` on the condition `wanted`; without one where the server takes none.
