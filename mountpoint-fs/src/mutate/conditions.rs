@@ -141,8 +141,8 @@ impl Conditions {
         Ok(made)
     }
 
-    /// The turn to try a condition of which nothing is known; `None` if another trial runs, and where
-    /// none is needed. Files that are stored side by side are not all sent twice.
+    /// The turn to try a condition of which nothing is known; `None` if another trial runs, and
+    /// where none is needed. Files that are stored side by side are not all sent twice.
     fn turn(&self, request: Conditional, wanted: &PutCondition) -> Option<TrialTurn<'_>> {
         if self.keeps(request, wanted) || self.lacks(request, wanted) {
             return None;
@@ -452,8 +452,8 @@ mod tests {
         }
     }
 
-    /// A trial that another host's removal lets pass, a trial behind it, and an answer that does not
-    /// tell of the condition.
+    /// A trial that another host's removal lets pass, a trial behind it, and an answer that does
+    /// not tell of the condition.
     #[test]
     fn a_condition_that_seems_to_be_ignored_is_sent_until_it_is_seen_to_be_kept() {
         let conditions = Conditions::default();
