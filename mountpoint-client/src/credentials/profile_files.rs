@@ -1,5 +1,5 @@
-//! What is wrong with a profile, for the text of an error: the SDK's texts name neither the files
-//! nor the profiles that are there.
+//! The fault of a profile, for the text of an error: the SDK's texts name neither the files nor the
+//! profiles in them.
 //!
 //! Reads the files of profiles, nothing else. Never shows the value of a key.
 

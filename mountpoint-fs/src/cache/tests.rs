@@ -224,7 +224,7 @@ fn many_open_entries_share_the_memory_of_indexes_and_leave_it_to_the_next() {
     let next = Entry::new(version.clone(), version.name(), Arc::clone(&process.disk));
     next.load();
     assert_eq!(next.place(&first), Place::Disk);
-    // What is stored takes from the same share.
+    // An entry that is stored takes from the same share.
     let new = Entry::new(
         version.clone(),
         EntryName([7; 16]),

@@ -26,7 +26,7 @@ pub(crate) enum Conditional {
     Put,
 }
 
-/// What is done about a condition that was not seen to be kept.
+/// The precaution for a condition that was not seen to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// Nothing: the caller has looked at the bucket, or looks at it afterwards.
@@ -41,12 +41,13 @@ pub(crate) enum Proof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Unknown,
-    /// It refused one that must fail, or the source had another version: the next success tells.
+    /// The server refused one that must fail, or the source had another version: the next success
+    /// tells.
     Refused,
     Kept,
-    /// It seems to ignore them: they are sent, and not relied on.
+    /// The server seems to ignore such conditions: they are sent, and not relied on.
     Ignored,
-    /// It takes no request with them.
+    /// The server takes no request with such a condition.
     Refuses,
 }
 
@@ -95,6 +96,11 @@ impl Conditions {
         matches!(standing, Standing::Ignored | Standing::Refuses)
     }
 
+    /// Whether no trial is needed any more.
+    fn is_known(&self, request: Conditional, wanted: &PutCondition) -> bool {
+        self.keeps(request, wanted) || self.lacks(request, wanted)
+    }
+
     fn refuses(&self, request: Conditional, wanted: &PutCondition) -> bool {
         self.standing(request, wanted) == Standing::Refuses
     }
@@ -104,8 +110,8 @@ impl Conditions {
         self.standing(request, wanted) == Standing::Kept
     }
 
-    /// Runs `change` of `key` on the condition `wanted`. What was not seen to be kept is proven
-    /// first, as `proof` says.
+    /// Runs `change` of `key` on the condition `wanted`. A condition that was not seen to be kept
+    /// is proven first, as `proof` says.
     pub(crate) async fn make<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         client: &dyn ObjectClient,
@@ -144,7 +150,7 @@ impl Conditions {
     /// The turn to try a condition of which nothing is known; `None` if another trial runs, and
     /// where none is needed. Files that are stored side by side are not all sent twice.
     fn turn(&self, request: Conditional, wanted: &PutCondition) -> Option<TrialTurn<'_>> {
-        if self.keeps(request, wanted) || self.lacks(request, wanted) {
+        if self.is_known(request, wanted) {
             return None;
         }
         let is_free = !self.is_trying.swap(true, Ordering::AcqRel);
@@ -202,7 +208,7 @@ impl Conditions {
             PutCondition::Match(_) => PutCondition::Match(absent_version()),
             PutCondition::Absent => PutCondition::Absent,
         };
-        if self.keeps(request, wanted) || self.lacks(request, wanted) {
+        if self.is_known(request, wanted) {
             return Ok(None);
         }
         match change(fails).await {
@@ -502,8 +508,7 @@ mod tests {
             };
             let made = conditions.make(&client, (on, &key), (&version, Proof::Trial), change);
             made.now_or_never().unwrap().unwrap();
-            let is_known = conditions.keeps(on, &version) || conditions.lacks(on, &version);
-            assert!(!is_known, "{kind:?}");
+            assert!(!conditions.is_known(on, &version), "{kind:?}");
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) enum Class {
 #[derive(Debug)]
 pub(super) struct Ledger<T> {
     pub(super) used: u64,
-    /// Those of `used` that are held in any case.
+    /// Bytes of `used` that are held in any case.
     pub(super) held: u64,
     pub(super) ahead: u64,
     pub(super) peak: u64,

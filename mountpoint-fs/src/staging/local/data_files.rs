@@ -50,7 +50,7 @@ struct DataFile {
 /// The bytes of a small file that are in memory alone, for a file that nobody uses.
 #[derive(Debug)]
 pub(in crate::staging) struct RestingBytes {
-    /// Those of the first data file. There is no second one.
+    /// Bytes of the first data file. There is no second one.
     pub(in crate::staging) bytes: Vec<u8>,
     pub(in crate::staging) share: Option<Share>,
     /// The last record that the journal has, or may have, and the last one that it has no longer.

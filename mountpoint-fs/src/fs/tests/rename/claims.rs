@@ -95,28 +95,35 @@ const PLAIN: [&[&str]; 2] = [&["one/a", "one/b"], &["two/a", "two/c"]];
 const MARKED: [&[&str]; 2] = [&["one/", "one/a"], &["two/", "two/a", "two/s/b"]];
 const MIXED: [&[&str]; 2] = [&["one/", "one/a"], &["two/b"]];
 
+/// Two of the `hosts` rename `keys` to one name. The second one does so at once when the first has
+/// had some answers: none at first, and then one more each time until it has all.
+#[track_caller]
+fn check_wherever_they_meet(keys: [&[&str]; 2], case: &str, hosts: impl Fn() -> [Mount; 2]) {
+    for met_at in 0.. {
+        let [one, two] = hosts();
+        let mut first = pin!(rename_to_lock(&one, "one"));
+        let mut done = None;
+        for _ in 0..met_at {
+            done = done.or_else(|| first.as_mut().now_or_never());
+            one.bucket.deliver_all();
+        }
+        let is_over = done.is_some();
+        let second = drive(&two, rename_to_lock(&two, "two"));
+        let first = done.unwrap_or_else(|| drive(&one, first));
+        let case = format!("{keys:?}, {case}, at {met_at}");
+        check(&one, keys, &[first, second], &case);
+        if is_over {
+            assert!(met_at > 5, "{case}: they have met nowhere");
+            break;
+        }
+    }
+}
+
 #[test]
 fn of_two_hosts_that_rename_to_one_name_one_wins_wherever_they_meet() {
     for keys in [PLAIN, MARKED, MIXED] {
         for before in [Before::Nothing, Before::EmptyDirectory] {
-            for met_at in 0.. {
-                let [one, two] = hosts(keys, before);
-                let mut first = pin!(rename_to_lock(&one, "one"));
-                let mut done = None;
-                for _ in 0..met_at {
-                    done = done.or_else(|| first.as_mut().now_or_never());
-                    one.bucket.deliver_all();
-                }
-                let is_over = done.is_some();
-                let second = drive(&two, rename_to_lock(&two, "two"));
-                let first = done.unwrap_or_else(|| drive(&one, first));
-                let case = format!("{keys:?}, {before:?}, at {met_at}");
-                check(&one, keys, &[first, second], &case);
-                if is_over {
-                    assert!(met_at > 5, "{case}: they have met nowhere");
-                    break;
-                }
-            }
+            check_wherever_they_meet(keys, &format!("{before:?}"), || hosts(keys, before));
         }
     }
 }
@@ -124,24 +131,7 @@ fn of_two_hosts_that_rename_to_one_name_one_wins_wherever_they_meet() {
 #[test]
 fn a_server_without_bytes_in_markers_gives_the_name_to_one_of_two_hosts() {
     for keys in [PLAIN, MARKED, MIXED] {
-        for met_at in 0.. {
-            let [one, two] = hosts_with_bare_markers(keys);
-            let mut first = pin!(rename_to_lock(&one, "one"));
-            let mut done = None;
-            for _ in 0..met_at {
-                done = done.or_else(|| first.as_mut().now_or_never());
-                one.bucket.deliver_all();
-            }
-            let is_over = done.is_some();
-            let second = drive(&two, rename_to_lock(&two, "two"));
-            let first = done.unwrap_or_else(|| drive(&one, first));
-            let case = format!("{keys:?}, at {met_at}");
-            check(&one, keys, &[first, second], &case);
-            if is_over {
-                assert!(met_at > 5, "{case}: they have met nowhere");
-                break;
-            }
-        }
+        check_wherever_they_meet(keys, "bare markers", || hosts_with_bare_markers(keys));
     }
 }
 

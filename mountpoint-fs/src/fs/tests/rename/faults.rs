@@ -491,8 +491,8 @@ fn a_directory_moves_on_a_server_that_deletes_no_lists() {
     }
 }
 
-/// The refusal is remembered: a whole object is copied by an upload from then on, and the completion
-/// of one in parts is repeated without its copies.
+/// The refusal is remembered: a whole object is copied by an upload from then on, and the
+/// completion of one in parts is repeated without its copies.
 #[test]
 fn that_a_server_takes_no_conditions_is_seen_once() {
     for (whole_max, request, counted, (first, later)) in [
@@ -640,7 +640,7 @@ fn a_file_is_copied_from_a_key_that_may_not_be_written() {
         let there = mount.bucket.object("b").unwrap();
         assert_eq!(there.etag, etag, "{is_ignored}");
         assert_eq!(there.content.to_vec(), b"content of a");
-        // What was seen there is known.
+        // The result of the trial there is remembered.
         drop(mount.bucket.take_log());
         let other = Key::parse("c").unwrap();
         now(mount.fs.mutator.link(&from, &other, &never)).unwrap();
