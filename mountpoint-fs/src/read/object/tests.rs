@@ -29,7 +29,8 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(60);
 fn cache_in(folder: &Path, clock: &Clock) -> Arc<Cache> {
     let config = CacheConfig {
         directory: folder.to_owned(),
-        bytes_max: None,
+        // By default the free space of the disk decides.
+        bytes_max: Some(1 << 30),
         key: None,
         clear_at_exit: false,
     };
