@@ -1,5 +1,5 @@
-//! What a written file promises, call by call, in each of the three modes. The table of SEMANTICS,
-//! "The three modes", has the same rows.
+//! What a written file promises, call by call, in each of the three modes. The tables of
+//! doc/SEMANTICS.md, "The three modes", have these rows and more.
 //!
 //! Each row is a process of its own on a real mount. Its calls print what they return.
 
