@@ -14,7 +14,6 @@ mod connection;
 mod error;
 mod ffi;
 pub mod fuse_device;
-pub mod fuse_ring;
 mod log;
 pub mod process;
 mod request;

@@ -21,9 +21,6 @@ pub(super) struct SessionLimits {
     pub(super) write_max: u32,
     /// Size of the kernel's pages in bytes.
     pub(super) page_size: u32,
-    /// Whether rings are ready for requests over io_uring. An agreement without registered rings
-    /// would block every request.
-    pub(super) over_io_uring: bool,
     /// Whether the kernel may read local files by itself.
     pub(super) passes_through: bool,
     /// Whether the transport tells which changes take the set-ID bits from a file.
@@ -31,7 +28,7 @@ pub(super) struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// The limits of a session with `options`, without rings, passthrough and what only our own
+    /// The limits of a session with `options`, without passthrough and what only our own
     /// transport can do.
     pub(super) fn new(options: &SessionOptions) -> io::Result<Self> {
         let page_size = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|size| u32::try_from(size).ok());
@@ -40,7 +37,6 @@ impl SessionLimits {
             congestion_threshold: options.congestion_threshold,
             page_size: page_size.ok_or_else(|| io::Error::other("the page size is unknown"))?,
             write_max: options.write_max,
-            over_io_uring: false,
             passes_through: false,
             drops_set_id: false,
         })
@@ -67,9 +63,6 @@ pub(super) fn negotiate(request: &InitRequest, limits: SessionLimits) -> Negotia
         return Negotiation::TooOld;
     }
     let mut wanted = FLAGS_WANTED;
-    if limits.over_io_uring {
-        wanted |= init_flags::OVER_IO_URING;
-    }
     if limits.passes_through {
         wanted |= init_flags::PASSTHROUGH;
     }
@@ -138,7 +131,7 @@ pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::INIT_EXT
     | init_flags::DIRECT_IO_ALLOW_MMAP;
 
-const FLAG_NAMES: [(u64, &str); 12] = [
+const FLAG_NAMES: [(u64, &str); 11] = [
     (init_flags::ASYNC_READ, "ASYNC_READ"),
     (init_flags::ATOMIC_O_TRUNC, "ATOMIC_O_TRUNC"),
     (init_flags::BIG_WRITES, "BIG_WRITES"),
@@ -150,7 +143,6 @@ const FLAG_NAMES: [(u64, &str); 12] = [
     (init_flags::INIT_EXT, "INIT_EXT"),
     (init_flags::DIRECT_IO_ALLOW_MMAP, "DIRECT_IO_ALLOW_MMAP"),
     (init_flags::PASSTHROUGH, "PASSTHROUGH"),
-    (init_flags::OVER_IO_URING, "OVER_IO_URING"),
 ];
 
 /// Linux 4.14. Every structure used here has had its size since 7.23; later features are offered as
@@ -172,7 +164,6 @@ mod tests {
         congestion_threshold: 48,
         page_size: 4096,
         write_max: 1 << 20,
-        over_io_uring: false,
         passes_through: false,
         drops_set_id: false,
     };
@@ -220,16 +211,6 @@ mod tests {
             agreed(&request(7, 45, u64::MAX), LIMITS).flags,
             FLAGS_WANTED
         );
-        let with_rings = SessionLimits {
-            over_io_uring: true,
-            ..LIMITS
-        };
-        let ring = init_flags::OVER_IO_URING;
-        assert_eq!(
-            agreed(&request(7, 45, u64::MAX), with_rings).flags,
-            FLAGS_WANTED | ring
-        );
-        assert_eq!(agreed(&request(7, 45, !ring), with_rings).flags & ring, 0);
         let passing = SessionLimits {
             passes_through: true,
             ..LIMITS

@@ -15,7 +15,7 @@ use super::errno::Access;
 use super::mounting::DeviceNumber;
 use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter};
 use super::passthrough::Passthrough;
-use super::reply::{Channel, Measure, Reply, ReplyTo};
+use super::reply::{Channel, Reply, ReplyTo};
 use super::wire::{Header, InitReply, Malformed, Operation, Request, init_flags};
 use super::written_pages::WrittenPages;
 use crate::clock::Clock;
@@ -140,30 +140,6 @@ impl RequestLoop {
         });
     }
 
-    /// Serves a message that came through a ring; it lies where its reply will.
-    pub(super) fn serve_ring(&mut self, reply: ReplyTo) {
-        guarded(|| {
-            let request = Request::parse(reply.message());
-            let answer = request.map(|request| {
-                (
-                    requester(&request.header),
-                    Measure::begin(&request.operation, || self.dispatcher.subject(&request)),
-                    self.dispatcher.dispatch(&request),
-                )
-            });
-            match answer {
-                Ok((requester, measure, answer)) => {
-                    let reply = reply.measured_as(measure);
-                    self.carry_out(requester, answer, Some(reply));
-                }
-                Err(malformed) => {
-                    log_malformed(malformed);
-                    reply.send(Reply::Failed(Errno::EIO));
-                }
-            }
-        });
-    }
-
     fn carry_out(&mut self, requester: Requester, answer: Answer, reply: Option<ReplyTo>) {
         match (answer, reply) {
             (Answer::Now(answer), Some(reply)) => reply.send(answer),
@@ -185,14 +161,10 @@ fn requester(header: &Header) -> Requester {
 
 /// Answers EIO to a message that cannot be parsed, if an application waits for an answer.
 pub(super) fn answer_malformed(channel: &Arc<Channel>, malformed: Malformed) {
-    log_malformed(malformed);
+    tracing::error!(?malformed, "a message from the kernel makes no sense");
     if let Some(header) = malformed.header.filter(|header| header.wants_reply) {
         ReplyTo::device(channel, header.unique).send(Reply::Failed(Errno::EIO));
     }
-}
-
-fn log_malformed(malformed: Malformed) {
-    tracing::error!(?malformed, "a message from the kernel makes no sense");
 }
 
 fn guarded(serve: impl FnOnce()) {

@@ -15,8 +15,6 @@ pub struct SessionOptions {
     pub threads: usize,
     /// The transport of requests and replies.
     pub transport: Transport,
-    /// Most threads that serve FUSE over io_uring.
-    pub ring_threads: usize,
     /// Whether each session thread gets a descriptor, and so a queue of requests, of its own.
     pub clone_descriptors: bool,
     /// Background requests (read-ahead) the kernel may have in flight.
@@ -54,44 +52,32 @@ pub enum SessionError {
     },
 }
 
-/// A choice of transports. All fall back to `/dev/fuse`.
+/// A choice of transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// The fastest one by measurement: `/dev/fuse`.
-    #[default]
-    Auto,
     /// `read` and `writev` on `/dev/fuse`.
+    #[default]
     DevFuse,
-    /// Queues in shared memory, if the kernel offers them.
-    IoUring,
-    /// The library `fuser` on `/dev/fuse`.
+    /// The library `fuser` on `/dev/fuse`, or our session if the library cannot serve the mount.
     Fuser,
-}
-
-impl Transport {
-    /// Whether rings are made if the kernel offers them.
-    pub(super) fn wants_io_uring(self) -> bool {
-        self == Self::IoUring
-    }
 }
 
 impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Auto, Self::DevFuse, Self::IoUring, Self::Fuser]
-            .into_iter()
-            .find(|transport| transport.to_string() == text)
-            .ok_or_else(|| "it is none of auto, dev-fuse, io-uring and fuser".to_owned())
+        match text {
+            "auto" | "dev-fuse" => Ok(Self::DevFuse),
+            "fuser" => Ok(Self::Fuser),
+            _ => Err("it is none of auto, dev-fuse and fuser".to_owned()),
+        }
     }
 }
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Auto => "auto",
             Self::DevFuse => "dev-fuse",
-            Self::IoUring => "io-uring",
             Self::Fuser => "fuser",
         })
     }

@@ -30,8 +30,6 @@ pub struct FuseTuning {
     pub threads: usize,
     /// The channel of requests from the kernel.
     pub transport: Transport,
-    /// Most threads that serve FUSE over io_uring.
-    pub ring_threads: usize,
     /// Whether each session thread has its own descriptor.
     pub clone_descriptors: bool,
     /// Largest WRITE, in bytes.
@@ -47,7 +45,6 @@ impl Default for FuseTuning {
             congestion_threshold: congestion_threshold(scale::MAX_BACKGROUND_MIN),
             threads: scale::SESSION_THREADS_MIN,
             transport: Transport::default(),
-            ring_threads: RING_THREADS_DEFAULT,
             clone_descriptors: false,
             write_max: scale::write_max(u64::MAX),
             passthrough: PassthroughMode::default(),
@@ -191,7 +188,6 @@ fn fuse_tuning(
         congestion_threshold: congestion,
         threads: scale::session_threads(cores, threads_max),
         transport: environment.fuse_transport,
-        ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
         write_max: scale::write_max(memory_max),
         // A file that the kernel reads by itself would not show what is written in place.
@@ -341,9 +337,6 @@ fn memory_available() -> u64 {
     let group = super::process::control_group::memory_limit();
     machine.min(group.unwrap_or(u64::MAX))
 }
-
-/// Default of `--max-threads` for FUSE over io_uring: one thread for each core up to that.
-const RING_THREADS_DEFAULT: usize = 16;
 
 /// Least memory for reads by default, on machines with twice as much.
 const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;

@@ -109,7 +109,6 @@ pub(super) fn session_options(
     SessionOptions {
         threads: tuning.threads,
         transport: tuning.transport,
-        ring_threads: tuning.ring_threads,
         clone_descriptors: tuning.clone_descriptors,
         max_background: tuning.max_background,
         congestion_threshold: tuning.congestion_threshold,

@@ -32,7 +32,6 @@ pub(in crate::doctor) fn kernel(config: &MountConfig) -> KernelFacts {
         device: device(),
         is_root: is_root(),
         page_size: page_size(),
-        enable_uring: parameter("enable_uring"),
         max_user_bgreq: parameter("max_user_bgreq"),
         max_pages_limit: fuse("max_pages_limit"),
         request_timeouts: [fuse("default_request_timeout"), fuse("max_request_timeout")],

@@ -24,8 +24,6 @@ pub(in crate::doctor) struct KernelFacts {
     pub(in crate::doctor) device: Device,
     pub(in crate::doctor) is_root: bool,
     pub(in crate::doctor) page_size: u32,
-    /// `/sys/module/fuse/parameters/enable_uring`.
-    pub(in crate::doctor) enable_uring: Option<String>,
     /// `/sys/module/fuse/parameters/max_user_bgreq`.
     pub(in crate::doctor) max_user_bgreq: Option<String>,
     /// `/proc/sys/fs/fuse/max_pages_limit`.
@@ -45,7 +43,6 @@ pub(in crate::doctor) fn judge(facts: &KernelFacts) -> Vec<Finding> {
         background(facts),
         timeout(facts),
         passthrough(facts, version),
-        io_uring(facts),
     ]
 }
 
@@ -188,15 +185,6 @@ fn passthrough(facts: &KernelFacts, version: Option<Version>) -> Finding {
     Finding::ok(Area::Kernel, CHECK, found)
 }
 
-fn io_uring(facts: &KernelFacts) -> Finding {
-    let found = match facts.enable_uring.as_deref().map(str::trim) {
-        Some("Y" | "1") => "on; MOUNTPOINT_FUSE_TRANSPORT=io-uring uses it",
-        Some(_) => "off (/sys/module/fuse/parameters/enable_uring)",
-        None => "not in this kernel (since Linux 6.14)",
-    };
-    Finding::ok(Area::Kernel, "FUSE over io_uring", found)
-}
-
 fn number(text: &Option<String>) -> Option<u64> {
     text.as_deref()?.trim().parse().ok()
 }
@@ -221,7 +209,6 @@ mod tests {
             device: Device::Opens,
             is_root: false,
             page_size: 4096,
-            enable_uring: some("N\n"),
             max_user_bgreq: some("7866\n"),
             max_pages_limit: some("256\n"),
             request_timeouts: [some("0\n"), some("0\n")],
@@ -376,9 +363,5 @@ mod tests {
         );
         check(|f| f.is_root = true, name, ok, "; --cache uses it");
         check(|f| f.is_root = false, name, ok, "mounts of root alone");
-        let name = "FUSE over io_uring";
-        check(|_| (), name, ok, "off");
-        check(|f| f.enable_uring = some("Y\n"), name, ok, "on;");
-        check(|f| f.enable_uring = None, name, ok, "6.14");
     }
 }

@@ -109,7 +109,7 @@ const DEAD_MOUNTS_MAX: usize = 8;
 fn needs_watchdog(options: &MountOptions) -> bool {
     let is_shared = options.allow_other || options.allow_root;
     let may_not_look = !is_shared && !geteuid().is_root();
-    options.auto_unmount && (may_not_look || options.transport.wants_io_uring())
+    options.auto_unmount && may_not_look
 }
 
 /// The watchdog of a new mount; without it, the mount is given up.

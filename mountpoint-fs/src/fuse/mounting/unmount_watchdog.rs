@@ -1,9 +1,7 @@
 //! Unmounting after a kill of this process, in the cases that `fusermount3` does not handle.
 //!
 //! The `auto_unmount` of `fusermount3` first opens the mount point as root to see whether it is
-//! dead, and root may not open an unshared mount of an ordinary user. With io_uring, the kernel
-//! ends the connection of a killed process a moment after the process: a look in between gets
-//! ECONNABORTED, which `fusermount3` takes for a sign of life. So a shell of the user waits
+//! dead, and root may not open an unshared mount of an ordinary user. So a shell of the user waits
 //! instead. Invariant: the shell unmounts when, and only when, this process ends without a goodbye.
 
 use std::io::{self, PipeWriter, Write as _};

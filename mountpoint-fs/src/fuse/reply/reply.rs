@@ -87,14 +87,3 @@ impl Reply {
         })
     }
 }
-
-impl Body<'_> {
-    /// Length in bytes.
-    pub(in crate::fuse) fn len(&self) -> usize {
-        match self {
-            Self::Fixed(body) => body.as_bytes().len(),
-            Self::Bytes(body) => body.len(),
-            Self::Data(data) => data.len(),
-        }
-    }
-}

@@ -5,13 +5,11 @@
 
 use std::sync::Arc;
 
-use mountpoint_crt_sys::fuse_ring::Slot;
 use nix::errno::Errno;
 
 use super::channel::Channel;
 use super::fuser_reply::FuserReply;
 use super::measure::{Measure, MeasuredTrace};
-use super::outbox::Outbox;
 use super::reply::Reply;
 use crate::fuse::wire::Operation;
 use crate::metrics::capture::CallRecord;
@@ -30,7 +28,6 @@ pub(in crate::fuse) struct ReplyTo {
 #[derive(Debug)]
 enum Route {
     Device(Arc<Channel>),
-    Ring(Slot, Arc<Outbox>),
     Fuser(FuserReply),
 }
 
@@ -40,15 +37,6 @@ impl ReplyTo {
         Self {
             unique,
             route: Some(Route::Device(Arc::clone(channel))),
-            measure: None,
-        }
-    }
-
-    /// The duty to answer the request in `slot`.
-    pub(in crate::fuse) fn ring(slot: Slot, outbox: &Arc<Outbox>) -> Self {
-        Self {
-            unique: slot.unique(),
-            route: Some(Route::Ring(slot, Arc::clone(outbox))),
             measure: None,
         }
     }
@@ -65,16 +53,11 @@ impl ReplyTo {
     /// Measures the request until it is answered. Its subject is asked for if the request is to be
     /// recorded.
     pub(in crate::fuse) fn measured(
-        self,
+        mut self,
         operation: &Operation<'_>,
         subject: impl FnOnce() -> CallRecord,
     ) -> Self {
-        self.measured_as(Measure::begin(operation, subject))
-    }
-
-    /// Goes on with a measurement that has begun.
-    pub(in crate::fuse) fn measured_as(mut self, measure: Option<Measure>) -> Self {
-        self.measure = measure;
+        self.measure = Measure::begin(operation, subject);
         self
     }
 
@@ -95,14 +78,6 @@ impl ReplyTo {
         Some(self.measure.as_ref()?.trace(spare, thread))
     }
 
-    /// The request, if it came through a ring.
-    pub(in crate::fuse) fn message(&self) -> &[u8] {
-        match &self.route {
-            Some(Route::Ring(slot, _)) => slot.message(),
-            Some(Route::Device(_) | Route::Fuser(_)) | None => &[],
-        }
-    }
-
     /// Answers.
     pub(in crate::fuse) fn send(mut self, reply: Reply) {
         self.answer(reply);
@@ -116,7 +91,6 @@ impl ReplyTo {
         let replying = measure.map(|measure| measure.replies(&reply));
         match route {
             Route::Device(channel) => write(&channel, self.unique, &reply),
-            Route::Ring(slot, outbox) => outbox.send(slot, self.unique, reply),
             Route::Fuser(to) => to.send(self.unique, reply),
         }
         if let Some(replying) = replying {

@@ -47,7 +47,6 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
     SessionOptions {
         threads: 16,
         transport: Transport::DevFuse,
-        ring_threads: 2,
         clone_descriptors: false,
         max_background: 61,
         congestion_threshold: 47,

@@ -16,7 +16,7 @@ use std::thread;
 use mountpoint_client::testing::sim::{SimOptions, Time};
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_client::{ObjectClient, SimClient};
-use nix::fcntl::{Flock, FlockArg, PosixFadviseAdvice, posix_fadvise};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::mount::MsFlags;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -204,41 +204,6 @@ fn bytes_that_are_asked_for_ahead_are_not_read() {
     assert!(read_all(&file) == local());
     assert!(fs::read(&path).unwrap() == local());
     drop(file);
-    mount.end();
-}
-
-/// The module parameter that makes the kernel offer rings. Tests that change it take turns.
-struct Rings(Flock<File>, String);
-
-impl Rings {
-    fn offered() -> Self {
-        const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
-        let file = OpenOptions::new().read(true).write(true).open(PARAMETER);
-        let file = file.expect("FUSE over io_uring needs Linux 6.14, and root");
-        let held =
-            Flock::lock(file, FlockArg::LockExclusive).unwrap_or_else(|(_, e)| panic!("{e}"));
-        let before = fs::read_to_string(PARAMETER).unwrap();
-        (&*held).write_all(b"Y").unwrap();
-        Self(held, before)
-    }
-}
-
-impl Drop for Rings {
-    fn drop(&mut self) {
-        (&*self.0).write_all(self.1.as_bytes()).unwrap();
-    }
-}
-
-#[test]
-fn files_are_passed_through_beside_rings() {
-    let offered = Rings::offered();
-    let mount = Mount::with(Shelf::new(), Transport::IoUring, PassthroughMode::Auto);
-    drop(offered);
-    let path = mount.put_both("f");
-    assert!(fs::read(&path).unwrap() == local());
-    assert_eq!(mount.served(), 0);
-    mount.mounted.client.put_object("g", remote());
-    assert!(fs::read(mount.path("g")).unwrap() == remote());
     mount.end();
 }
 

@@ -188,7 +188,6 @@ pub(super) fn session_options(runtime: &Runtime) -> SessionOptions {
     SessionOptions {
         threads: 4,
         transport: Transport::DevFuse,
-        ring_threads: 2,
         clone_descriptors: false,
         max_background: 64,
         congestion_threshold: 48,

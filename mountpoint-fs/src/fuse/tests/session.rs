@@ -270,22 +270,6 @@ fn check_allowed_users(allowed_users: AllowedUsers, users: [(u32, i32); 3]) {
     served.end();
 }
 
-/// The kernel offers io_uring and takes no entries; a socket does not. What comes over the device
-/// is served.
-#[test]
-fn without_rings_the_device_serves() {
-    for transport in [Transport::Auto, Transport::IoUring] {
-        let change = |options: &mut SessionOptions| options.transport = transport;
-        let mut served = Served::with(Time::Immediate, change, open_to_all);
-        served.client.put_object("f", "x");
-        let file = served.lookup(ROOT, "f");
-        let handle = served.open(file);
-        let answered = served.ask(READ, file, &read_in(handle, 0, 10));
-        assert_eq!((answered.errno, answered.body.as_slice()), (0, &b"x"[..]));
-        served.end();
-    }
-}
-
 #[test]
 fn failures_of_the_store_reach_the_application() {
     let mut served = Served::new(Time::Immediate);

@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::uring::Rings;
 use crate::fuse::init::{self, Negotiation, SessionLimits};
 use crate::fuse::reply::{Channel, Reply, ReplyTo};
 use crate::fuse::request_loop::answer_malformed;
 use crate::fuse::session_options::SessionError;
 use crate::fuse::wire::{InitReply, InitRequest, Operation, Request};
 
-/// Answers INIT, the first message. Returns the agreement, and the rings if they are part of it.
+/// Answers INIT, the first message. Returns the agreement.
 pub(super) fn shake_hands(
     channel: &Arc<Channel>,
     buffer: &mut [u8],
     limits: SessionLimits,
-    prepare: impl Fn(&InitRequest) -> Option<Rings>,
-) -> Result<(InitReply, Option<Rings>), SessionError> {
+) -> Result<InitReply, SessionError> {
     loop {
         let message = channel.receive(buffer)?.ok_or(SessionError::Ended)?;
         let request = match Request::parse(message) {
@@ -34,16 +32,11 @@ pub(super) fn shake_hands(
             reply.send(Reply::Failed(Errno::EIO));
             continue;
         };
-        let rings = prepare(&init);
-        let limits = SessionLimits {
-            over_io_uring: rings.is_some(),
-            ..limits
-        };
         match init::negotiate(&init, limits) {
             Negotiation::Agreed(agreed) => {
                 log_agreed(&init, &agreed);
                 reply.send(Reply::Agreed(agreed));
-                return Ok((agreed, rings));
+                return Ok(agreed);
             }
             Negotiation::AskAgain => reply.send(Reply::Version),
             Negotiation::TooOld => {

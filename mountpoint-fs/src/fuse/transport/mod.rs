@@ -7,7 +7,6 @@ mod device;
 mod fuser;
 mod handshake;
 mod notices;
-mod uring;
 
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;

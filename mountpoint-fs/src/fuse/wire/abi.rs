@@ -57,7 +57,6 @@ pub(in crate::fuse) mod init_flags {
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const PASSTHROUGH: u64 = 1 << 37;
-    pub(crate) const OVER_IO_URING: u64 = 1 << 41;
 }
 
 /// Flag of a READ: it names the owner of a lock, which only reads that bypass the page cache do.

@@ -298,9 +298,7 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
         if let Some(mut reader) = reader {
             assert!(!wait_for_exit(&mut reader, PATIENCE).success());
         }
-        // The name still exists and shows the dead mount: the mounting process unmounts. Over
-        // io_uring the kernel notices the end of the process a moment later, and fails requests in
-        // between with another error.
+        // The name still exists and shows the dead mount: the mounting process unmounts.
         wait_until("the end of the connection", || {
             let error = std::fs::metadata(&file).unwrap_err();
             error.kind() == std::io::ErrorKind::NotConnected

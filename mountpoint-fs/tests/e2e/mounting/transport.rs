@@ -1,75 +1,9 @@
-//! The other transports: this suite's tests over io_uring and `fuser`, their properties, and
-//! fall-backs.
-//!
-//! The kernel offers rings while the module parameter `enable_uring` is on, to the whole machine.
-//! Tests that change it take turns and restore it. Where the kernel does not know the parameter,
-//! only the fall-backs can be tested; they are tested everywhere.
+//! The other transport: this suite's tests over the library `fuser`, and its fall-back.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
-use nix::fcntl::{Flock, FlockArg};
-use nix::sys::signal::Signal;
-
-use crate::harness::{
-    BUCKET, FALL_BACK, HANG, Mounted, TRANSPORT, is_mounted, put, read, server, wait_until,
-};
-
-/// The module parameter, held by this test alone and restored at its end.
-struct Offer {
-    parameter: Flock<File>,
-    before: String,
-}
-
-impl Offer {
-    /// Sets the parameter. `None` where the kernel does not know it.
-    fn set(value: &str) -> Option<Self> {
-        const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
-        let file = match File::options().read(true).write(true).open(PARAMETER) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // Shown even if the test passes.
-                let mut stderr = std::io::stderr();
-                writeln!(
-                    stderr,
-                    "no FUSE over io_uring in this kernel: fall-backs are tested"
-                )
-                .ok();
-                return None;
-            }
-            Err(error) => panic!("{PARAMETER}: {error}; the tests run as root"),
-        };
-        let parameter = Flock::lock(file, FlockArg::LockExclusive)
-            .unwrap_or_else(|(_, error)| panic!("{PARAMETER}: {error}"));
-        let before = std::fs::read_to_string(PARAMETER).unwrap();
-        (&*parameter).write_all(value.as_bytes()).unwrap();
-        Some(Self { parameter, before })
-    }
-}
-
-impl Drop for Offer {
-    fn drop(&mut self) {
-        (&*self.parameter)
-            .write_all(self.before.as_bytes())
-            .unwrap();
-    }
-}
-
-/// A mount that is to use a transport.
-fn mounted(server: &Server, transport: &str) -> Mounted {
-    Mounted::with(server, &["--debug"], |command| {
-        command.env(TRANSPORT, transport);
-    })
-}
-
-/// The number of ring threads of a mount.
-fn ring_threads(mounted: &Mounted) -> usize {
-    threads(mounted, "fuse-ring-")
-}
+use crate::harness::{FALL_BACK, Mounted, TRANSPORT, put, read, server};
 
 /// The number of threads of a mount whose names begin so.
 fn threads(mounted: &Mounted, names: &str) -> usize {
@@ -81,43 +15,6 @@ fn threads(mounted: &Mounted, names: &str) -> usize {
         .map(name)
         .filter(|name| name.starts_with(names))
         .count()
-}
-
-/// The tests that exercise a transport most, in a process whose mounts all have rings.
-#[test]
-fn other_tests_pass_over_io_uring() {
-    const TESTS: [&str; 19] = [
-        "reading::",
-        "read_mode::",
-        "metadata::",
-        "many_writers::threads",
-        "memory::many_streams",
-        "memory::memory_of_one_size",
-        "faults::",
-        "lifecycle::",
-        "passed_device::",
-        "requests::parallel_reads",
-        "sharing::",
-        "tools::tools_on_the_embedded_server",
-        "writing::tools_write_what_they_read",
-        "writing_ends::",
-        "writing_headers::",
-        "appending::",
-        "changing::",
-        "programs::cp_and_tar",
-        "programs::python_writes",
-    ];
-    // These try answers of S3 hundreds of times, independently of the transport.
-    const SKIPPED: [&str; 4] = [
-        "--skip",
-        "every_fault_at_every_request",
-        "--skip",
-        "silence_at_any_request",
-    ];
-    let Some(_offer) = Offer::set("Y") else {
-        return;
-    };
-    check_other_tests("io-uring", &TESTS, &SKIPPED);
 }
 
 /// The tests of reading, names and writing, in a process whose mounts are all served by the library
@@ -281,20 +178,6 @@ fn failures_are_told_in_few_lines() {
     assert_eq!(what_failed("one\n\ntwo\n"), "one\ntwo");
 }
 
-#[test]
-fn rings_are_used_if_asked_for_and_offered() {
-    let server = server();
-    put(&server, "file", "hello");
-    let offered = Offer::set("Y");
-    for (transport, has_rings) in [("io-uring", true), ("dev-fuse", false)] {
-        let mounted = mounted(&server, transport);
-        assert_eq!(read(&mounted.join("file")), b"hello");
-        let expected = has_rings && offered.is_some();
-        assert_eq!(ring_threads(&mounted) > 0, expected, "{transport}");
-        assert_eq!(mounted.unmount().code(), Some(0));
-    }
-}
-
 /// The mount with entries of unknown kind is served by our own session.
 #[test]
 fn the_library_serves_what_it_can() {
@@ -310,82 +193,3 @@ fn the_library_serves_what_it_can() {
         assert_eq!(mounted.unmount().code(), Some(0));
     }
 }
-
-#[test]
-fn a_kernel_that_does_not_offer_rings_is_served_without() {
-    let server = server();
-    put(&server, "file", "hello");
-    let _offer = Offer::set("N");
-    let mounted = mounted(&server, "io-uring");
-    assert_eq!(read(&mounted.join("file")), b"hello");
-    assert_eq!(ring_threads(&mounted), 0);
-    let log = mounted.log();
-    assert!(log.contains("the kernel does not offer it"), "{log}");
-}
-
-/// A container whose filter of system calls excludes io_uring, which is Docker's default.
-#[test]
-fn a_process_that_may_not_make_rings_is_served_without() {
-    let server = server();
-    put(&server, "file", "hello");
-    let _offer = Offer::set("Y");
-    let mounted = Mounted::behind(&server, &["python3", "-c", WITHOUT_IO_URING], |command| {
-        command.env(TRANSPORT, "io-uring");
-    });
-    assert_eq!(read(&mounted.join("file")), b"hello");
-    assert_eq!(ring_threads(&mounted), 0);
-    let log = mounted.log();
-    let says_so = log.contains(FALL_BACK);
-    assert!(says_so, "{log}");
-}
-
-/// Runs a program that gets EPERM from `io_uring_setup`, number 425 on every architecture.
-///
-/// The filter loads the number of the system call, compares it, and denies or allows.
-const WITHOUT_IO_URING: &str = r"
-import ctypes, os, struct, sys
-program = b''.join(struct.pack('HBBI', *i) for i in [
-    (0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)])
-code = ctypes.create_string_buffer(program)
-filter = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', 4, ctypes.addressof(code)))
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()
-os.execv(sys.argv[1], sys.argv[1:])
-";
-
-/// More unanswered requests than the cores have entries. The mount ends nevertheless, and so do its
-/// readers.
-#[test]
-fn requests_that_wait_for_entries_end_with_the_mount() {
-    let Some(_offer) = Offer::set("Y") else {
-        return;
-    };
-    let server = server();
-    server.store().put_synthetic(BUCKET, "file", 1 << 30, 1);
-    let mounted = mounted(&server, "io-uring");
-    let path = mounted.path().to_owned();
-    let file = File::open(mounted.join("file")).unwrap();
-    let rule = server
-        .faults()
-        .add(Rule::on(Operation::GetObject, Fault::BlackHole));
-    std::thread::scope(|scope| {
-        for reader in 0..READERS {
-            let file = &file;
-            scope.spawn(move || {
-                let result = file.read_at(&mut [0; 4096], reader * (256 << 10));
-                result.expect_err("no answer has come");
-            });
-        }
-        wait_until("a request that hangs", || {
-            server.faults().fired(rule).is_some_and(|fired| fired > 10)
-        });
-        let (status, took) = mounted.signal(Signal::SIGTERM);
-        assert_eq!(status.code(), Some(0));
-        assert!(took < HANG, "{took:?}");
-    });
-    assert!(!is_mounted(&path));
-}
-
-/// Twice the number of entries of two cores.
-const READERS: u64 = 2048;

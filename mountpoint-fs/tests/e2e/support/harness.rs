@@ -260,7 +260,7 @@ impl Mounted {
     /// Reports a mount that fell back in a run that demands a transport. See `transport`.
     fn tell_fall_back(&self) {
         let demanded = std::env::var(TRANSPORT);
-        if !matches!(demanded.as_deref(), Ok("io-uring" | "fuser")) {
+        if !matches!(demanded.as_deref(), Ok("fuser")) {
             return;
         }
         let log = self.log();
