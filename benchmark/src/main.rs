@@ -2,7 +2,6 @@
 
 mod allocations;
 mod clock;
-mod commit_sweep;
 mod dataset;
 mod engine;
 mod limit;
@@ -25,7 +24,6 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commit_sweep::CommitSweep;
 use crate::limit::{ClientLimit, FuseLimit};
 use crate::put::PutFile;
 use crate::recorded::Pace;
@@ -50,8 +48,6 @@ struct CommandLine {
 enum Helper {
     /// The cost of writing a small file in the allocator
     Allocations,
-    /// Group commit of the journal of staged writes on this disk, beside other policies
-    CommitSweep(CommitSweep),
     /// Reads that `mount-s3 record` recorded, below a directory of one's own
     Replay(ReplayOptions),
     /// The S3 server alone; the benchmark starts it itself.
@@ -139,7 +135,6 @@ fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let done = match command_line.helper {
         Some(Helper::Allocations) => allocations::run(),
-        Some(Helper::CommitSweep(options)) => commit_sweep::run(&options),
         Some(Helper::Replay(options)) => replay::run(&options),
         Some(Helper::Serve(needs)) => server::serve(&needs),
         Some(Helper::Put(options)) => put::run(&options),

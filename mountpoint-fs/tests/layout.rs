@@ -52,7 +52,6 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/staging/journal/filling.rs",
     "mountpoint-fs/src/staging/journal/format.rs",
     "mountpoint-fs/src/staging/journal/index.rs",
-    "mountpoint-fs/src/staging/journal/policy.rs",
     "mountpoint-fs/src/staging/uploads/schedule.rs",
     "mountpoint-fs/src/memory/admission/mod.rs",
     "mountpoint-fs/src/memory/budget/ledger.rs",

@@ -39,11 +39,6 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// Durations that were recorded.
-    pub(crate) fn total(&self) -> u64 {
-        self.total
-    }
-
     /// The duration that a share `quantile` of all durations does not exceed; `None` if nothing was
     /// recorded.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<Duration> {

@@ -30,7 +30,6 @@ use crate::dataset::{FileSet, KIB, MIB};
 use crate::recorded::REPLAYED;
 use crate::workload::{Action, Descriptors, Mode, Pattern};
 
-pub(crate) use histogram::Histogram;
 pub(crate) use outcome::{Outcome, Tally};
 pub(crate) use write::until_ok;
 

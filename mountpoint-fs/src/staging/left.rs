@@ -9,7 +9,7 @@ use mountpoint_client::types::Key;
 use super::context::WriteBack;
 use super::control::{DamagedFiles, PendingRow, pending_id, text_of};
 use super::directory::{DataFileName, JournalBucket, StagingDirectory};
-use super::journal::{AdaptivePolicy, Journal, has_journal};
+use super::journal::{Journal, has_journal};
 use super::kept::{keep_unknown, keep_version};
 use super::local::FileMemory;
 use super::record::{DamagedVersion, FoundRecord, RecoveredVersion, recover};
@@ -161,8 +161,7 @@ impl Left {
         let Some(disk) = disk else {
             return Ok(left);
         };
-        let policy = Box::new(AdaptivePolicy::new());
-        let opened = Journal::open(disk, directory.journal_limits(), policy, clock.clone());
+        let opened = Journal::open(disk, directory.journal_limits(), clock.clone());
         let (journal, records) = opened.map_err(|error| {
             let place = directory.path().display();
             format!("cannot use the staging directory {place}: {error}")

@@ -92,6 +92,12 @@ impl SimulatedDisk {
         state.faults.insert(number, fault);
     }
 
+    /// Acts while the disk does nothing.
+    pub(crate) fn while_held<T>(&self, act: impl FnOnce() -> T) -> T {
+        let _held = self.0.lock();
+        act()
+    }
+
     /// Files may have so many bytes together.
     pub(crate) fn limit(&self, bytes_max: u64) {
         self.0.lock().bytes_max = bytes_max;

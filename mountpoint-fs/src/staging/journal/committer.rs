@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use tracing::{error, warn};
 
-use super::batch::{BatchOutcome, Commit};
-use super::filling::{Filling, Step, TakenBatch};
+use super::batch::{Batch, BatchOutcome, Commit};
+use super::filling::{Filling, Step};
 use super::format::{RecordHeader, RecordKind};
 use super::index::Place;
 use super::log::{Log, LogIndex, RecordCopy};
-use super::policy::{CommitPolicy, FinishedFlush};
 use super::types::{AppendError, JournalLimits, RecordId};
 use crate::clock::Clock;
 use crate::executor::panic_message;
@@ -45,13 +44,7 @@ struct State {
 }
 
 impl Shared {
-    pub(super) fn new(
-        log: &Log,
-        limits: JournalLimits,
-        policy: Box<dyn CommitPolicy>,
-        clock: Clock,
-        version: u64,
-    ) -> Self {
+    pub(super) fn new(log: &Log, limits: JournalLimits, clock: Clock, version: u64) -> Self {
         let index = Arc::clone(log.index());
         let live_bytes = index.lock().live_bytes();
         Self {
@@ -59,7 +52,7 @@ impl Shared {
             limits,
             index,
             state: Mutex::new(State {
-                filling: Filling::new(policy, version),
+                filling: Filling::new(version),
                 live_bytes,
                 asleep_until: None,
                 in_hand: None,
@@ -103,7 +96,7 @@ impl Shared {
             self.tell(&state);
             return Poll::Pending;
         }
-        let commit = state.filling.append(header, parts, self.clock.now());
+        let commit = state.filling.append(header, parts);
         self.tell(&state);
         Poll::Ready(Ok(commit))
     }
@@ -169,15 +162,9 @@ impl Shared {
     fn write_batches(&self, mut log: Log) {
         // One behind the other.
         let mut failures = 0_u64;
-        while let Some(TakenBatch {
-            mut records,
-            writers,
-        }) = self.next_batch()
-        {
-            let began = self.clock.now();
+        while let Some(mut records) = self.next_batch() {
             let result = log.commit(&mut records);
             let bytes = records.len();
-            let written = result.as_ref().map_or(bytes, |written| *written);
             match &result {
                 Ok(_) => failures = 0,
                 Err(error) => {
@@ -190,20 +177,13 @@ impl Shared {
             let result = result
                 .map(drop)
                 .map_err(|error| AppendError::Disk(Arc::new(error)));
-            let flush = FinishedFlush {
-                began,
-                ended: self.clock.now(),
-                writers,
-                bytes: written,
-                waiting: 0,
-            };
             let outcome = Arc::clone(records.outcome());
             let mut wakers = {
                 let live_bytes = self.index.lock().live_bytes();
                 let mut state = self.state.lock();
                 state.live_bytes = live_bytes;
                 state.in_hand = None;
-                state.filling.finish(records, flush)
+                state.filling.finish(records)
             };
             wakers.extend(outcome.finish(result));
             wake(wakers);
@@ -215,14 +195,14 @@ impl Shared {
     }
 
     /// Sleeps until a batch is to be written; `None` at the end.
-    fn next_batch(&self) -> Option<TakenBatch> {
+    fn next_batch(&self) -> Option<Batch> {
         let mut state = self.state.lock();
         loop {
             let now = self.clock.now();
             match state.filling.step(now) {
                 Step::Take => {
                     let taken = state.filling.take();
-                    state.in_hand = Some(Arc::clone(taken.records.outcome()));
+                    state.in_hand = Some(Arc::clone(taken.outcome()));
                     return Some(taken);
                 }
                 Step::End => return None,

@@ -1,5 +1,7 @@
 //! The batch that fills, and what is to do next.
 //!
+//! A batch goes as soon as the disk is idle: the writers that came while the last one was synced
+//! share the next sync.
 //! Known to appending threads and to the committing one, under one lock. Reads no clock.
 
 use std::sync::Arc;
@@ -8,7 +10,6 @@ use std::time::Duration;
 
 use super::batch::{Batch, BatchOutcome, Commit};
 use super::format::{RecordHeader, RecordKind, checksum};
-use super::policy::{CommitPolicy, Decision, FinishedFlush, WaitingBatch};
 use super::types::{JournalLimits, RecordId};
 
 /// The batch that fills, with its writers.
@@ -17,12 +18,10 @@ pub(super) struct Filling {
     batch: Batch,
     /// The other buffer, while no batch is written.
     spare: Option<Batch>,
-    policy: Box<dyn CommitPolicy>,
     /// Version of the last record.
     version: u64,
-    /// Writers that wait, and when the first of them came.
-    writers: usize,
-    since: Duration,
+    /// Whether a writer waits.
+    is_awaited: bool,
     /// When the batch goes for records that nobody waits for.
     unawaited_until: Option<Duration>,
     /// Appends that found no room.
@@ -43,22 +42,13 @@ pub(super) enum Step {
     End,
 }
 
-/// A batch that is to be written.
-#[derive(Debug)]
-pub(super) struct TakenBatch {
-    pub(super) records: Batch,
-    pub(super) writers: usize,
-}
-
 impl Filling {
-    pub(super) fn new(policy: Box<dyn CommitPolicy>, version: u64) -> Self {
+    pub(super) fn new(version: u64) -> Self {
         Self {
             batch: Batch::default(),
             spare: Some(Batch::default()),
-            policy,
             version,
-            writers: 0,
-            since: Duration::ZERO,
+            is_awaited: false,
             unawaited_until: None,
             room_wakers: Vec::new(),
             is_closing: false,
@@ -87,21 +77,12 @@ impl Filling {
     }
 
     /// Adds a record whose writer waits, under the next version.
-    pub(super) fn append(
-        &mut self,
-        header: RecordHeader,
-        parts: &[&[u8]],
-        now: Duration,
-    ) -> Commit {
+    pub(super) fn append(&mut self, header: RecordHeader, parts: &[&[u8]]) -> Commit {
         self.version += 1;
         let version = self.version;
         self.batch
             .push(RecordHeader { version, ..header }, parts, false);
-        if self.writers == 0 {
-            self.since = now;
-        }
-        self.writers += 1;
-        self.policy.arrived(now);
+        self.is_awaited = true;
         self.commit_of_last()
     }
 
@@ -140,32 +121,22 @@ impl Filling {
         if self.batch.records().is_empty() && self.is_closing {
             return Step::End;
         }
-        if self.is_closing || !self.room_wakers.is_empty() {
+        if self.is_closing || self.is_awaited || !self.room_wakers.is_empty() {
             return Step::Take;
         }
-        let (writers, since) = (self.writers, self.since);
-        let awaited = match self.policy.decide(now, WaitingBatch { writers, since }) {
-            Decision::WaitUntil(until) if until > now => until,
-            _ if writers > 0 => now,
-            _ => Duration::MAX,
-        };
-        match self.unawaited_until.unwrap_or(Duration::MAX).min(awaited) {
-            Duration::MAX => Step::Sleep,
-            until if until > now => Step::SleepUntil(until),
-            _ if self.batch.records().is_empty() => Step::Sleep,
-            _ => Step::Take,
+        match self.unawaited_until {
+            None => Step::Sleep,
+            Some(until) if until > now => Step::SleepUntil(until),
+            Some(_) => Step::Take,
         }
     }
 
     /// Takes the batch; the next one fills from now on.
-    pub(super) fn take(&mut self) -> TakenBatch {
+    pub(super) fn take(&mut self) -> Batch {
         let spare = self.spare.take().unwrap_or_default();
-        let records = std::mem::replace(&mut self.batch, spare);
         self.unawaited_until = None;
-        TakenBatch {
-            records,
-            writers: std::mem::take(&mut self.writers),
-        }
+        self.is_awaited = false;
+        std::mem::replace(&mut self.batch, spare)
     }
 
     /// Gives up the batch that fills. Returns its outcome, which the caller tells.
@@ -176,11 +147,9 @@ impl Filling {
     }
 
     /// A batch was written, and its buffer is free. Returns the appends that find room now.
-    pub(super) fn finish(&mut self, mut records: Batch, flush: FinishedFlush) -> Vec<Waker> {
+    pub(super) fn finish(&mut self, mut records: Batch) -> Vec<Waker> {
         records.clear();
         self.spare = Some(records);
-        let waiting = self.writers;
-        self.policy.flushed(FinishedFlush { waiting, ..flush });
         std::mem::take(&mut self.room_wakers)
     }
 }

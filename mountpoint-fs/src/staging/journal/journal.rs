@@ -2,7 +2,7 @@
 //!
 //! Any thread appends, without waiting for the disk: a record's bytes are copied into the batch
 //! that fills, and its [`Commit`] tells when it is durable. The thread `journal` writes a batch
-//! when the policy says so, while the next one fills.
+//! as soon as the disk is idle, while the next one fills.
 
 use std::future::poll_fn;
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,7 +16,6 @@ use super::batch::Commit;
 use super::committer::Shared;
 use super::format::{RecordHeader, RecordKind, checksum};
 use super::log::{self, Log};
-use super::policy::CommitPolicy;
 use super::recovery;
 use super::types::{
     AppendError, JournalError, JournalLimits, RecordId, RecordKey, RecoveredRecord,
@@ -36,7 +35,6 @@ impl Journal {
     pub fn open(
         disk: Arc<dyn Disk>,
         limits: JournalLimits,
-        policy: Box<dyn CommitPolicy>,
         clock: Clock,
     ) -> Result<(Self, Vec<RecoveredRecord>), JournalError> {
         let (log, version) = open_log(disk, limits)?;
@@ -44,7 +42,7 @@ impl Journal {
         let recovered = live
             .into_iter()
             .map(|(id, place)| RecoveredRecord { id, len: place.len });
-        let shared = Arc::new(Shared::new(&log, limits, policy, clock, version));
+        let shared = Arc::new(Shared::new(&log, limits, clock, version));
         let committing = Arc::clone(&shared);
         let committer = thread::Builder::new()
             .name("journal".to_owned())

@@ -1,8 +1,7 @@
 //! The journal of staged writes: what was acknowledged is recoverable.
 //!
 //! Append-only segments in one folder hold records, the newest of each key. Writers that wait at
-//! the same time share one sync ([`policy`](CommitPolicy)). A segment goes when nothing in it
-//! lives.
+//! the same time share one sync. A segment goes when nothing in it lives.
 //! doc/internals/staging.md has the format, the states and the figures.
 //!
 //! Knows neither files nor uploads: a record is bytes. Invariant: what a [`Commit`] said is durable
@@ -20,7 +19,6 @@ mod index;
 )]
 mod journal;
 mod log;
-mod policy;
 mod reader;
 mod recovery;
 #[cfg(test)]
@@ -29,7 +27,6 @@ mod types;
 
 pub use self::batch::Commit;
 pub use self::journal::{Journal, has_journal};
-pub use self::policy::{AdaptivePolicy, CommitPolicy, Decision, FinishedFlush, WaitingBatch};
 pub use self::reader::JournalReader;
 pub use self::types::{
     AppendError, Damage, DamageReason, JournalError, JournalLimits, RECORD_LEN_MAX, RecordId,

@@ -16,9 +16,7 @@ use crate::staging::directory::{
     self, DataFileName, JournalBucket, find_bucket, find_journal, lock_out_mounts, occupied,
 };
 use crate::staging::disk::{Disk as _, LocalDisk};
-use crate::staging::journal::{
-    AdaptivePolicy, Journal, JournalError, JournalLimits, JournalReader, RecordId,
-};
+use crate::staging::journal::{Journal, JournalError, JournalLimits, JournalReader, RecordId};
 use crate::staging::kept::{BaseVersion, Description, FORMAT, KeptRange, KeptVersion};
 use crate::staging::record::{ReadRecord, VersionRecord, check_files, in_files, read_record};
 
@@ -141,8 +139,7 @@ impl PendingVersions {
     pub(crate) fn discard(&self, ids: &[String]) -> Result<Vec<String>, String> {
         let disk = LocalDisk::open(self.journal.path()).map_err(|error| error.to_string())?;
         let disk = Arc::new(disk);
-        let policy = Box::new(AdaptivePolicy::new());
-        let opened = Journal::open(disk, JournalLimits::default(), policy, Clock::monotonic());
+        let opened = Journal::open(disk, JournalLimits::default(), Clock::monotonic());
         let (journal, records) = opened.map_err(|error| error.to_string())?;
         let mut unknown = Vec::new();
         for id in ids {

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::staging::StagedFile;
 use crate::staging::control::{ControlRequest, ask};
 use crate::staging::disk::LocalDisk;
-use crate::staging::journal::{AdaptivePolicy, Journal, JournalLimits, RecordKey};
+use crate::staging::journal::{Journal, JournalLimits, RecordKey};
 use crate::staging::kept::KeptVersions;
 use crate::staging::pending::PendingVersions;
 
@@ -222,9 +222,8 @@ fn a_change_of_a_record_is_laid_over_no_later_version() {
 /// Writes a record into the journal of a directory, as another program would.
 fn put_record(directory: &std::path::Path, key: u64, payload: &[u8]) {
     let disk = LocalDisk::open(&directory.join("mount-s3-staging/journal")).unwrap();
-    let policy = Box::new(AdaptivePolicy::new());
     let limits = JournalLimits::default();
-    let (journal, _) = Journal::open(Arc::new(disk), limits, policy, Clock::monotonic()).unwrap();
+    let (journal, _) = Journal::open(Arc::new(disk), limits, Clock::monotonic()).unwrap();
     let commit = block_on(journal.append(RecordKey(key), &[payload])).unwrap();
     block_on(commit).unwrap();
 }

@@ -8,8 +8,7 @@ use crate::clock::Clock;
 use crate::staging::disk::Disk as _;
 use crate::staging::disk::simulated::SimulatedDisk;
 use crate::staging::journal::{
-    AdaptivePolicy, DamageReason, Journal, JournalError, JournalLimits, RecordKey, RecoveredRecord,
-    has_journal,
+    DamageReason, Journal, JournalError, JournalLimits, RecordKey, RecoveredRecord, has_journal,
 };
 
 const LIMITS: JournalLimits = JournalLimits {
@@ -18,8 +17,7 @@ const LIMITS: JournalLimits = JournalLimits {
 };
 
 fn open(disk: &SimulatedDisk) -> Result<(Journal, Vec<RecoveredRecord>), JournalError> {
-    let policy = Box::new(AdaptivePolicy::new());
-    Journal::open(Arc::new(disk.clone()), LIMITS, policy, Clock::monotonic())
+    Journal::open(Arc::new(disk.clone()), LIMITS, Clock::monotonic())
 }
 
 /// A journal with batches of one record of 100 bytes.

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures::executor::block_on;
-use futures::future::join_all;
+use futures::future::{join_all, poll_immediate};
 
 use crate::clock::Clock;
 use crate::staging::disk::Disk as _;
 use crate::staging::disk::simulated::{SimulatedDisk, SimulatedFault};
 use crate::staging::journal::{
-    AdaptivePolicy, AppendError, CommitPolicy, Decision, FinishedFlush, Journal, JournalLimits,
-    RECORD_LEN_MAX, RecordId, RecordKey, WaitingBatch,
+    AppendError, Journal, JournalLimits, RECORD_LEN_MAX, RecordId, RecordKey,
 };
 
 const LIMITS: JournalLimits = JournalLimits {
@@ -20,32 +18,9 @@ const LIMITS: JournalLimits = JournalLimits {
     bytes_max: 1 << 20,
 };
 
-/// A batch goes when so many writers wait.
-#[derive(Debug)]
-struct FullBatches(usize);
-
-impl CommitPolicy for FullBatches {
-    fn arrived(&mut self, _: Duration) {}
-
-    fn decide(&self, now: Duration, batch: WaitingBatch) -> Decision {
-        match batch.writers < self.0 {
-            true => Decision::WaitUntil(now + Duration::from_secs(3600)),
-            false => Decision::Flush,
-        }
-    }
-
-    fn flushed(&mut self, _: FinishedFlush) {}
-}
-
-fn open(
-    disk: &SimulatedDisk,
-    limits: JournalLimits,
-    policy: impl CommitPolicy + 'static,
-) -> Journal {
+fn open(disk: &SimulatedDisk, limits: JournalLimits) -> Journal {
     let disk = Arc::new(disk.clone());
-    Journal::open(disk, limits, Box::new(policy), Clock::monotonic())
-        .unwrap()
-        .0
+    Journal::open(disk, limits, Clock::monotonic()).unwrap().0
 }
 
 async fn put(journal: &Journal, key: u64, payload: &[u8]) -> Result<RecordId, AppendError> {
@@ -55,26 +30,25 @@ async fn put(journal: &Journal, key: u64, payload: &[u8]) -> Result<RecordId, Ap
 #[test]
 fn writers_that_wait_together_share_a_sync() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(8));
-    let all = |round: u64| {
-        join_all(
-            (0..8)
-                .map(|key| put(&journal, key + 8 * round, b"x"))
-                .collect::<Vec<_>>(),
-        )
-    };
-    assert!(block_on(all(0)).iter().all(Result::is_ok));
-    let before = disk.syncs();
+    let journal = open(&disk, LIMITS);
+    block_on(put(&journal, 0, b"x")).unwrap();
     for round in 1..6 {
-        assert!(block_on(all(round)).iter().all(Result::is_ok));
+        let before = disk.syncs();
+        // One batch is written at most while the disk does nothing: the others share the next.
+        let commits = disk.while_held(|| {
+            let append = |key| block_on(journal.append(RecordKey(key), &[b"x"])).unwrap();
+            (8 * round..8 * round + 8).map(append).collect::<Vec<_>>()
+        });
+        assert!(block_on(join_all(commits)).iter().all(Result::is_ok));
+        let syncs = disk.syncs() - before;
+        assert!((1..=2).contains(&syncs), "{syncs}");
     }
-    assert_eq!(disk.syncs() - before, 5);
 }
 
 #[test]
 fn a_release_goes_with_the_next_batch() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(1));
+    let journal = open(&disk, LIMITS);
     let first = block_on(put(&journal, 1, b"first")).unwrap();
     let before = disk.syncs();
     let released = journal.release(first);
@@ -87,7 +61,7 @@ fn a_release_goes_with_the_next_batch() {
 #[test]
 fn the_newest_record_is_read_and_an_older_one_is_not() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, AdaptivePolicy::new());
+    let journal = open(&disk, LIMITS);
     let old = block_on(put(&journal, 1, b"old")).unwrap();
     let parts: [&[u8]; 2] = [b"ne", b"w"];
     let commit = block_on(journal.append(RecordKey(1), &parts)).unwrap();
@@ -105,57 +79,41 @@ fn the_newest_record_is_read_and_an_older_one_is_not() {
 #[test]
 fn a_failed_sync_is_final_for_its_writers_and_for_no_others() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(4));
-    let all = |first: u64| {
-        join_all(
-            (first..first + 4)
-                .map(|key| put(&journal, key, b"x"))
-                .collect::<Vec<_>>(),
-        )
-    };
-    assert!(block_on(all(0)).iter().all(Result::is_ok));
+    let journal = open(&disk, LIMITS);
+    block_on(put(&journal, 0, b"x")).unwrap();
     disk.fail_at(2, SimulatedFault::Error);
-    for result in block_on(all(4)) {
-        let error = result.unwrap_err();
-        assert!(matches!(error, AppendError::Disk(_)), "{error}");
-    }
-    assert!(block_on(all(8)).iter().all(Result::is_ok));
+    let error = block_on(put(&journal, 1, b"x")).unwrap_err();
+    assert!(matches!(error, AppendError::Disk(_)), "{error}");
+    block_on(put(&journal, 2, b"x")).unwrap();
     drop(journal);
-    let (_journal, found) = Journal::open(
-        Arc::new(disk.restart()),
-        LIMITS,
-        Box::new(AdaptivePolicy::new()),
-        Clock::monotonic(),
-    )
-    .unwrap();
+    let restarted = Arc::new(disk.restart());
+    let (_journal, found) = Journal::open(restarted, LIMITS, Clock::monotonic()).unwrap();
     let keys: Vec<_> = found.iter().map(|record| record.id.key.0).collect();
-    assert_eq!(keys, [0, 1, 2, 3, 8, 9, 10, 11]);
+    assert_eq!(keys, [0, 2]);
 }
 
 #[test]
-fn a_full_batch_makes_appends_wait_and_goes_at_once() {
+fn a_full_batch_makes_appends_wait() {
     let disk = SimulatedDisk::new(1);
-    // 15 records fill a batch, fewer writers than the policy waits for.
-    let journal = open(&disk, LIMITS, FullBatches(64));
+    // 15 records fill a batch.
+    let journal = open(&disk, LIMITS);
     let (payload, appended) = (vec![5; 1000], AtomicUsize::new(0));
     let all = (0..200).map(async |key| {
         let commit = journal.append(RecordKey(key), &[&payload]).await?;
         appended.fetch_add(1, Ordering::SeqCst);
         commit.await
     });
-    let all = join_all(all.collect::<Vec<_>>());
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while appended.load(Ordering::SeqCst) < 200 {
-                std::thread::yield_now();
-            }
-            // The last batch is not full.
-            journal.begin_close();
-        });
-        assert!(block_on(all).iter().all(Result::is_ok));
+    let mut all = join_all(all.collect::<Vec<_>>());
+    disk.while_held(|| {
+        assert!(block_on(poll_immediate(&mut all)).is_none());
+        // One batch is written, another one fills.
+        let appended = appended.load(Ordering::SeqCst);
+        assert!((15..=30).contains(&appended), "{appended}");
     });
+    assert!(block_on(all).iter().all(Result::is_ok));
     let segments = disk.list().unwrap().len() as u64;
-    assert_eq!(disk.syncs() - segments, 14);
+    let syncs = disk.syncs() - segments;
+    assert!((14..=200).contains(&syncs), "{syncs}");
 }
 
 #[test]
@@ -165,7 +123,7 @@ fn what_is_too_large_or_too_much_is_refused_with_the_reason() {
         segment_len: 64 << 10,
         bytes_max: 16 << 10,
     };
-    let journal = open(&disk, limits, FullBatches(1));
+    let journal = open(&disk, limits);
     let too_large = block_on(put(&journal, 1, &vec![0; RECORD_LEN_MAX + 1])).unwrap_err();
     assert!(
         matches!(too_large, AppendError::TooLarge { .. }),
@@ -188,7 +146,7 @@ fn what_is_too_large_or_too_much_is_refused_with_the_reason() {
 #[test]
 fn a_disk_that_is_full_works_again_when_there_is_room() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(1));
+    let journal = open(&disk, LIMITS);
     disk.limit(1000);
     for _ in 0..3 {
         let error = block_on(put(&journal, 1, b"x")).unwrap_err();
@@ -204,7 +162,7 @@ fn a_disk_that_is_full_works_again_when_there_is_room() {
 #[test]
 fn an_append_after_the_end_is_refused_and_one_before_it_is_durable() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(1000));
+    let journal = open(&disk, LIMITS);
     let commit = block_on(journal.append(RecordKey(1), &[b"x"])).unwrap();
     journal.begin_close();
     block_on(commit).unwrap();
@@ -216,7 +174,7 @@ fn an_append_after_the_end_is_refused_and_one_before_it_is_durable() {
 #[test]
 fn a_record_that_stays_does_not_keep_the_segments_behind_it() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(1));
+    let journal = open(&disk, LIMITS);
     let stays = block_on(put(&journal, 0, b"stays")).unwrap();
     let mut bytes_max = 0;
     for key in 1..=2000 {
@@ -235,7 +193,7 @@ fn threads_append_replace_and_release_while_segments_come_and_go() {
         segment_len: 8 << 10,
         bytes_max: 1 << 20,
     };
-    let journal = open(&disk, limits, AdaptivePolicy::new());
+    let journal = open(&disk, limits);
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
             let journal = &journal;
@@ -258,9 +216,8 @@ fn threads_append_replace_and_release_while_segments_come_and_go() {
         journal.bytes()
     );
     drop(journal);
-    let policy = Box::new(AdaptivePolicy::new());
     let restarted = Arc::new(disk.restart());
-    let (journal, found) = Journal::open(restarted, limits, policy, Clock::monotonic()).unwrap();
+    let (journal, found) = Journal::open(restarted, limits, Clock::monotonic()).unwrap();
     let mut expected = Vec::new();
     for thread in 0..8_u64 {
         for round in 190..200_u64 {
@@ -282,7 +239,7 @@ fn threads_append_replace_and_release_while_segments_come_and_go() {
 #[test]
 fn a_panic_of_the_journals_thread_is_an_error_for_every_writer() {
     let disk = SimulatedDisk::new(1);
-    let journal = open(&disk, LIMITS, FullBatches(1));
+    let journal = open(&disk, LIMITS);
     block_on(put(&journal, 0, b"durable")).unwrap();
     disk.fail_at(1, SimulatedFault::Panic);
     let all = join_all((1..20).map(|key| put(&journal, key, b"lost")));

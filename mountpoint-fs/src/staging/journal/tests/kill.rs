@@ -10,7 +10,7 @@ use futures::executor::block_on;
 
 use crate::clock::Clock;
 use crate::staging::disk::LocalDisk;
-use crate::staging::journal::{AdaptivePolicy, Journal, JournalLimits, RecordKey, RecoveredRecord};
+use crate::staging::journal::{Journal, JournalLimits, RecordKey, RecoveredRecord};
 
 const LIMITS: JournalLimits = JournalLimits {
     segment_len: 64 << 10,
@@ -19,8 +19,7 @@ const LIMITS: JournalLimits = JournalLimits {
 
 fn open(folder: &Path) -> (Journal, Vec<RecoveredRecord>) {
     let disk = Arc::new(LocalDisk::open(folder).unwrap());
-    let policy = Box::new(AdaptivePolicy::new());
-    Journal::open(disk, LIMITS, policy, Clock::monotonic()).unwrap()
+    Journal::open(disk, LIMITS, Clock::monotonic()).unwrap()
 }
 
 fn payload(key: u64, round: u64) -> Vec<u8> {

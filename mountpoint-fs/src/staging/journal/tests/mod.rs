@@ -1,7 +1,6 @@
-//! The journal over a simulated disk, and its policy in virtual time.
+//! The journal over a simulated disk, and a killed one on a real disk.
 
 mod crash;
 mod damage;
 mod group;
 mod kill;
-mod policy;
