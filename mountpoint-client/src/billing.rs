@@ -44,16 +44,6 @@ impl RequestClass {
     }
 }
 
-/// The bucket that a client's requests go to, which decides their prices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BilledBucket {
-    /// The bucket with the caller's objects.
-    #[default]
-    Main,
-    /// The bucket of a shared cache.
-    Cache,
-}
-
 /// Requests and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BilledUsage {
@@ -80,8 +70,7 @@ impl BilledUsage {
 /// Counts what one program causes.
 pub struct RequestAccount {
     name: String,
-    /// As of [`BilledBucket`].
-    buckets: [BilledCounters; 2],
+    counters: BilledCounters,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +88,7 @@ impl RequestAccount {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            buckets: Default::default(),
+            counters: BilledCounters::default(),
         }
     }
 
@@ -109,10 +98,10 @@ impl RequestAccount {
         &self.name
     }
 
-    /// The counts for a bucket.
+    /// The counts up to now.
     #[must_use]
-    pub fn usage(&self, bucket: BilledBucket) -> BilledUsage {
-        let counters = &self.buckets[bucket as usize];
+    pub fn usage(&self) -> BilledUsage {
+        let counters = &self.counters;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BilledUsage {
             puts: of(&counters.puts),
@@ -124,8 +113,8 @@ impl RequestAccount {
     }
 
     /// Counts an attempt that S3 charges for.
-    fn add(&self, bucket: BilledBucket, class: RequestClass, sent: u64, received: u64) {
-        let counters = &self.buckets[bucket as usize];
+    fn add(&self, class: RequestClass, sent: u64, received: u64) {
+        let counters = &self.counters;
         let requests = match class {
             RequestClass::Put => &counters.puts,
             RequestClass::Get => &counters.gets,
@@ -223,7 +212,6 @@ impl<F: Future> Future for OnAccount<F> {
 #[derive(Debug)]
 pub(crate) struct BilledAttempt {
     caller: Option<Caller>,
-    bucket: BilledBucket,
     class: RequestClass,
     /// Bytes of an object that are sent.
     sent: u64,
@@ -232,16 +220,10 @@ pub(crate) struct BilledAttempt {
 }
 
 impl BilledAttempt {
-    /// An attempt that is sent to `bucket` with a body of `sent` bytes.
-    pub(crate) fn new(
-        caller: Option<Caller>,
-        bucket: BilledBucket,
-        operation: &str,
-        sent: u64,
-    ) -> Self {
+    /// An attempt with a body of `sent` bytes.
+    pub(crate) fn new(caller: Option<Caller>, operation: &str, sent: u64) -> Self {
         Self {
             caller,
-            bucket,
             class: RequestClass::of(operation),
             sent: match operation {
                 "PutObject" | "UploadPart" => sent,
@@ -258,7 +240,7 @@ impl BilledAttempt {
             && status.is_some_and(|status| status < 500)
         {
             let received = if self.receives { received } else { 0 };
-            account.add(self.bucket, self.class, self.sent, received);
+            account.add(self.class, self.sent, received);
         }
     }
 
@@ -300,8 +282,7 @@ mod tests {
     fn attempts_are_counted_in_their_account() {
         let account = account("cat");
         let caller = Some(Caller { account, call: 7 });
-        let attempt =
-            |operation, sent| BilledAttempt::new(caller, BilledBucket::Main, operation, sent);
+        let attempt = |operation, sent| BilledAttempt::new(caller, operation, sent);
         assert_eq!(attempt("GetObject", 0).call(), 7);
         attempt("GetObject", 0).ended(100, Some(206));
         attempt("GetObject", 0).ended(0, Some(404));
@@ -317,9 +298,8 @@ mod tests {
             sent: 7,
             received: 100,
         };
-        assert_eq!(account.usage(BilledBucket::Main), expected);
+        assert_eq!(account.usage(), expected);
         assert_eq!(expected.requests(), 5);
-        assert_eq!(account.usage(BilledBucket::Cache), BilledUsage::default());
     }
 
     #[test]

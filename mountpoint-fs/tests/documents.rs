@@ -198,7 +198,6 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "state-directory",
             "metrics-listen",
             "log-slow",
-            "price-file",
             "no-metrics"
         ]
     );

@@ -49,15 +49,6 @@ impl CrtClient {
         &self.0.endpoint.signing_region
     }
 
-    /// The region of AWS whose prices its requests have; `None` for other stores.
-    #[must_use]
-    pub fn billing_region(&self) -> Option<&str> {
-        let endpoint = &self.0.endpoint;
-        endpoint
-            .is_amazon_itself()
-            .then_some(&endpoint.signing_region)
-    }
-
     /// For what asks more of a server than [`ObjectClient`] does.
     pub(super) fn core(&self) -> &Core {
         &self.0

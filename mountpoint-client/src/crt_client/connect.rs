@@ -103,7 +103,6 @@ pub(super) async fn connect_at(
         was_reached: AtomicBool::new(false),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
-        billed: options.billed,
         address,
         is_proxy_tls,
         endpoint,
@@ -158,7 +157,7 @@ impl RequestClients {
             let opened = sessions.insert(Sessions::new(opener, runtime.clone()));
             credentials = Some(opened.credentials());
         }
-        let attempts = AttemptLog::new(&options.bucket, endpoint, options.billed);
+        let attempts = AttemptLog::new(&options.bucket, endpoint);
         let config = sdk_config(
             http,
             region.clone(),

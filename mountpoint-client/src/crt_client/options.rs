@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::encryption::{ServerSideEncryption, SseCustomerKey};
-use crate::billing::BilledBucket;
 use crate::credentials::CredentialsMode;
 use crate::crt_client::fault::SILENCE_MAX;
 use crate::endpoint::{BucketType, EndpointQuestion};
@@ -79,8 +78,6 @@ pub struct CrtClientOptions {
     pub event_loop_threads: Option<u16>,
     /// `User-Agent` of the requests.
     pub user_agent: String,
-    /// Where the requests are billed.
-    pub billed: BilledBucket,
 }
 
 impl CrtClientOptions {
@@ -115,7 +112,6 @@ impl CrtClientOptions {
             connections: None,
             event_loop_threads: None,
             user_agent: format!("mountpoint/{}", env!("CARGO_PKG_VERSION")),
-            billed: BilledBucket::Main,
         }
     }
 

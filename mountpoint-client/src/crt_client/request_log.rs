@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::text::decode_form;
 use crate::attempt_report::{self, AttemptReport};
-use crate::billing::{self, BilledAttempt, BilledBucket};
+use crate::billing::{self, BilledAttempt};
 use crate::endpoint::Endpoint;
 use crate::metrics::{OperationMetrics, REQUESTS};
 
@@ -214,16 +214,14 @@ pub(super) struct AttemptLog {
     bucket: String,
     /// The part of a URL's path before each key.
     prefix: String,
-    billed: BilledBucket,
 }
 
 impl AttemptLog {
     /// For requests to `bucket` at `endpoint`, which are billed to `billed`.
-    pub(super) fn new(bucket: &str, endpoint: &Endpoint, billed: BilledBucket) -> Self {
+    pub(super) fn new(bucket: &str, endpoint: &Endpoint) -> Self {
         Self {
             bucket: bucket.to_owned(),
             prefix: endpoint.bucket_path(),
-            billed,
         }
     }
 
@@ -284,7 +282,7 @@ impl Intercept for AttemptLog {
         let metrics = REQUESTS.of(operation);
         let len = context.request().body().content_length().unwrap_or(0);
         metrics.begins(len);
-        let billed = BilledAttempt::new(billing::current(), self.billed, operation, len);
+        let billed = BilledAttempt::new(billing::current(), operation, len);
         config.interceptor_state().store_put(Began {
             at: Instant::now(),
             target: is_wanted().then(|| self.target(context.request().uri())),

@@ -98,7 +98,7 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
-        let attempts = AttemptLog::new(&options.bucket, &endpoint, options.billed);
+        let attempts = AttemptLog::new(&options.bucket, &endpoint);
         let config = sdk_config(
             http,
             region.clone(),

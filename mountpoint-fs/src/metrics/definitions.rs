@@ -25,8 +25,6 @@ pub enum MetricUnit {
     Bytes,
     /// Microseconds.
     Microseconds,
-    /// US dollars, or the currency of the user's price file.
-    Dollars,
 }
 
 impl MetricUnit {
@@ -37,7 +35,6 @@ impl MetricUnit {
             Self::Count => "",
             Self::Bytes => "B",
             Self::Microseconds => "μs",
-            Self::Dollars => "$",
         }
     }
 
@@ -48,7 +45,6 @@ impl MetricUnit {
             Self::Count => "1",
             Self::Bytes => "By",
             Self::Microseconds => "us",
-            Self::Dollars => "{USD}",
         }
     }
 
@@ -59,7 +55,6 @@ impl MetricUnit {
             Self::Count => "",
             Self::Bytes => "bytes",
             Self::Microseconds => "microseconds",
-            Self::Dollars => "dollars",
         }
     }
 }
@@ -156,10 +151,6 @@ pub mod names {
     /// Lines of the journal that are not done.
     pub const JOURNAL: &str = "write.journal_entries";
 
-    /// Cost of requests, by what S3 charges for.
-    pub const COST: &str = "cost.spent";
-    /// Cost of requests, by the program that caused them.
-    pub const PROGRAM_COST: &str = "program.cost";
     /// Requests by the program that caused them.
     pub const PROGRAM_REQUESTS: &str = "program.requests";
     /// Bytes of these requests.
@@ -171,7 +162,7 @@ pub mod names {
     };
 }
 
-use MetricUnit::{Bytes, Count, Dollars, Microseconds};
+use MetricUnit::{Bytes, Count, Microseconds};
 
 const fn counter(
     name: &'static str,
@@ -252,9 +243,7 @@ pub const METRICS: &[MetricDefinition] = &[
     gauge(names::WRITE_HELD, Bytes, &[], "written bytes in memory that S3 does not have yet"),
     gauge(names::UPLOADS, Count, &[], "multipart uploads in progress"),
     gauge(names::JOURNAL, Count, &[], "uploads and renames in the journal that are not done"),
-    gauge(names::COST, Dollars, &["for"], "what requests and their bytes cost: requests of the classes `put` (PUT, COPY, POST, LIST), `get` (GET and others), `delete`, bytes that were `sent` and `received`; only where prices are known"),
-    gauge(names::PROGRAM_COST, Dollars, &["program"], "what the requests of a program cost; only where prices are known"),
-    counter(names::PROGRAM_REQUESTS, Count, &["program"], "requests to S3 by the program that caused them, without those that S3 failed (500 and above), which are free"),
+    counter(names::PROGRAM_REQUESTS, Count, &["program", "class"], "requests to S3 by the program that caused them and by S3's price class: `put` (PUT, COPY, POST, LIST), `get` (GET and others), `delete`; without those that S3 failed (500 and above), which are free"),
     counter(names::PROGRAM_BYTES, Bytes, &["program", "type"], "bytes of objects in these requests, `sent` and `received`"),
     counter(client::S3_REQUESTS, Count, &["s3_request"], "requests to S3, each attempt counted when it ends"),
     counter(client::S3_ERRORS, Count, &["s3_request", "http_status"], "requests to S3 that failed; the status is `none` where there was no answer"),

@@ -7,7 +7,6 @@ use mountpoint_client::crt_client::CrtClientOptions;
 use mountpoint_client::types::ChecksumAlgorithm;
 
 use super::client_options::{client_options, read_part_size};
-use super::cost::PriceFile;
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use super::metrics::{MetricsConfig, OtlpEndpoint};
 use super::{Environment, SharedCacheSource};
@@ -302,11 +301,6 @@ fn metrics_config(args: &CliArgs, environment: &Environment) -> Result<MetricsCo
             ListenAddress::Tcp(_) => address,
         }),
         slow: flags.log_slow,
-        prices: flags
-            .price_file
-            .as_deref()
-            .map(PriceFile::read)
-            .transpose()?,
     })
 }
 

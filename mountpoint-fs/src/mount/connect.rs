@@ -27,8 +27,6 @@ pub struct Connected {
     pub first_keys: ListOutput,
     /// The bucket's region, where it was given or found.
     pub region: Option<String>,
-    /// The region of AWS whose prices requests have; `None` for other stores.
-    pub billing_region: Option<String>,
 }
 
 /// A client of the bucket, whose names come from `index` if there is one, and its first keys under
@@ -52,7 +50,6 @@ pub fn connect(
     };
     for _ in 0..REGIONS_MAX {
         let client = attempt.client()?;
-        let billing_region = client.billing_region().map(str::to_owned);
         let client: Arc<dyn ObjectClient> = Arc::new(client);
         let client = match index {
             None => client,
@@ -67,7 +64,6 @@ pub fn connect(
                     client,
                     first_keys,
                     region: attempt.options.region,
-                    billing_region,
                 });
             }
             Err(ClientError {

@@ -3,7 +3,6 @@
 mod client_options;
 mod config;
 mod connect;
-mod cost;
 mod drain;
 mod environment;
 mod index;

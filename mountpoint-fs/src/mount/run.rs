@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::cost::{CacheBucket, CostMeter, StorePrices};
 use super::logging::format::safe_line;
 use super::metrics::{MetricsService, MountDescription, RunningMetrics};
 use super::process::daemon::{Reporter, Side, daemonise};
@@ -189,10 +188,8 @@ impl Start<'_> {
         let mounted = MountedBucket::start(self.config, target, time_max)?;
         // A look at a directory in the mount would wait for the mount.
         let state_directory = state_directory.filter(|directory| !mounted.covers(directory));
-        let start_metrics = |metrics: MetricsService| {
-            let costs = CostMeter::new(prices(self.config, mounted.billing_region()));
-            metrics.start(mounted.measured_parts(costs), state_directory)
-        };
+        let start_metrics =
+            |metrics: MetricsService| metrics.start(mounted.measured_parts(), state_directory);
         let metrics = match metrics.map(start_metrics).transpose() {
             Ok(metrics) => metrics,
             Err(error) => {
@@ -274,25 +271,7 @@ fn describe(config: &MountConfig) -> MountDescription {
         uid: nix::unistd::geteuid().as_raw(),
         version: VERSION.to_owned(),
         device: None,
-        prices: None,
     }
-}
-
-/// The prices of a mount's requests, if they are known. `region` is the one of AWS that has them.
-fn prices(config: &MountConfig, region: Option<&str>) -> Option<StorePrices> {
-    if let Some(file) = &config.metrics.prices {
-        return Some(StorePrices::of_file(file));
-    }
-    let cache = match &config.shared_cache {
-        None => CacheBucket::None,
-        Some(shared) if shared.client.endpoint_url == config.client.endpoint_url => {
-            let is_express = shared.client.is_directory_bucket();
-            CacheBucket::Amazon { is_express }
-        }
-        Some(_) => CacheBucket::Elsewhere,
-    };
-    let is_express = config.client.is_directory_bucket();
-    region.map(|region| StorePrices::of_amazon(region, is_express, cache))
 }
 
 /// The mount's line in `/etc/fstab`, if mount(8) made this command line.

@@ -14,7 +14,6 @@ use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
 use super::connect::{Connected, connect};
-use super::cost::CostMeter;
 use super::drain::{DrainTime, End, finish_writes, watch};
 use super::metrics::MeasuredParts;
 use super::parts::{
@@ -42,8 +41,6 @@ pub struct MountedBucket {
     /// Ends the mount while files are open. `None` if the mount ended during the start, or was
     /// passed to this process.
     connection: Option<Connection>,
-    /// The region of AWS whose prices requests have; `None` for other stores.
-    billing_region: Option<String>,
     ends: Receiver<End>,
     /// The last field, so that the others are dropped before the runtime.
     runtime: Runtime,
@@ -72,7 +69,6 @@ impl MountedBucket {
             client,
             first_keys,
             region,
-            billing_region,
         } = match connected {
             Ok(connected) => connected,
             Err(error) => {
@@ -102,8 +98,7 @@ impl MountedBucket {
             access: &config.access,
             tuning: config.fuse,
         };
-        let mut mounted = Self::with(client, runtime, target, parts)?;
-        mounted.billing_region = billing_region;
+        let mounted = Self::with(client, runtime, target, parts)?;
         mounted.fs.learn(&first_keys);
         Ok(mounted)
     }
@@ -203,14 +198,13 @@ impl MountedBucket {
             fs,
             caches,
             connection,
-            billing_region: None,
             ends,
             runtime,
         })
     }
 
     /// The parts that know numbers, for as long as they live.
-    pub(super) fn measured_parts(&self, costs: CostMeter) -> MeasuredParts {
+    pub(super) fn measured_parts(&self) -> MeasuredParts {
         let session = Arc::downgrade(&self.session);
         let waiting = move || {
             let session = session.upgrade();
@@ -227,15 +221,9 @@ impl MountedBucket {
             waiting: Arc::new(waiting),
             waits: Arc::new(waits),
             connection: self.connection.clone(),
-            costs,
             device: self.mount.device_name(),
             directory: self.mount.directory(),
         }
-    }
-
-    /// The region of AWS whose prices requests have; `None` for other stores.
-    pub(super) fn billing_region(&self) -> Option<&str> {
-        self.billing_region.as_deref()
     }
 
     /// Whether `path` leads into the mount.

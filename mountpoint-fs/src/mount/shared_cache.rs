@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::billing::BilledBucket;
 use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::runtime::{Handle, Runtime};
@@ -45,7 +44,6 @@ impl SharedCacheSource {
             max_attempts: mount.max_attempts.min(ATTEMPTS_MAX),
             request_deadline: mount.request_deadline.min(DEADLINE_MAX),
             part_size_max: mount.part_size_max.max(RANGE_MAX),
-            billed: BilledBucket::Cache,
             ..mount.clone()
         };
         let is_same_bucket =

@@ -1,10 +1,11 @@
 //! Activity of a mount between two looks. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::metrics::names::{
     FUSE_BYTES, FUSE_OLDEST_WAIT, FUSE_WAIT_TIME, FUSE_WAITS, KERNEL_QUEUE, PROGRAM_BYTES,
-    PROGRAM_COST, PROGRAM_REQUESTS,
+    PROGRAM_REQUESTS,
 };
 use crate::metrics::trace::WaitCause;
 use crate::metrics::{HistogramCounts, SeriesValue, Snapshot};
@@ -37,8 +38,6 @@ pub(super) struct ProgramRow {
     pub(super) requests: f64,
     pub(super) sent: f64,
     pub(super) received: f64,
-    /// 0 where prices are not known.
-    pub(super) cost: f64,
 }
 
 /// Waits of one cause.
@@ -127,14 +126,15 @@ impl<'a> Activity<'a> {
         self.news.sum(metric, &[label]) - answers.iter().sum::<f64>()
     }
 
-    /// Programs and their costs since the mount began; the dearest first, then those with most
-    /// requests.
+    /// Programs and what they have caused since the mount began; those with most requests first.
     pub(super) fn programs(&self) -> Vec<ProgramRow> {
         let series = self.now.series.iter();
-        let names = series
+        let names: BTreeSet<_> = series
             .filter(|series| series.is(PROGRAM_REQUESTS, &[]))
-            .filter_map(|series| series.label("program"));
+            .filter_map(|series| series.label("program"))
+            .collect();
         let mut rows: Vec<_> = names
+            .into_iter()
             .filter(|name| self.total(PROGRAM_REQUESTS, &[("program", name)]) > 0.0)
             .map(|name| {
                 let of = |metric, kind: Option<&str>| {
@@ -147,14 +147,10 @@ impl<'a> Activity<'a> {
                     requests: of(PROGRAM_REQUESTS, None),
                     sent: of(PROGRAM_BYTES, Some("sent")),
                     received: of(PROGRAM_BYTES, Some("received")),
-                    cost: of(PROGRAM_COST, None),
                 }
             })
             .collect();
-        rows.sort_by(|one, other| {
-            let cost = other.cost.total_cmp(&one.cost);
-            cost.then_with(|| other.requests.total_cmp(&one.requests))
-        });
+        rows.sort_by(|one, other| other.requests.total_cmp(&one.requests));
         rows
     }
 

@@ -74,7 +74,7 @@ impl<'a> Exchange<'a> {
         let client = (self.client)(&lane);
         let target = || self.operation.target.clone();
         let (name, len) = (self.operation.name, self.body.len() as u64);
-        let billed = BilledAttempt::new(billing::current(), self.core.billed, name, len);
+        let billed = BilledAttempt::new(billing::current(), name, len);
         let logged = SentRequest::at(Instant::now(), name, len, billed, target)
             .with_headers(&self.message.headers);
         let sent = client.send(self.message.clone(), self.body.clone(), answered);

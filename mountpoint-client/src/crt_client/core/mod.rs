@@ -35,7 +35,6 @@ use super::fault::{Breaker, Fault, Operation, Troubled, Watch};
 use super::lanes::DataClients;
 use super::request_headers::RequestHeaders;
 use super::sessions::Sessions;
-use crate::billing::BilledBucket;
 use crate::credentials::CredentialsCache;
 use crate::endpoint::Endpoint;
 use crate::retry::{Pacing, RetryPolicy};
@@ -45,8 +44,6 @@ use crate::{ClientError, ErrorKind};
 /// The shared part of a client.
 pub(super) struct Core {
     pub(super) bucket: String,
-    /// Where its requests are billed.
-    pub(super) billed: BilledBucket,
     /// Parts of uploads that fill all interfaces together.
     pub(super) parts_in_flight: usize,
     /// Whether listings come in no order and by whole directories.

@@ -175,7 +175,7 @@ impl GetOperation {
         let attempt = state.attempts.made();
         let interface = lane.interface();
         let target = || self.core.on_key("GetObject", &self.request.key).target;
-        let billed = BilledAttempt::new(self.caller, self.core.billed, "GetObject", 0);
+        let billed = BilledAttempt::new(self.caller, "GetObject", 0);
         state.phase = Phase::Sent(SentAttempt {
             logged: SentRequest::at(began, "GetObject", 0, billed, target)
                 .of_range(&asked)

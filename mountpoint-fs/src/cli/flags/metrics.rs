@@ -34,12 +34,8 @@ pub struct MetricsFlags {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub log_slow: Option<Duration>,
 
-    /// Prices of requests and bytes, as JSON; without it those of AWS for buckets of AWS
-    #[arg(long, value_name = "FILE")]
-    pub price_file: Option<PathBuf>,
-
     /// Measure nothing: `mount-s3 stats` cannot show this mount
-    #[arg(long, conflicts_with_all = ["log_metrics", "otlp_endpoint", "metrics_listen", "log_slow", "price_file"])]
+    #[arg(long, conflicts_with_all = ["log_metrics", "otlp_endpoint", "metrics_listen", "log_slow"])]
     pub no_metrics: bool,
 }
 

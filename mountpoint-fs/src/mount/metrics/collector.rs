@@ -13,7 +13,6 @@ use crate::fs::FileSystem;
 use crate::fuse::Connection;
 use crate::metrics::trace::{WaitCause, WaitsInProgress, micros};
 use crate::metrics::{names, programs};
-use crate::mount::cost::CostMeter;
 
 /// The parts of a mount that know numbers.
 pub(in crate::mount) struct MeasuredParts {
@@ -27,8 +26,6 @@ pub(in crate::mount) struct MeasuredParts {
     pub(in crate::mount) connection: Option<Connection>,
     /// Number of the mount's device, if the kernel tells.
     pub(in crate::mount) device: Option<String>,
-    /// The costs of requests.
-    pub(in crate::mount) costs: CostMeter,
     /// The directory where the kernel shows the mount, if it tells.
     pub(in crate::mount) directory: Option<PathBuf>,
 }
@@ -62,7 +59,7 @@ impl Collector {
         if let Some(bytes) = resident() {
             handles.resident.set(bytes as f64);
         }
-        collect_costs(&self.parts.costs);
+        collect_programs();
         handles.waiting.set((self.parts.waiting)() as f64);
         handles.collect_waits(&(self.parts.waits)());
         handles.in_flight.set(requests_in_flight() as f64);
@@ -77,28 +74,24 @@ impl Collector {
 }
 
 /// Brings what each program has caused. Programs come with time, so there are no handles.
-fn collect_costs(meter: &CostMeter) {
-    let programs = meter.programs(&programs::accounts());
-    for program in &programs {
-        let name = || program.program.clone();
-        counter!(names::PROGRAM_REQUESTS, "program" => name()).absolute(program.requests);
-        for (kind, bytes) in [("sent", program.sent), ("received", program.received)] {
+fn collect_programs() {
+    for account in programs::accounts() {
+        let usage = account.usage();
+        if usage.requests() == 0 {
+            continue;
+        }
+        let name = || account.name().to_owned();
+        let classes = [
+            ("put", usage.puts),
+            ("get", usage.gets),
+            ("delete", usage.deletes),
+        ];
+        for (class, requests) in classes {
+            counter!(names::PROGRAM_REQUESTS, "program" => name(), "class" => class)
+                .absolute(requests);
+        }
+        for (kind, bytes) in [("sent", usage.sent), ("received", usage.received)] {
             counter!(names::PROGRAM_BYTES, "program" => name(), "type" => kind).absolute(bytes);
-        }
-        if meter.has_prices() {
-            gauge!(names::PROGRAM_COST, "program" => name()).set(program.cost.total());
-        }
-    }
-    if meter.has_prices() {
-        let cost = CostMeter::total(&programs);
-        for (what, amount) in [
-            ("put", cost.puts),
-            ("get", cost.gets),
-            ("delete", cost.deletes),
-            ("sent", cost.sent),
-            ("received", cost.received),
-        ] {
-            gauge!(names::COST, "for" => what).set(amount);
         }
     }
 }

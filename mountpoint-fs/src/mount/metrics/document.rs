@@ -24,9 +24,6 @@ pub struct MountDescription {
     /// Number of the mount's device, as `/proc/self/mountinfo` has it; `None` if the kernel does
     /// not tell.
     pub device: Option<String>,
-    /// Where the prices of requests come from; `None` if they are not known.
-    #[serde(default)]
-    pub prices: Option<String>,
 }
 
 /// A mount and its numbers at one time.

@@ -28,7 +28,6 @@ pub use socket::SOCKET_PREFIX;
 use std::time::Duration;
 
 use crate::cli::ListenAddress;
-use crate::mount::cost::PriceFile;
 
 /// The sinks of the metrics, and whether anything is measured.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +42,4 @@ pub struct MetricsConfig {
     pub listen: Option<ListenAddress>,
     /// Requests of the kernel that take longer are logged.
     pub slow: Option<Duration>,
-    /// Prices that the user gives.
-    pub(in crate::mount) prices: Option<PriceFile>,
 }

@@ -1,5 +1,6 @@
 //! The thread of the sinks, from before the mount to after it.
 
+use std::cmp::Reverse;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, pending};
+use mountpoint_client::billing::{BilledUsage, RequestAccount};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval_at};
@@ -22,7 +24,6 @@ use super::{MetricsConfig, log, socket};
 use crate::clock::Clock;
 use crate::fuse::declare_metrics;
 use crate::metrics::{self, MetricsRegistry, Snapshot, capture, programs};
-use crate::mount::cost::CostMeter;
 use crate::mount::start_error::StartError;
 
 /// The sinks of a mount, with what they need from the outside.
@@ -41,7 +42,6 @@ pub(in crate::mount) struct MetricsService {
 pub(in crate::mount) struct RunningMetrics {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
-    costs: CostMeter,
 }
 
 impl MetricsService {
@@ -92,8 +92,6 @@ impl MetricsService {
         let endpoint = self.config.otlp.clone();
         let exporter = endpoint.map(|it| Exporter::new(it, &self.mount, self.clock.wall()));
         let exporter = exporter.transpose()?;
-        let costs = parts.costs.clone();
-        self.mount.prices = costs.source().map(str::to_owned);
         let queue = KernelQueue::new(&parts);
         let collector = Collector::new(&self.mount, parts);
         self.registry.add_collector(move || collector.collect());
@@ -109,11 +107,7 @@ impl MetricsService {
         let thread = thread
             .spawn(move || self.run(exporter, socket, queue, stopped))
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        Ok(RunningMetrics {
-            stop,
-            thread,
-            costs,
-        })
+        Ok(RunningMetrics { stop, thread })
     }
 
     fn run(
@@ -239,18 +233,47 @@ fn every(time: Duration) -> tokio::time::Interval {
 }
 
 impl RunningMetrics {
-    /// Ends the sinks, which send their last numbers, and logs what the mount has cost.
+    /// Ends the sinks, which send their last numbers, and logs what programs have asked of S3.
     pub(in crate::mount) fn end(self) {
         // A thread that has ended by itself is joined as well.
         self.stop.send(()).ok();
         if self.thread.join().is_err() {
             tracing::error!("the metrics' thread panicked");
         }
-        if let Some(summary) = self.costs.summary(&programs::accounts()) {
+        if let Some(summary) = summary(&programs::accounts()) {
             tracing::info!(target: log::TARGET, "{summary}");
         }
     }
 }
+
+/// A line for the end of a mount; `None` if nothing was requested.
+fn summary(accounts: &[&RequestAccount]) -> Option<String> {
+    let mut programs: Vec<_> = accounts
+        .iter()
+        .map(|account| (account.name(), account.usage()))
+        .filter(|(_, usage)| usage.requests() > 0)
+        .collect();
+    programs.sort_by_key(|(name, usage)| (Reverse(usage.requests()), *name));
+    let sum = |value: fn(&BilledUsage) -> u64| -> u64 {
+        programs.iter().map(|(_, usage)| value(usage)).sum()
+    };
+    let shares = programs.iter().take(PROGRAMS_SHOWN);
+    let shares: Vec<_> = shares
+        .map(|(name, usage)| format!("{name} {}", usage.requests()))
+        .collect();
+    (!shares.is_empty()).then(|| {
+        format!(
+            "{} requests to S3 with {} bytes sent and {} received; by program: {}",
+            sum(BilledUsage::requests),
+            sum(|usage| usage.sent),
+            sum(|usage| usage.received),
+            shares.join(", ")
+        )
+    })
+}
+
+/// Programs that the line at the end names.
+const PROGRAMS_SHOWN: usize = 10;
 
 /// Time between two summaries in the log, as mountpoint-s3 has it.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(5);

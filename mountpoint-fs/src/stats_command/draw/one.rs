@@ -9,13 +9,13 @@ use ratatui::symbols::line;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, LineGauge, Row, Sparkline, Widget as _};
 
-use super::text::{byte_rate, bytes, count, dollars, share, time, uptime, whole, wrapped};
+use super::text::{byte_rate, bytes, count, share, time, uptime, whole, wrapped};
 use super::{
     ALARM, BAR, LABEL_WIDTH, NOTICE, Page, TITLE, add_table, add_text, failures, label, number,
     safe,
 };
 use crate::metrics::names::*;
-use crate::stats_command::activity::{Activity, OperationRow, ProgramRow, Verdict, Wait};
+use crate::stats_command::activity::{Activity, OperationRow, Verdict, Wait};
 
 /// Rates of a mount at the last looks.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +64,7 @@ pub(in crate::stats_command) fn one(
     memory(&mut page, activity);
     resources(&mut page, activity);
     page.gap();
-    costs(&mut page, activity);
+    programs(&mut page, activity);
     page
 }
 
@@ -270,39 +270,18 @@ fn waits(page: &mut Page, activity: &Activity<'_>) {
     add_table(page, &columns, waits.iter().map(row).collect());
 }
 
-/// The cost of the mount since it began, and the programs that caused it.
-fn costs(page: &mut Page, activity: &Activity<'_>) {
-    let prices = activity.document.mount.prices.as_deref();
-    let cost = |what| dollars(activity.total(COST, &[("for", what)]));
-    let text = match prices {
-        Some(prices) => format!(
-            "{} so far: PUT and LIST {}, GET {}, DELETE {}, sent {}, received {}; prices: {}",
-            dollars(activity.total(COST, &[])),
-            cost("put"),
-            cost("get"),
-            cost("delete"),
-            cost("sent"),
-            cost("received"),
-            safe(prices)
-        ),
-        None => "not known: there are no prices of this store (--price-file)".to_owned(),
-    };
-    add_text(page, "cost", &text, Style::new());
+/// The programs that have caused requests since the mount began.
+fn programs(page: &mut Page, activity: &Activity<'_>) {
     let programs = activity.programs();
     if programs.is_empty() {
         return;
     }
-    let cost = |row: &ProgramRow| match prices {
-        Some(_) => dollars(row.cost),
-        None => "-".to_owned(),
-    };
     let rows = programs.iter().take(PROGRAMS_MAX).map(|row| {
         Row::new([
             Cell::from(format!("  {}", safe(&row.name))),
             number(count(row.requests)),
             number(bytes(row.sent)),
             number(bytes(row.received)),
-            number(cost(row)),
         ])
     });
     let columns = [
@@ -310,7 +289,6 @@ fn costs(page: &mut Page, activity: &Activity<'_>) {
         ("requests", 8, Right),
         ("sent", 11, Right),
         ("received", 11, Right),
-        ("cost", 11, Right),
     ];
     add_table(page, &columns, rows.collect());
 }
@@ -381,8 +359,6 @@ pub(super) mod tests {
                     &[("program", "dd")],
                     SeriesValue::Counter(17),
                 ),
-                (PROGRAM_COST, &[("program", "dd")], SeriesValue::Gauge(0.25)),
-                (COST, &[("for", "get")], SeriesValue::Gauge(0.25)),
                 (MEMORY_LIMIT, &[], SeriesValue::Gauge(1_073_741_824.0)),
                 (CACHE_READS, &[("result", "hit")], SeriesValue::Counter(3)),
                 (CACHE_READS, &[("result", "miss")], SeriesValue::Counter(1)),
@@ -392,8 +368,7 @@ pub(super) mod tests {
 
     #[test]
     fn one_mount_is_shown_with_its_numbers() {
-        let mut document = busy();
-        document.mount.prices = Some("a list".to_owned());
+        let document = busy();
         let activity = Activity::new(&document, None);
         let mut history = History::default();
         history.add(&activity);
@@ -409,9 +384,8 @@ pub(super) mod tests {
             "  cause         share     time    now   oldest\n",
             "  first_byte     90 %    9.0 s      3     40 s ██████████████████████████████\n",
             "  body           10 %    1.0 s      0          ███\n",
-            "cost        $0.2500 so far: PUT and LIST $0, GET $0.2500, DELETE $0,",
-            "; prices: a list\nprogram, so far ",
-            "  dd                           17         0 B         0 B     $0.2500\n  cat ",
+            "program, so far ",
+            "  dd                           17         0 B         0 B\n  cat ",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
@@ -421,7 +395,6 @@ pub(super) mod tests {
     fn eighty_columns_are_enough() {
         let mut document = busy();
         document.mount.prefix = "a/prefix/that/is/long/".repeat(4);
-        document.mount.prices = Some("S3 Standard, us-east-1 (--price-file)".to_owned());
         let activity = Activity::new(&document, None);
         let words = |width| {
             let lines = one(&activity, &History::default(), width).text();

@@ -117,16 +117,6 @@ pub(super) fn uptime(millis: u64) -> String {
     }
 }
 
-/// A sum of money; small ones with more digits, so that one request is not nothing.
-pub(super) fn dollars(amount: f64) -> String {
-    match amount {
-        amount if amount <= 0.0 => "$0".to_owned(),
-        amount if amount < 0.01 => format!("${amount:.6}"),
-        amount if amount < 10.0 => format!("${amount:.4}"),
-        amount => format!("${amount:.2}"),
-    }
-}
-
 /// A share, as `12 %`.
 pub(super) fn share(part: f64, whole: f64) -> String {
     let share = if whole > 0.0 { part / whole } else { 0.0 };
@@ -223,13 +213,5 @@ mod tests {
             ("33 %", "0 %")
         );
         assert_eq!(count(f64::NAN), "0");
-        for (amount, expected) in [
-            (0.0, "$0"),
-            (0.000_4, "$0.000400"),
-            (1.5, "$1.5000"),
-            (12.345, "$12.35"),
-        ] {
-            assert_eq!(dollars(amount), expected);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 mod captures;
 mod causes;
-mod costs;
+mod programs;
 mod sinks;
 pub(crate) mod stats;
 

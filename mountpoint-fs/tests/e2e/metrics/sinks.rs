@@ -220,11 +220,9 @@ fn every_metric_exists_from_the_start_at_each_sink() {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name).display().to_string();
     let (url, bodies) = collector();
-    let (socket, prices) = (place("socket"), place("prices"));
-    // Costs are known only where prices are.
-    std::fs::write(&prices, r#"{"bucket": {"get_per_1000": 1.0}}"#).unwrap();
+    let socket = place("socket");
     let flags = [
-        &["--metrics-listen", &socket, "--price-file", &prices][..],
+        &["--metrics-listen", &socket][..],
         &["--otlp-endpoint", &url, "--otlp-export-interval", "1"],
         &["--log-metrics"],
     ];
