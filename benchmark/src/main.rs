@@ -48,7 +48,7 @@ struct CommandLine {
 enum Helper {
     /// The cost of writing a small file in the allocator
     Allocations,
-    /// Reads that `mount-s3 record` recorded, below a directory of one's own
+    /// Reads of a file of `mount-s3 trace`, below a directory of one's own
     Replay(ReplayOptions),
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]

@@ -12,10 +12,10 @@ use crate::recorded::{Pace, Recorded};
 /// The command line of `benchmark replay`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayOptions {
-    /// A file of `mount-s3 record`
+    /// A file of `mount-s3 trace`
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A directory that has the files of the record, such as the mount that was recorded
+    /// A directory that has the files of the trace, such as the mount that was traced
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
     /// When the reads are issued

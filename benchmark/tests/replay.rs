@@ -1,4 +1,4 @@
-//! The benchmark reads the ranges again that `mount-s3 record` wrote of a mount.
+//! The benchmark reads the ranges again that `mount-s3 trace` wrote of a mount.
 //!
 //! Needs root and `/dev/fuse`, and the binary of `mount-s3`, which `--workspace` builds.
 
@@ -57,20 +57,16 @@ impl Drop for Mount {
     }
 }
 
-/// A record that runs.
-struct Record {
+/// A trace that runs.
+struct Trace {
     process: Child,
     file: PathBuf,
 }
 
-impl Record {
+impl Trace {
     fn begin(mount: &Mount, file: &Path) -> Self {
         let mut command = mount_s3();
-        command
-            .arg("record")
-            .arg(mount.0.path())
-            .arg("-o")
-            .arg(file);
+        command.arg("trace").arg(mount.0.path()).arg("-o").arg(file);
         let process = command.args(["--seconds", "600"]).spawn().unwrap();
         // The file is made when the mount has said that it records.
         while !file.exists() {
@@ -91,19 +87,14 @@ impl Record {
 }
 
 /// How often each range of each file was read.
-fn ranges(record: &str) -> BTreeMap<(String, u64, u64), usize> {
-    let lines = record
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let lines: Vec<Value> = lines.collect();
-    let named = lines.iter().filter(|line| line["name"].is_string());
-    let names: BTreeMap<_, _> = named
-        .map(|line| (line["file"].as_u64(), &line["name"]))
-        .collect();
+fn ranges(trace: &str) -> BTreeMap<(String, u64, u64), usize> {
+    let trace: Value = serde_json::from_str(trace).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter();
     let mut ranges = BTreeMap::new();
-    for read in lines.iter().filter(|line| line["op"] == "read") {
-        let name = names[&read["file"].as_u64()].as_str().unwrap().to_owned();
-        let (offset, len) = (read["offset"].as_u64(), read["len"].as_u64());
+    for read in events.filter(|event| event["cat"] == "kernel" && event["name"] == "READ") {
+        let read = &read["args"];
+        let name = read["key"].as_str().unwrap().to_owned();
+        let (offset, len) = (read["offset"].as_u64(), read["length"].as_u64());
         *ranges
             .entry((name, offset.unwrap(), len.unwrap()))
             .or_default() += 1;
@@ -144,7 +135,7 @@ fn work(root: &Path) {
 }
 
 #[test]
-fn a_record_is_replayed_as_the_same_ranges() {
+fn a_trace_is_replayed_as_the_same_ranges() {
     let server = Server::start(ServerOptions::default()).unwrap();
     server.store().create_bucket(BUCKET);
     for (name, seed) in [("a/one", 1), ("b/two", 2), ("a/three", 3)] {
@@ -153,7 +144,7 @@ fn a_record_is_replayed_as_the_same_ranges() {
     let directory = tempfile::tempdir().unwrap();
     let (first, second) = (directory.path().join("1"), directory.path().join("2"));
     let mount = Mount::of(&server);
-    let record = Record::begin(&mount, &first);
+    let record = Trace::begin(&mount, &first);
     work(mount.0.path());
     let recorded = record.end();
     // On a fresh mount, with another record of the replay.
@@ -161,7 +152,7 @@ fn a_record_is_replayed_as_the_same_ranges() {
     let mount = Mount::of(&server);
     for pace in ["fast", "recorded"] {
         fs::remove_file(&second).ok();
-        let record = Record::begin(&mount, &second);
+        let record = Trace::begin(&mount, &second);
         let mut replay = Command::new(env!("CARGO_BIN_EXE_benchmark"));
         replay.arg("replay").arg(&first).arg(mount.0.path());
         let output = replay.args(["--pace", pace]).output().unwrap();
@@ -181,7 +172,7 @@ fn a_record_is_replayed_as_the_same_ranges() {
 }
 
 #[test]
-fn what_is_no_record_is_said() {
+fn what_is_no_trace_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("record");
     fs::write(&file, "{}\n").unwrap();
@@ -193,7 +184,7 @@ fn what_is_no_record_is_said() {
     };
     let path = file.to_str().unwrap();
     let error = run(&["--replay", path]);
-    assert!(error.contains("no file of mount-s3 record"), "{error}");
+    assert!(error.contains("no file of mount-s3 trace"), "{error}");
     let error = run(&["--workload", "replay"]);
     assert!(error.contains("needs --replay FILE"), "{error}");
     let error = run(&["--replay-pace", "fast"]);

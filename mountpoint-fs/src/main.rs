@@ -8,7 +8,7 @@ use mountpoint_fs::{
 };
 
 /// The commands of the program besides mounting.
-const HELPERS: [Helper; 9] = [
+const HELPERS: [Helper; 8] = [
     doctor::HELPER,
     bench_command::HELPER,
     indexer::HELPER,
@@ -17,7 +17,6 @@ const HELPERS: [Helper; 9] = [
     staged_command::HELPER,
     stats_command::HELPER,
     stats_command::TRACE_HELPER,
-    stats_command::RECORD_HELPER,
 ];
 
 fn main() -> ExitCode {
@@ -95,7 +94,7 @@ mod tests {
             ("stats src", "stats"),
             ("trace /mnt -o file", "trace"),
             ("trace /mnt -o /file --seconds 3", "trace"),
-            ("record src -o file --hash-names", "record"),
+            ("trace src -o file", "trace"),
             ("bench my-bucket /mnt", "bench"),
             ("bench my-bucket/a /mnt --json", "bench"),
             ("doctor my-bucket /mnt", "doctor"),

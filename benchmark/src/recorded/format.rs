@@ -1,5 +1,6 @@
-//! Files of `mount-s3 record`: a header, lines about files, and lines about calls. doc/TRACES.md
-//! has the format.
+//! Files of `mount-s3 trace`, of which the opens and reads of programs are kept.
+//!
+//! Such a file has a first line, an event in each line, and a last line about the mount.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -7,13 +8,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use mountpoint_client::testing::server::synthetic_bytes;
 use serde::Deserialize;
 
 use super::REPLAYED;
 
-/// The reads of a record.
+/// The reads of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// Files that are read.
@@ -64,50 +65,91 @@ impl RecordedFile {
     }
 }
 
-/// Any line of a record.
+/// A request of the kernel in a trace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Line {
-    format: Option<String>,
-    version: u32,
-    file: Option<u64>,
-    name: Option<String>,
-    size: Option<u64>,
-    op: Option<String>,
-    at: u64,
-    took: u64,
-    thread: u64,
-    handle: Option<u64>,
-    offset: Option<u64>,
-    len: Option<u64>,
-    error: Option<String>,
+struct Event {
+    name: String,
+    cat: String,
+    /// Microseconds.
+    ts: f64,
+    dur: f64,
+    args: Arguments,
 }
 
-impl Line {
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    key: Option<String>,
+    inode: u64,
+    handle: u64,
+    offset: u64,
+    length: u64,
+    file_size: Option<u64>,
+    errno: Option<String>,
+    thread: u64,
+}
+
+/// The last line of a trace.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ending {
+    other_data: About,
+}
+
+#[derive(Debug, Deserialize)]
+struct About {
+    /// Of all keys; the mount does not show it.
+    prefix: String,
+}
+
+impl Event {
     /// Whether it is a read that succeeded.
     fn is_read(&self) -> bool {
-        self.op.as_deref() == Some("read") && self.error.is_none()
+        self.name == "READ" && self.args.errno.is_none()
     }
 
     /// Whether it opened a file.
     fn opens(&self) -> bool {
-        matches!(self.op.as_deref(), Some("open" | "create")) && self.error.is_none()
+        matches!(self.name.as_str(), "OPEN" | "CREATE") && self.args.errno.is_none()
+    }
+
+    /// Begin and end.
+    fn times(&self) -> (u64, u64) {
+        (micros(self.ts), micros(self.ts + self.dur))
     }
 }
 
-/// A file, as the lines of the record describe it.
+/// Whole microseconds.
+fn micros(time: f64) -> u64 {
+    let time = Duration::try_from_secs_f64(time / 1e6).unwrap_or_default();
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A file, as the requests describe it.
 #[derive(Debug, Default)]
 struct Described {
-    name: String,
+    key: Option<String>,
     size: Option<u64>,
     /// End of the last range that was read or written.
     read_to: u64,
 }
 
+impl Described {
+    fn learn(&mut self, arguments: &Arguments) {
+        if self.key.is_none() {
+            self.key.clone_from(&arguments.key);
+        }
+        self.size = self.size.max(arguments.file_size);
+        let end = arguments.offset.saturating_add(arguments.length);
+        self.read_to = self.read_to.max(end);
+    }
+}
+
 impl Recorded {
-    /// Reads the record at `path`.
+    /// Reads the trace at `path`.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let context = || format!("the record {}", path.display());
+        let context = || format!("the trace {}", path.display());
         let file = File::open(path).with_context(context)?;
         let lines = BufReader::new(file).lines();
         Self::parse(lines.map(|line| Ok(line?))).with_context(context)
@@ -132,87 +174,93 @@ impl Recorded {
 
     fn parse(lines: impl Iterator<Item = Result<String>>) -> Result<Self> {
         let mut files: HashMap<u64, Described> = HashMap::new();
-        let mut calls = Vec::new();
+        let mut events = Vec::new();
+        let mut prefix = String::new();
+        let mut is_trace = false;
         for (number, line) in (1..).zip(lines) {
             let line = line?;
-            let parsed: Line =
-                serde_json::from_str(&line).with_context(|| format!("line {number}"))?;
+            let line = line.trim_end_matches(',');
             if number == 1 {
-                let is_known = parsed.format.as_deref() == Some(FORMAT) && parsed.version == 1;
-                ensure!(is_known, "it is no file of mount-s3 record, version 1");
+                is_trace = line == FIRST_LINE;
                 continue;
             }
-            match (parsed.op.is_some(), parsed.file) {
-                (false, Some(file)) => {
-                    let known = files.entry(file).or_default();
-                    if let Some(name) = parsed.name {
-                        check_name(&name).with_context(|| format!("line {number}"))?;
-                        known.name = name;
-                    }
-                    known.size = known.size.max(parsed.size);
-                }
-                (true, Some(file)) => {
-                    let (offset, len) = (parsed.offset.unwrap_or(0), parsed.len.unwrap_or(0));
-                    ensure!(len <= READ_MAX, "line {number}: a read of {len} bytes");
-                    let end = offset.saturating_add(len);
-                    let known = files.entry(file).or_default();
-                    known.read_to = known.read_to.max(end);
-                    calls.push(parsed);
-                }
-                (_, None) => {}
+            if let Some(ending) = line.strip_prefix("],") {
+                let ending: Ending = serde_json::from_str(&format!("{{{ending}"))
+                    .with_context(|| format!("line {number}"))?;
+                prefix = ending.other_data.prefix;
+                continue;
+            }
+            let event: Event =
+                serde_json::from_str(line).with_context(|| format!("line {number}"))?;
+            if event.cat != "kernel" {
+                continue;
+            }
+            let len = event.args.length;
+            ensure!(len <= READ_MAX, "line {number}: a read of {len} bytes");
+            // A CREATE names the directory.
+            if matches!(event.name.as_str(), "OPEN" | "READ" | "WRITE") {
+                files
+                    .entry(event.args.inode)
+                    .or_default()
+                    .learn(&event.args);
+            }
+            if event.is_read() || event.opens() {
+                events.push(event);
             }
             ensure!(
-                calls.len() <= CALLS_MAX,
+                events.len() <= CALLS_MAX,
                 "it has more than {CALLS_MAX} calls"
             );
         }
-        Self::of(&files, calls)
+        ensure!(is_trace, "it is no file of mount-s3 trace");
+        Self::of(&files, &prefix, events)
     }
 
-    fn of(files: &HashMap<u64, Described>, calls: Vec<Line>) -> Result<Self> {
-        let read = calls.iter().filter(|call| call.is_read());
-        let read: HashSet<_> = read.map(|call| call.handle).collect();
-        let mut calls: Vec<_> = calls
-            .into_iter()
-            .filter(|call| call.is_read() || (call.opens() && read.contains(&call.handle)))
+    fn of(files: &HashMap<u64, Described>, prefix: &str, mut events: Vec<Event>) -> Result<Self> {
+        let read = events.iter().filter(|event| event.is_read());
+        let read: HashMap<u64, u64> = read
+            .map(|event| (event.args.handle, event.args.inode))
             .collect();
-        calls.sort_by_key(|call| (call.at, call.took));
+        events.sort_by_key(Event::times);
         let mut recorded = Self::default();
         let (mut indices, mut handles) = (HashMap::new(), HashMap::new());
-        let first = calls.first().map_or(0, |call| call.at);
-        for call in calls {
-            let (Some(number), Some(handle)) = (call.file, call.handle) else {
-                bail!("a call names no file or no handle");
+        let mut first = None;
+        for event in events {
+            let Some(inode) = read.get(&event.args.handle) else {
+                continue;
             };
-            let described = files.get(&number).filter(|file| !file.name.is_empty());
-            let described = described.context("a call names an unknown file")?;
+            let described = files.get(inode).context("a read names no file")?;
+            let name = match &described.key {
+                Some(key) => key.strip_prefix(prefix).unwrap_or(key).to_owned(),
+                // It is open and was removed.
+                None => format!("removed-{inode}"),
+            };
+            check_name(&name)?;
             // A file that was not stored yet has no size.
             let size = described.size.unwrap_or(described.read_to);
-            let file = *indices.entry(described.name.as_str()).or_insert_with(|| {
+            let next = recorded.files.len();
+            let file = *indices.entry(name.clone()).or_insert(next);
+            if file == next {
                 recorded.files.push(RecordedFile {
-                    name: described.name.clone(),
+                    name,
                     size,
-                    seed: SEED.wrapping_add(number),
+                    seed: SEED.wrapping_add(next as u64),
                 });
-                recorded.files.len() - 1
-            });
+            }
             // A file that was replaced has its name twice.
             recorded.files[file].size = recorded.files[file].size.max(size);
+            let (began, end) = event.times();
+            let first = *first.get_or_insert(began);
             let next = handles.len();
-            let range = match call.op.as_deref() {
-                Some("read") => Some((
-                    call.offset.unwrap_or_default(),
-                    call.len.unwrap_or_default(),
-                )),
-                _ => None,
-            };
             recorded.calls.push(RecordedCall {
                 file,
-                handle: *handles.entry(handle).or_insert(next),
-                thread: call.thread,
-                began: call.at - first,
-                end: (call.at - first).saturating_add(call.took),
-                range,
+                handle: *handles.entry(event.args.handle).or_insert(next),
+                thread: event.args.thread,
+                began: began - first,
+                end: end - first,
+                range: event
+                    .is_read()
+                    .then_some((event.args.offset, event.args.length)),
             });
         }
         ensure!(
@@ -231,9 +279,9 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name of the format.
-const FORMAT: &str = "mount-s3 record";
-/// A record has a million lines at most; another program's file may be anything.
+/// The first line of a trace.
+const FIRST_LINE: &str = r#"{"displayTimeUnit":"ms","traceEvents":["#;
+/// A trace has a million requests at most; another program's file may be anything.
 const CALLS_MAX: usize = 10_000_000;
 /// Longest read: the kernel asks for 1 MiB at most.
 const READ_MAX: u64 = 64 << 20;
@@ -248,7 +296,7 @@ pub(super) mod tests {
         Recorded::parse(text.lines().map(|line| Ok(line.to_owned())))
     }
 
-    pub(in crate::recorded) const SAMPLE: &str = include_str!("sample.jsonl");
+    pub(in crate::recorded) const SAMPLE: &str = include_str!("sample.json");
 
     #[test]
     fn opens_and_reads_are_kept_in_the_order_of_their_begin() {
@@ -268,31 +316,33 @@ pub(super) mod tests {
         assert_eq!(
             calls,
             [
-                (0, 0, 1, 0, 50, None),
-                (0, 0, 1, 60, 160, Some((0, 131_072))),
-                (0, 0, 1, 70, 270, Some((131_072, 131_072))),
-                (1, 1, 2, 100, 200, Some((262_144, 131_072))),
-                (0, 0, 1, 300, 310, Some((900_000, 131_072))),
+                (0, 0, 11, 0, 50, None),
+                (0, 0, 11, 60, 160, Some((0, 131_072))),
+                (0, 0, 11, 70, 270, Some((131_072, 131_072))),
+                (1, 1, 12, 100, 200, Some((262_144, 131_072))),
+                (0, 0, 11, 300, 310, Some((900_000, 131_072))),
             ]
         );
     }
 
     #[test]
     fn other_files_are_refused() {
-        let header = r#"{"format":"mount-s3 record","version":1}"#;
+        let read = |arguments: &str| {
+            let arguments = format!("\"handle\":1,{arguments}");
+            format!(
+                "{FIRST_LINE}\n{{\"cat\":\"kernel\",\"name\":\"READ\",\"args\":{{{arguments}}}}}"
+            )
+        };
         for (text, expected) in [
-            ("", "it has no reads"),
-            ("{}", "no file of mount-s3 record"),
-            (r#"{"format":"mount-s3 record","version":2}"#, "version 1"),
-            ("nothing", "line 1"),
+            ("", "no file of mount-s3 trace"),
+            ("{}", "no file of mount-s3 trace"),
+            (FIRST_LINE, "it has no reads"),
+            (&format!("{FIRST_LINE}\nnothing"), "line 2"),
             (
-                &format!("{header}\n{{\"file\":1,\"name\":\"../../etc/passwd\",\"size\":1}}"),
+                &read("\"inode\":1,\"key\":\"../../etc/passwd\""),
                 "no name of a file",
             ),
-            (
-                &format!("{header}\n{{\"op\":\"read\",\"file\":1,\"handle\":1}}"),
-                "unknown file",
-            ),
+            (&read("\"length\":1000000000"), "a read of"),
         ] {
             let error = parse(text).expect_err(text);
             let error = format!("{error:#}");

@@ -1,4 +1,4 @@
-//! Files of `mount-s3 record`: the reads of programs, to be carried out again.
+//! Files of `mount-s3 trace`: the reads of programs, to be carried out again.
 //!
 //! `format` reads a file, `order` decides which calls wait for which. Knows neither workloads nor
 //! mounts.

@@ -30,7 +30,7 @@ pub(crate) struct Setup {
     /// Half the files, half their size
     #[arg(long)]
     pub(crate) quick: bool,
-    /// A file of `mount-s3 record`, whose reads are the workload `replay`; no other is measured
+    /// A file of `mount-s3 trace`, whose reads are the workload `replay`; no other is measured
     /// unless it is named
     #[arg(long, value_name = "FILE", conflicts_with = "endpoint_url")]
     pub(crate) replay: Option<PathBuf>,

@@ -212,7 +212,6 @@ Helper commands (each has --help with examples; s3://doctor is always a bucket):
   mount-s3 staged list|status|flush|export|discard DIR  look after files that are not stored
   mount-s3 stats [DIR]                                  show what mounts do, and what they wait for
   mount-s3 trace DIR -o FILE                            each request and its waits, for ui.perfetto.dev
-  mount-s3 record DIR -o FILE                           what programs read and write, to be replayed
   mount-s3 completions bash|zsh|fish                    completions for a shell, on standard output
   mount-s3 man [COMMAND]                                the manual page, on standard output
 

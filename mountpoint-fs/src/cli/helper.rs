@@ -24,7 +24,7 @@ impl fmt::Debug for Helper {
 }
 
 /// Words that select a helper command: `s3://NAME` always means the bucket.
-pub const HELPER_NAMES: [&str; 11] = [
+pub const HELPER_NAMES: [&str; 10] = [
     "doctor",
     "bench",
     "index",
@@ -33,7 +33,6 @@ pub const HELPER_NAMES: [&str; 11] = [
     "staged",
     "stats",
     "trace",
-    "record",
     "completions",
     "man",
 ];

@@ -166,14 +166,14 @@ fn with_form_of_mount(error: &clap::Error, own: &[OsString]) -> clap::Error {
 /// mount(8).
 ///
 /// The second argument of mount(8) is a directory, whose path is absolute: `index` has a bucket
-/// there. Its options begin with `rw` or `ro`, which are no names that `trace` and `record` get.
+/// there. Its options begin with `rw` or `ro`, which are no names that `trace` gets.
 fn has_output(arguments: &[OsString]) -> bool {
     let [_, name, second, rest @ ..] = arguments else {
         return false;
     };
     match name.to_str() {
         Some("index") => !second.as_encoded_bytes().starts_with(b"/"),
-        Some("trace" | "record") => {
+        Some("trace") => {
             let file = rest.get(1).map(|file| file.as_encoded_bytes());
             let first = file.and_then(|file| file.split(|byte| *byte == b',').next());
             !matches!(first, Some(b"rw" | b"ro"))

@@ -1,5 +1,5 @@
-//! `mount-s3 stats [DIRECTORY]`: shows the work of running mounts and their waits; `trace` and
-//! `record` write each request of one mount to a file.
+//! `mount-s3 stats [DIRECTORY]`: shows the work of running mounts and their waits; `trace`
+//! writes each request of one mount to a file.
 //!
 //! Each mount answers over a socket of its own with all its numbers; everything shown is derived
 //! here. Changes nothing. Runs on the main thread of its own process.
@@ -14,7 +14,7 @@ mod screen;
 mod sockets;
 mod view;
 
-pub use capture::{RECORD_HELPER, TRACE_HELPER};
+pub use capture::TRACE_HELPER;
 
 use crate::cli::Helper;
 

@@ -19,13 +19,8 @@ pub(super) fn subject(fs: &FileSystem, request: &Request<'_>) -> CallRecord {
         ..CallRecord::default()
     };
     match *operation {
-        Operation::Open { flags } => CallRecord {
-            flags: Some(flags),
+        Operation::Open { .. } => CallRecord {
             size: fs.stored_size(ino),
-            ..known
-        },
-        Operation::Create { flags, .. } => CallRecord {
-            flags: Some(flags),
             ..known
         },
         Operation::Read {

@@ -53,9 +53,6 @@ pub struct CallRecord {
     /// Size of the stored file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Flags of the open.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flags: Option<u32>,
     /// The thread that waits; 0 if it is not known.
     pub thread: u32,
     /// Its process; 0 if it is not known.

@@ -13,10 +13,10 @@ use crate::metrics::process::{ProgramProcess, process_of};
 use crate::metrics::wait::{WaitCause, WaitTimes, nanos, now};
 use crate::sync::Mutex;
 
-/// Has the client tell of its requests while a capture wants them.
+/// Has the client tell of its requests while a capture runs.
 pub fn install_observer() {
     attempt_report::install(AttemptObserver {
-        is_on: || WANTS_ATTEMPTS.load(Ordering::Relaxed),
+        is_on: || IS_ON.load(Ordering::Relaxed),
         ended: attempt_ended,
     });
 }
@@ -141,8 +141,6 @@ pub struct RunningCapture(Arc<CaptureSession>);
 
 /// Whether a capture runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// Whether it wants requests to S3.
-static WANTS_ATTEMPTS: AtomicBool = AtomicBool::new(false);
 /// A leaf.
 static SESSION: Mutex<Option<Arc<CaptureSession>>> = Mutex::new(None);
 
@@ -159,11 +157,11 @@ struct CaptureSession {
 }
 
 impl RunningCapture {
-    /// Begins to record requests of the kernel, and with `attempts` those to S3.
+    /// Begins to record requests of the kernel and those to S3.
     ///
     /// # Errors
     /// Another capture runs.
-    pub fn begin(attempts: bool) -> Result<Self, CaptureBusy> {
+    pub fn begin() -> Result<Self, CaptureBusy> {
         let mut running = SESSION.lock();
         if running.is_some() {
             return Err(CaptureBusy);
@@ -176,7 +174,6 @@ impl RunningCapture {
             processes: Mutex::default(),
         });
         *running = Some(Arc::clone(&session));
-        WANTS_ATTEMPTS.store(attempts, Ordering::Relaxed);
         IS_ON.store(true, Ordering::Relaxed);
         Ok(Self(session))
     }
@@ -213,7 +210,6 @@ impl RunningCapture {
         if running.as_ref().is_some_and(|it| Arc::ptr_eq(it, &self.0)) {
             *running = None;
             IS_ON.store(false, Ordering::Relaxed);
-            WANTS_ATTEMPTS.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -345,8 +341,8 @@ mod tests {
         let is_on = || IS_ON.load(Ordering::Relaxed);
         let nothing = || -> CallRecord { unreachable!("nobody records") };
         assert!(!is_on() && call_begins("read", now(), nothing).is_none());
-        let capture = RunningCapture::begin(true).unwrap();
-        assert_eq!(RunningCapture::begin(true).unwrap_err(), CaptureBusy);
+        let capture = RunningCapture::begin().unwrap();
+        assert_eq!(RunningCapture::begin().unwrap_err(), CaptureBusy);
         let (first, second, third) = (begins(1).unwrap(), begins(2).unwrap(), begins(3).unwrap());
         for _ in 0..2 * WAITS_MAX {
             first.waited(WaitCause::Memory, now(), Duration::from_millis(1));
@@ -370,8 +366,8 @@ mod tests {
         assert_eq!(calls(&rest)[QUEUE_MAX..], [(2, true), (3, false)]);
         // The capture is over: its calls go nowhere.
         ends(&second);
-        let next = RunningCapture::begin(false).unwrap();
-        assert!(is_on() && !WANTS_ATTEMPTS.load(Ordering::Relaxed));
+        let next = RunningCapture::begin().unwrap();
+        assert!(is_on());
         assert!(next.take().is_empty());
         drop(next);
         assert!(!is_on());

@@ -22,8 +22,6 @@ pub struct CaptureRequest {
     pub format: u32,
     /// For how long.
     pub seconds: f64,
-    /// Whether requests to S3 and levels are wanted beside requests of the kernel.
-    pub is_whole: bool,
 }
 
 /// A line of the answer.
@@ -74,9 +72,9 @@ pub(super) async fn serve(mut stream: UnixStream, request: &[u8], registry: &Met
     let begun = match asked.filter(CaptureRequest::is_understood) {
         None => Err("this mount is of another version than the command".to_owned()),
         Some(request) => {
-            let begun = RunningCapture::begin(request.is_whole);
+            let begun = RunningCapture::begin();
             let begun = begun.map(|capture| (request, capture));
-            begun.map_err(|CaptureBusy| "another trace or record of this mount runs".to_owned())
+            begun.map_err(|CaptureBusy| "another trace of this mount runs".to_owned())
         }
     };
     let sent = match begun {
@@ -113,7 +111,7 @@ async fn send(
             // The command has no more to say than that it has enough.
             _ = stream.read(&mut more) => break,
             () = tokio::time::sleep_until(end) => break,
-            _ = levels.tick(), if request.is_whole => {
+            _ = levels.tick() => {
                 send_lines(stream, levels_of(registry, capture.elapsed())).await?;
             }
             _ = fetch.tick() => {
@@ -205,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_understood_is_refused() {
-        for request in ["", "{}", r#"{"format":2,"seconds":1,"is_whole":true}"#] {
+        for request in ["", "{}", r#"{"format":2,"seconds":1}"#] {
             let (here, mut there) = UnixStream::pair().unwrap();
             serve(here, request.as_bytes(), &MetricsRegistry::default()).await;
             let mut answer = String::new();

@@ -10,7 +10,7 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-use super::output::{CaptureEnd, CaptureFormat, CaptureOutput};
+use super::output::{CaptureEnd, CaptureOutput};
 use super::tracks::{TrackGroup, Tracks};
 use crate::metrics::capture::{AttemptRecord, CallRecord, CaptureRecord, LevelRecord, WaitRecord};
 use crate::mount::{MountDescription, safe_line};
@@ -166,18 +166,19 @@ impl ChromeTrace {
     }
 }
 
-impl CaptureFormat for ChromeTrace {
-    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<bool> {
+impl ChromeTrace {
+    /// Writes a record.
+    pub(super) fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<()> {
         self.begin(to)?;
         match record {
-            CaptureRecord::Call(call) => self.call(call, to)?,
-            CaptureRecord::Attempt(attempt) => self.attempt(attempt, to)?,
-            CaptureRecord::Level(level) => Self::level(level, to)?,
+            CaptureRecord::Call(call) => self.call(call, to),
+            CaptureRecord::Attempt(attempt) => self.attempt(attempt, to),
+            CaptureRecord::Level(level) => Self::level(level, to),
         }
-        Ok(true)
     }
 
-    fn end(&mut self, end: CaptureEnd, to: &mut CaptureOutput) -> io::Result<()> {
+    /// Writes the end of the file.
+    pub(super) fn end(&mut self, end: CaptureEnd, to: &mut CaptureOutput) -> io::Result<()> {
         self.begin(to)?;
         let about = json!({
             "program": "mount-s3",

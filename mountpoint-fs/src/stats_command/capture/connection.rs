@@ -38,15 +38,10 @@ impl CaptureConnection {
     ///
     /// # Errors
     /// A text for the user: it does not.
-    pub(super) fn begin(
-        mount: &AnsweringMount,
-        time: Duration,
-        is_whole: bool,
-    ) -> Result<Self, String> {
+    pub(super) fn begin(mount: &AnsweringMount, time: Duration) -> Result<Self, String> {
         let request = CaptureRequest {
             format: CAPTURE_FORMAT,
             seconds: time.as_secs_f64(),
-            is_whole,
         };
         let stream = mount.connect().map_err(no_answer)?;
         Self::begin_on(stream, &request, &mount.document.mount.version)
@@ -79,7 +74,7 @@ impl CaptureConnection {
             // A mount that does not know captures tells its numbers.
             Ok(Received::Line(_) | Received::Gone) | Err(_) => {
                 return Err(format!(
-                    "this mount cannot be traced or recorded: it is of version {version}, and this \
+                    "this mount cannot be traced: it is of version {version}, and this \
                      command of {VERSION}"
                 ));
             }
@@ -185,7 +180,6 @@ mod tests {
             let request = CaptureRequest {
                 format: CAPTURE_FORMAT,
                 seconds: 1.0,
-                is_whole: true,
             };
             let begun = CaptureConnection::begin_on(here, &request, "0.1.9");
             let error = begun.expect_err(answer);

@@ -1,18 +1,16 @@
-//! `mount-s3 trace` and `mount-s3 record`: each request of a mount, for some seconds, in a file.
+//! `mount-s3 trace`: each request of a mount, for some seconds, in a file.
 //!
 //! The mount hands its records over by its socket, see [`crate::mount`]; this process writes the
 //! file, so the mount needs no path of a user. The file is whole, however the capture ends.
 
-mod access_pattern;
 mod arguments;
 mod chrome_trace;
 mod connection;
-mod name_hash;
 mod output;
 mod run;
 mod tracks;
 
-use arguments::{RecordArguments, TraceArguments};
+use arguments::TraceArguments;
 use clap::CommandFactory;
 
 use crate::cli::Helper;
@@ -22,11 +20,4 @@ pub const TRACE_HELPER: Helper = Helper {
     name: "trace",
     command: <TraceArguments as CommandFactory>::command,
     run: run::trace,
-};
-
-/// The helper command `record`.
-pub const RECORD_HELPER: Helper = Helper {
-    name: "record",
-    command: <RecordArguments as CommandFactory>::command,
-    run: run::record,
 };

@@ -5,17 +5,6 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::metrics::capture::CaptureRecord;
-
-/// A format of files that records are written in.
-pub(super) trait CaptureFormat {
-    /// Writes a record. Returns whether the format has a use for it.
-    fn add(&mut self, record: &CaptureRecord, to: &mut CaptureOutput) -> io::Result<bool>;
-
-    /// Writes the end of the file.
-    fn end(&mut self, end: CaptureEnd, to: &mut CaptureOutput) -> io::Result<()>;
-}
-
 /// How a capture has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CaptureEnd {

@@ -1,4 +1,4 @@
-//! `mount-s3 trace` and `mount-s3 record` from their arguments to their exit codes.
+//! `mount-s3 trace` from its arguments to its exit code.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -12,12 +12,10 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::access_pattern::AccessPattern;
-use super::arguments::{CaptureArguments, RecordArguments, TraceArguments};
+use super::arguments::TraceArguments;
 use super::chrome_trace::ChromeTrace;
 use super::connection::{CaptureConnection, Received};
-use super::name_hash::NameHash;
-use super::output::{CaptureEnd, CaptureFormat, CaptureOutput};
+use super::output::{CaptureEnd, CaptureOutput};
 use crate::clock::Clock;
 use crate::fuse::Coverage;
 use crate::mount::{CaptureLine, StatsDocument, safe_line};
@@ -31,46 +29,16 @@ use crate::stats_command::sockets::AnsweringMount;
 pub(super) fn trace(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match TraceArguments::of(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error),
+        Err(error) => {
+            // A failure to print cannot be reported.
+            error.print().ok();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
     };
-    let format = |document: &StatsDocument| {
-        let trace = ChromeTrace::new(&document.mount);
-        Ok(Box::new(trace) as Box<dyn CaptureFormat>)
-    };
-    let ended = capture(&arguments.common, true, format);
-    report("trace", ended, "open it at https://ui.perfetto.dev")
-}
-
-/// Runs `mount-s3 record` with the arguments after that word.
-///
-/// The exit code is 0 if there is a file, 1 if there is none, 2 for a wrong command line.
-#[must_use]
-pub(super) fn record(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match RecordArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => return refused(&error),
-    };
-    let format = |document: &StatsDocument| {
-        let hash = arguments.hash_names.then(NameHash::with_random_key);
-        let hash = hash.transpose().map_err(|error| error.to_string())?;
-        let pattern = AccessPattern::new(&document.mount, hash);
-        Ok(Box::new(pattern) as Box<dyn CaptureFormat>)
-    };
-    let ended = capture(&arguments.common, false, format);
-    report("record", ended, "names and no data")
-}
-
-fn refused(error: &clap::Error) -> ExitCode {
-    // A failure to print cannot be reported.
-    error.print().ok();
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-/// Prints the result of a capture.
-fn report(command: &str, ended: Result<Written, String>, hint: &str) -> ExitCode {
+    let ended = capture(&arguments);
     let text = match &ended {
-        Ok(written) => written.text(hint),
-        Err(reason) => format!("mount-s3 {command}: {reason}"),
+        Ok(written) => written.text(),
+        Err(reason) => format!("mount-s3 trace: {reason}"),
     };
     let lines = text.lines().map(safe_line).collect::<Vec<_>>().join("\n");
     // A failure to print cannot be reported.
@@ -98,10 +66,10 @@ struct Written {
 }
 
 impl Written {
-    fn text(&self, hint: &str) -> String {
+    fn text(&self) -> String {
         let (path, count) = (&self.path, HumanCount(self.count));
         let mut text = format!(
-            "{path}: {count} records of {:.1} s; {hint}",
+            "{path}: {count} records of {:.1} s; open it at https://ui.perfetto.dev",
             self.end.seconds
         );
         if let Some(reason) = &self.is_short {
@@ -125,12 +93,8 @@ impl Written {
     }
 }
 
-/// Records the mount for the time that is asked for, and writes the records in a format.
-fn capture(
-    arguments: &CaptureArguments,
-    is_whole: bool,
-    format: impl Fn(&StatsDocument) -> Result<Box<dyn CaptureFormat>, String>,
-) -> Result<Written, String> {
+/// Records the mount for the time that is asked for, and writes the trace.
+fn capture(arguments: &TraceArguments) -> Result<Written, String> {
     let mount = the_mount(&arguments.directory)?;
     let path = &arguments.output;
     let no_file = |error: io::Error| format!("{}: {error}", path.display());
@@ -141,13 +105,13 @@ fn capture(
             path.display()
         ));
     }
-    let mut format = format(&mount.document)?;
+    let mut trace = ChromeTrace::new(&mount.document.mount);
     let is_stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let registered = flag::register(signal, Arc::clone(&is_stopped));
         registered.map_err(|error| error.to_string())?;
     }
-    let mut connection = CaptureConnection::begin(&mount, arguments.seconds, is_whole)?;
+    let mut connection = CaptureConnection::begin(&mount, arguments.seconds)?;
     let mut output = CaptureOutput::create(path).map_err(no_file)?;
     let mut run = CaptureRun {
         asked: arguments.seconds,
@@ -157,12 +121,12 @@ fn capture(
         progress: progress(arguments.seconds),
     };
     let began = run.clock.now();
-    let ended = run.take_all(&mut connection, &is_stopped, format.as_mut(), &mut output);
+    let ended = run.take_all(&mut connection, &is_stopped, &mut trace, &mut output);
     run.progress.finish_and_clear();
     let is_short = ended.map_err(cut)?;
     let time = run.clock.now().saturating_sub(began);
     run.end.seconds = time.min(arguments.seconds).as_secs_f64();
-    let finished = format.end(run.end, &mut output);
+    let finished = trace.end(run.end, &mut output);
     finished.and_then(|()| output.flush()).map_err(cut)?;
     Ok(Written {
         path: path.display().to_string(),
@@ -210,7 +174,7 @@ impl CaptureRun {
         &mut self,
         connection: &mut CaptureConnection,
         is_stopped: &AtomicBool,
-        format: &mut dyn CaptureFormat,
+        trace: &mut ChromeTrace,
         output: &mut CaptureOutput,
     ) -> io::Result<Option<String>> {
         let began = self.clock.now();
@@ -230,7 +194,8 @@ impl CaptureRun {
             match connection.receive() {
                 Ok(Received::Line(CaptureLine::Record(record))) => {
                     if self.count < RECORDS_MAX && output.written() < FILE_MAX {
-                        self.count += u64::from(format.add(&record, output)?);
+                        trace.add(&record, output)?;
+                        self.count += 1;
                     } else {
                         self.end.left_out += 1;
                     }

@@ -1,8 +1,8 @@
-//! `mount-s3 trace` and `mount-s3 record` of real mounts, compared with the work of the test.
+//! `mount-s3 trace` of real mounts, compared with the work of the test.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -26,12 +26,12 @@ struct Capture {
 
 impl Capture {
     /// Begins to record a mount. On return the mount does.
-    fn begin(command: &str, mount: &Path, flags: &[&str]) -> Self {
+    fn begin(mount: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         let mut process = mount_s3();
-        process.arg(command).arg(mount).args(["--seconds", "600"]);
-        process.arg("-o").arg(&file).args(flags);
+        process.arg("trace").arg(mount).args(["--seconds", "600"]);
+        process.arg("-o").arg(&file);
         process.stdout(Stdio::piped()).stderr(Stdio::piped());
         let process = process.spawn().unwrap();
         // The file is made when the mount has said that it records.
@@ -101,7 +101,7 @@ fn a_trace_has_requests_of_the_kernel_and_those_to_s3() {
         .faults()
         .add(Rule::on(Operation::GetObject, Fault::SlowDown).times(1));
     let mounted = Mounted::unhedged(&server, &[]);
-    let capture = Capture::begin("trace", mounted.path(), &[]);
+    let capture = Capture::begin(mounted.path());
     assert_eq!(read(&mounted.join("dir/file")).len() as u64, 3 * MIB);
     fs::write(mounted.join("new"), vec![7; 1000]).unwrap();
     fs::metadata(mounted.join("absent")).unwrap_err();
@@ -184,7 +184,7 @@ fn a_trace_has_what_is_not_finished_and_the_next_one_nothing_of_it() {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", MIB, 1);
     let mounted = Mounted::unhedged(&server, &[]);
-    let capture = Capture::begin("trace", mounted.path(), &[]);
+    let capture = Capture::begin(mounted.path());
     let hold = server
         .faults()
         .add(Rule::on(Operation::GetObject, Fault::Hold));
@@ -201,7 +201,7 @@ fn a_trace_has_what_is_not_finished_and_the_next_one_nothing_of_it() {
         .iter()
         .filter(|event| event["args"]["unfinished"] == true);
     assert!(unfinished.count() > 0, "{text}");
-    let next = Capture::begin("trace", mounted.path(), &[]);
+    let next = Capture::begin(mounted.path());
     server.faults().remove(hold);
     assert!(reader.as_mut().unwrap().wait().unwrap().success());
     let (text, _) = next.end();
@@ -218,7 +218,7 @@ fn a_trace_of_a_mount_that_ends_is_whole() {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", MIB, 1);
     let mounted = Mounted::new(&server, &[]);
-    let capture = Capture::begin("trace", mounted.path(), &[]);
+    let capture = Capture::begin(mounted.path());
     read(&mounted.join("file"));
     assert!(mounted.unmount().success());
     let (text, output) = capture.wait();
@@ -228,12 +228,12 @@ fn a_trace_of_a_mount_that_ends_is_whole() {
 }
 
 #[test]
-fn a_full_disk_ends_a_record_and_a_killed_command_ends_it_too() {
+fn a_full_disk_ends_a_trace_and_a_killed_command_ends_it_too() {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", MIB, 1);
     let mounted = Mounted::new(&server, &[]);
     let mut full = mount_s3();
-    full.arg("record")
+    full.arg("trace")
         .arg(mounted.path())
         .args(["--seconds", "0.1"]);
     let output = full.args(["-o", "/dev/full"]).output().unwrap();
@@ -244,17 +244,17 @@ fn a_full_disk_ends_a_record_and_a_killed_command_ends_it_too() {
         error.contains(expected) && error.contains("is not whole"),
         "{error}"
     );
-    let mut capture = Capture::begin("record", mounted.path(), &[]);
+    let mut capture = Capture::begin(mounted.path());
     capture.process.kill().unwrap();
     capture.process.wait().unwrap();
     // The mount hears of it, and is free for the next one.
     let next = || {
         let mut command = mount_s3();
-        command.arg("record").arg(mounted.path());
+        command.arg("trace").arg(mounted.path());
         command.args(["--seconds", "0.1", "-o", "/dev/null"]);
         command.output().unwrap().status.success()
     };
-    wait_until("the next record", next);
+    wait_until("the next trace", next);
 }
 
 #[test]
@@ -297,15 +297,15 @@ fn what_cannot_be_traced_is_said() {
         "/nowhere/file: No such file",
     );
     let mut command = somebody.mount_s3();
-    command.arg("record").arg(path);
+    command.arg("trace").arg(path);
     refused(command, path, &file, "that mount is of user 0");
     // One at a time.
-    let capture = Capture::begin("record", mounted.path(), &[]);
+    let capture = Capture::begin(mounted.path());
     refused(
         of_root(path),
         path,
         &file,
-        "another trace or record of this mount runs",
+        "another trace of this mount runs",
     );
     let mode = fs::metadata(&capture.file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -317,105 +317,5 @@ fn what_cannot_be_traced_is_said() {
         &directory,
         &file,
         "it is in no mount of mount-s3",
-    );
-}
-
-/// Reads of a record, as name, offset and length.
-fn reads(text: &str) -> BTreeSet<(String, u64, u64)> {
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let name = |file: &Value| {
-        let of_file = |line: &&Value| line["file"] == *file && line["name"].is_string();
-        lines.iter().find(of_file).unwrap()["name"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
-    let reads = lines.iter().filter(|line| line["op"] == "read");
-    let number = |value: &Value| value.as_u64().unwrap();
-    reads
-        .map(|line| {
-            (
-                name(&line["file"]),
-                number(&line["offset"]),
-                number(&line["len"]),
-            )
-        })
-        .collect()
-}
-
-/// Reads these ranges of a file past the page cache.
-fn read_ranges(path: &Path, ranges: &[(u64, usize)]) {
-    let mut options = fs::OpenOptions::new();
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-        .unwrap();
-    for (offset, len) in ranges {
-        file.read_exact_at(&mut vec![0; *len], *offset).unwrap();
-    }
-}
-
-#[test]
-fn a_record_has_the_ranges_that_were_read_and_written() {
-    let server = server();
-    server.store().put_synthetic(BUCKET, "data/one.bin", MIB, 1);
-    server.store().put_synthetic(BUCKET, "data/two.bin", MIB, 2);
-    let mounted = Mounted::new(&server, &["--prefix", "data/"]);
-    let read_all = || {
-        read_ranges(&mounted.join("one.bin"), &[(4096, 8192), (0, 100)]);
-        read_ranges(&mounted.join("two.bin"), &[(500_000, 65_536)]);
-    };
-    let capture = Capture::begin("record", mounted.path(), &[]);
-    // The kernel tells of its close later: by the end of the reads.
-    fs::write(mounted.join("new.bin"), vec![7; 5000]).unwrap();
-    read_all();
-    let (text, _) = capture.end();
-    let of = |name: &str, offset, len| (name.to_owned(), offset, len);
-    let expected = [
-        of("one.bin", 0, 100),
-        of("one.bin", 4096, 8192),
-        of("two.bin", 500_000, 65_536),
-    ];
-    assert_eq!(reads(&text), BTreeSet::from(expected));
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(lines[0]["format"], "mount-s3 record");
-    let one = lines.iter().find(|line| line["name"] == "one.bin").unwrap();
-    assert_eq!(one["size"], MIB);
-    let new = lines.iter().find(|line| line["name"] == "new.bin").unwrap();
-    let of_new = |operation: &str| {
-        let found = |line: &&Value| line["op"] == operation && line["file"] == new["file"];
-        lines.iter().find(found).unwrap()
-    };
-    assert_eq!(
-        (
-            of_new("create")["mode"].as_str(),
-            of_new("write")["len"].as_u64()
-        ),
-        (Some("w"), Some(5000))
-    );
-    assert_eq!(of_new("create")["handle"], of_new("close")["handle"]);
-    // The same without names: which reads are of one file can still be seen.
-    let capture = Capture::begin("record", mounted.path(), &["--hash-names"]);
-    read_all();
-    let (text, _) = capture.end();
-    for name in ["one", "two", "bin", "data"] {
-        assert!(!text.contains(name), "{name}: {text}");
-    }
-    let hashed: BTreeSet<_> = reads(&text).into_iter().map(|(name, ..)| name).collect();
-    let ranges: BTreeSet<_> = reads(&text)
-        .into_iter()
-        .map(|(_, at, len)| (at, len))
-        .collect();
-    assert_eq!(hashed.len(), 2, "{text}");
-    assert_eq!(
-        ranges,
-        BTreeSet::from([(0, 100), (4096, 8192), (500_000, 65_536)])
     );
 }
