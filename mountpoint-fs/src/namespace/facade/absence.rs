@@ -121,19 +121,6 @@ impl Namespace {
         self.config.works_offline && (self.own_since(prefix).is_some() || is_made())
     }
 
-    /// The listing of the directory `prefix` if S3 said a moment ago that it has nothing below it,
-    /// and this mount has made it since and has put nothing into it.
-    ///
-    /// `git clone` reads nine directories just after it has made them.
-    pub(super) fn nothing_in_own(&self, prefix: &str) -> Option<Arc<Page>> {
-        if !self.own.is_empty(prefix) {
-            return None;
-        }
-        let asked = self.own_since(prefix)?;
-        let age = self.clock.now().saturating_sub(asked);
-        (age < self.config.ttl).then(|| Arc::new(Page::whole(Vec::new(), asked)))
-    }
-
     /// A listing of the directory `prefix` was shown. If another client has put a name there, S3 is
     /// asked from then on.
     pub(super) fn shown_of_own(&self, prefix: &str, page: &Page) {

@@ -73,10 +73,6 @@ impl Namespace {
             return;
         }
         let prefix = Arc::clone(listing.prefix());
-        if let Some(page) = self.nothing_in_own(&prefix) {
-            listing.begin_with(page);
-            return;
-        }
         if let Some(page) = self.recall(&prefix).await {
             listing.begin_with(page);
             return;

@@ -233,7 +233,6 @@ impl Namespace {
     /// believed from now on.
     fn note_change(&self, key: &str) {
         self.local_changes.record(key, self.clock.now());
-        self.own.changed(key);
         self.saved.changed(key);
     }
 

@@ -30,8 +30,6 @@ struct Own {
     asked: Duration,
     /// When the directory was made.
     made: Duration,
-    /// Whether this mount has put nothing into it.
-    is_empty: bool,
     /// Whether this mount has made no object that marks it.
     lacks_marker: bool,
 }
@@ -57,7 +55,6 @@ impl OwnDirectories {
         let own = Own {
             asked,
             made: now,
-            is_empty: true,
             lacks_marker,
         };
         table.by_prefix.insert(Arc::clone(&prefix), own);
@@ -71,27 +68,12 @@ impl OwnDirectories {
         (now.saturating_sub(asked) < OWN_AGE_MAX).then_some(asked)
     }
 
-    /// Whether the directory `prefix` is this mount's, which has put nothing into it.
-    pub(in crate::namespace) fn is_empty(&self, prefix: &str) -> bool {
-        let table = self.0.lock();
-        table.by_prefix.get(prefix).is_some_and(|own| own.is_empty)
-    }
-
     /// Whether the directory `prefix` is this mount's, and lacks a marker so far: the caller makes
     /// it now, and the answer is another one from then on.
     pub(in crate::namespace) fn takes_marker(&self, prefix: &str) -> bool {
         let mut table = self.0.lock();
         let own = table.by_prefix.get_mut(prefix);
         own.is_some_and(|own| std::mem::replace(&mut own.lacks_marker, false))
-    }
-
-    /// This mount has changed `key`, which may end with a slash.
-    pub(in crate::namespace) fn changed(&self, key: &str) {
-        let path = key.strip_suffix('/').unwrap_or(key);
-        let end = path.rfind('/').map_or(0, |slash| slash + 1);
-        if let Some(own) = self.0.lock().by_prefix.get_mut(&path[..end]) {
-            own.is_empty = false;
-        }
     }
 
     /// The directory `prefix` was removed or renamed, or is another one.
@@ -139,28 +121,6 @@ mod tests {
         assert_eq!(own.asked("d/e/", ZERO), None);
         own.forget("d/");
         assert_eq!(own.asked("d/", soon), None);
-    }
-
-    #[test]
-    fn a_directory_is_empty_until_something_is_put_into_it() {
-        let own = OwnDirectories::default();
-        for prefix in ["d/", "d/e/", "d/f/"] {
-            own.made(prefix, true, (ZERO, ZERO));
-            assert!(own.is_empty(prefix), "{prefix}");
-        }
-        for key in ["d", "d/", "de/a", "d/g/a"] {
-            own.changed(key);
-            assert!(own.is_empty("d/"), "{key}");
-        }
-        own.changed("d/e/a");
-        assert!(!own.is_empty("d/e/"));
-        own.changed("d/h/");
-        assert!(!own.is_empty("d/"));
-        assert!(own.is_empty("d/f/"));
-        own.forget("d/f/");
-        assert!(!own.is_empty("d/f/"));
-        own.made("d/e/", true, (ZERO, ZERO));
-        assert!(own.is_empty("d/e/"));
     }
 
     #[test]

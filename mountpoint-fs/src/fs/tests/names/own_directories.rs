@@ -108,32 +108,6 @@ fn names_of_others_are_seen_after_a_while_and_sooner_in_a_listing() {
     assert!(!is_absent(&mount, directory, "theirs"), "it was shown");
 }
 
-/// `git` reads its directories just after it has made them.
-#[test]
-fn an_own_directory_without_files_is_read_without_questions() {
-    let (mount, directory) = made(true);
-    assert!(mount.names(directory).is_empty());
-    assert_eq!(mount.requests(), (0, 0, 0));
-    make(&mount, directory, "e");
-    assert_eq!(mount.names(directory), ["e/"]);
-    store(&mount, directory, "f");
-    assert_eq!(mount.names(directory), ["e/", "f"]);
-    mount.requests();
-    let renamed_into = make(&mount, ROOT, "g");
-    assert!(mount.names(renamed_into).is_empty());
-    let (stop, mode) = (Stop::never(), RenameMode::Replace);
-    let (from, to) = (
-        (directory, OsStr::new("f")),
-        (renamed_into, OsStr::new("f")),
-    );
-    now(mount.fs.rename(from, to, mode, &stop)).unwrap();
-    assert_eq!(mount.names(renamed_into), ["f"]);
-    mount.clock.advance(NamesConfig::default().ttl);
-    mount.requests();
-    assert_eq!(mount.names(renamed_into), ["f"]);
-    assert_ne!(mount.requests(), (0, 0, 0), "it is too old");
-}
-
 #[test]
 fn without_write_back_an_own_directory_is_listed() {
     let (mount, directory) = made(false);
