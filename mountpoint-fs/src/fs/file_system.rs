@@ -11,7 +11,6 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
-use mountpoint_client::types::ListOutput;
 use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -129,12 +128,6 @@ impl FileSystem {
             markers: Arc::default(),
             directories: HandleTable::default(),
         }
-    }
-
-    /// Learns from the listing of the mount's first keys. The listing shows which request to try
-    /// first for their names.
-    pub fn learn(&self, listed: &ListOutput) {
-        self.namespace.learn(listed);
     }
 
     /// Gives back memory that was idle for a while. The caller repeats this every

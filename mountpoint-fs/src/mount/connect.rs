@@ -13,7 +13,6 @@ use tokio::runtime::Runtime;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::limits::LOOKUP_KEYS;
 use crate::index::{IndexFile, IndexedClient};
 
 use super::start_error::{StartError, explain, place};
@@ -23,14 +22,12 @@ use super::start_error::{StartError, explain, place};
 pub struct Connected {
     /// The client.
     pub client: Arc<dyn ObjectClient>,
-    /// The first keys under the prefix.
-    pub first_keys: ListOutput,
     /// The bucket's region, where it was given or found.
     pub region: Option<String>,
 }
 
-/// A client of the bucket, whose names come from `index` if there is one, and its first keys under
-/// `prefix`. A default region is corrected once.
+/// A client of the bucket, whose names come from `index` if there is one and whose keys under
+/// `prefix` can be listed. A default region is corrected once.
 ///
 /// # Errors
 /// With a text for the user: the failure and its remedy.
@@ -59,10 +56,9 @@ pub fn connect(
             }
         };
         match attempt.list(&client)? {
-            Ok(first_keys) => {
+            Ok(_) => {
                 return Ok(Connected {
                     client,
-                    first_keys,
                     region: attempt.options.region,
                 });
             }
@@ -119,7 +115,7 @@ impl Attempt<'_> {
     ) -> Result<Result<ListOutput, ClientError>, StartError> {
         let list = client.list(ListRequest {
             prefix: self.prefix.to_owned(),
-            max_keys: Some(LOOKUP_KEYS),
+            max_keys: Some(1),
             ..ListRequest::default()
         });
         match self.bounded(list) {

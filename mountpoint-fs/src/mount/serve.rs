@@ -65,11 +65,7 @@ impl MountedBucket {
         let runtime = new_runtime()?;
         let prefix = &config.fs.prefix;
         let connected = connect(&runtime, &options, prefix, index.as_ref(), time_max);
-        let Connected {
-            client,
-            first_keys,
-            region,
-        } = match connected {
+        let Connected { client, region } = match connected {
             Ok(connected) => connected,
             Err(error) => {
                 // No wait: a name lookup may still run, for as long as the resolver likes.
@@ -98,9 +94,7 @@ impl MountedBucket {
             access: &config.access,
             tuning: config.fuse,
         };
-        let mounted = Self::with(client, runtime, target, parts)?;
-        mounted.fs.learn(&first_keys);
-        Ok(mounted)
+        Self::with(client, runtime, target, parts)
     }
 
     /// Mounts the bucket of an existing client.

@@ -10,7 +10,6 @@ use mountpoint_client::types::{Key, ListRequest};
 
 use super::Namespace;
 use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS};
-use crate::namespace::listing::Siblings;
 use crate::namespace::listing::cache::{ListingCache, RecentEntry};
 use crate::namespace::listing::page::Page;
 use crate::namespace::moment::Moment;
@@ -118,16 +117,7 @@ impl Namespace {
 
     /// The state of the names beside `name`.
     fn beside(&self, parent: InodeNo, prefix: &str, name: &str) -> Beside {
-        let at_start = self.root_at_start.get();
-        let at_start = at_start.filter(|_| parent == InodeNo::ROOT);
-        let at_start = at_start.map(|page| Siblings::of(page, name));
-        let recent = self.recent.siblings(prefix, name);
-        let siblings = recent
-            .filter(Siblings::are_all)
-            .or_else(|| at_start.filter(Siblings::are_all))
-            .or(recent)
-            .or(at_start);
-        let Some(siblings) = siblings else {
+        let Some(siblings) = self.recent.siblings(prefix, name) else {
             return Beside::Nothing;
         };
         let now = self.clock.now();

@@ -11,11 +11,11 @@
 //! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken
 //! at a time.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ListOutput, ObjectDetails};
+use mountpoint_client::types::{Key, ObjectDetails};
 use mountpoint_client::{ClientError, ObjectClient};
 
 use super::xattrs::RecentDetails;
@@ -31,7 +31,7 @@ use crate::namespace::listing::{AheadBudget, HiddenKeys, SavedListings, WalkStat
 use crate::namespace::moment::Moment;
 use crate::namespace::resolve::{
     Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, OWN_AGE_MAX, OwnDirectories,
-    SingleFlight, Subtree,
+    SingleFlight,
 };
 use crate::namespace::version::Found;
 use crate::operation::{Attributes, Entry, EvictionBatch, FileKind, FsError, InodeNo, StaleName};
@@ -77,8 +77,6 @@ pub struct Namespace {
     pub(super) link_numbers: LinkNumbers,
     pub(super) lookup_batching: Arc<LookupBatching>,
     pub(super) first_bytes: Arc<FirstBytesCache>,
-    /// The root's first page, listed when the mount was made.
-    pub(super) root_at_start: OnceLock<Page>,
     pub(super) lookups: SingleFlight<Key, Result<Answer, FsError>>,
     stale_names: SyncSender<StaleName>,
     /// Until somebody takes it.
@@ -135,28 +133,12 @@ impl Namespace {
                 true => FirstBytesCache::unused(),
                 false => FirstBytesCache::default(),
             }),
-            root_at_start: OnceLock::new(),
             listing_ahead: AheadBudget::default(),
             lookups: SingleFlight::new(),
             hidden: Arc::default(),
             details: RecentDetails::default(),
             heads: SingleFlight::new(),
             gatherings: SingleFlight::new(),
-        }
-    }
-
-    /// Takes note of a listing of the first keys of the mount. It decides which requests are sent,
-    /// and answers no look-up.
-    pub fn learn(&self, listed: &ListOutput) {
-        let root = self.table.directory_prefix(InodeNo::ROOT);
-        let root = root.unwrap_or_default();
-        let mut below = Subtree::new(&root, listed, self.client.lists_in_order()).below(&root);
-        below.retain(|below| *below.prefix == *root);
-        let page = below.pop().map(|below| below.page(Duration::ZERO));
-        let is_empty = listed.continuation_token.is_none();
-        let page = page.or_else(|| is_empty.then(|| Page::whole(Vec::new(), Duration::ZERO)));
-        if let Some(page) = page {
-            self.root_at_start.get_or_init(|| page);
         }
     }
 

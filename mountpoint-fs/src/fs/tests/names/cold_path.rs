@@ -2,12 +2,10 @@
 
 use std::pin::pin;
 
+use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::Time;
-use mountpoint_client::types::ListRequest;
-use mountpoint_client::{ErrorKind, ObjectClient};
 
 use super::*;
-use crate::config::limits::LOOKUP_KEYS;
 use crate::namespace::bounds::{FIRST_BYTES_FAILED_AGE, FIRST_BYTES_LEN};
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -19,7 +17,6 @@ struct Steps {
 }
 
 impl Steps {
-    /// Mounts as `mount-s3` does: with a listing of the first keys.
     fn new(options: SimOptions, keys: impl IntoIterator<Item = String>) -> Self {
         let options = SimOptions {
             time: Time::Manual,
@@ -29,15 +26,7 @@ impl Steps {
         for key in keys {
             mount.bucket.put_object(&key, format!("content of {key}"));
         }
-        let mut this = Self { mount, steps: 0 };
-        let first = this.mount.bucket.list(ListRequest {
-            max_keys: Some(LOOKUP_KEYS),
-            ..ListRequest::default()
-        });
-        let first = this.run(first).unwrap();
-        this.mount.fs.learn(&first);
-        this.counts();
-        this
+        Self { mount, steps: 0 }
     }
 
     fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
@@ -94,7 +83,7 @@ fn directory_bucket() -> SimOptions {
 
 /// Each name has more keys before it, or before its children, than any lookup shows.
 #[test]
-fn a_path_is_found_and_read_in_three_steps_whatever_is_beside_it() {
+fn a_path_is_found_and_read_in_three_steps_or_four_with_awkward_neighbours() {
     let shapes: &[(&str, &[(&str, &str)])] = &[
         ("nothing", &[]),
         (
@@ -131,8 +120,11 @@ fn a_path_is_found_and_read_in_three_steps_whatever_is_beside_it() {
                 let mut bucket = Steps::new(options, keys);
                 let (bytes, steps, requests) = bucket.cat("a/b/c.txt");
                 assert_eq!(bytes, b"content of a/b/c.txt");
+                // More than a page of keys that begin with the name of the first directory come
+                // before those below it, which costs a step.
+                let awkward = usize::from(["-", "-/", "."].contains(shape));
                 assert!(
-                    steps <= 3 && requests <= 5,
+                    steps <= 3 + awkward && requests <= 5,
                     "{shape}, {kind}: {steps} steps, {requests} requests"
                 );
             }
