@@ -271,7 +271,7 @@ impl Planner {
                 }
             }
             Asker::Stride => drop(self.patterns.end_stride()),
-            Asker::Backward => self.patterns.end_copy(),
+            Asker::Backward => self.patterns.end_backward(),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Detectors of reads that are no plain sequence: strides, sparse scans, short runs and mapped
-//! copies.
+//! Detectors of reads that are no plain sequence: strides, sparse scans, short runs and backward
+//! reads.
 //!
 //! Pure. The detectors know nothing of each other, of windows or of blocks. [`Patterns`] shows each
 //! read to all of them and collects their proposals.
 
-mod mapped_copy;
+mod backward_run;
 mod run_length;
 mod sparse_scan;
 mod stride;
@@ -12,7 +12,7 @@ mod stride;
 use std::mem;
 use std::ops::Range;
 
-use self::mapped_copy::{Behind, MappedCopy};
+use self::backward_run::{BackwardRun, Behind};
 use self::run_length::RunLengthPredictor;
 use self::sparse_scan::SparseScan;
 pub use self::stride::STRIDE_RUNS_MAX;
@@ -62,7 +62,7 @@ pub(super) struct Patterns {
 struct JumpPatterns {
     stride: Stride,
     scan: SparseScan,
-    copy: MappedCopy,
+    backward: BackwardRun,
 }
 
 impl Patterns {
@@ -82,11 +82,10 @@ impl Patterns {
         let Some(jumps) = &mut self.jumps else {
             return Observation::default();
         };
-        let ends_copy = jumps.copy.go_on(read.range);
         jumps.scan.go_on(read.range);
         let run_end = jumps.stride.run_end(read.run_start);
         jumps.stride.go_on(read.range);
-        let is_within = ends_copy || run_end.is_some_and(|end| read.range.end <= end);
+        let is_within = run_end.is_some_and(|end| read.range.end <= end);
         Observation {
             proposals: [is_within.then_some(Proposal::WithinRun), None, None, None],
             has_given_up: false,
@@ -100,8 +99,8 @@ impl Patterns {
         } else {
             self.observe_run(read);
         }
-        let (copy, is_copy) = self.observe_copy(read);
-        let (stride, has_given_up) = if !read.is_alone || scan.is_some() || is_copy {
+        let (backward, is_backward) = self.observe_backward(read);
+        let (stride, has_given_up) = if !read.is_alone || scan.is_some() || is_backward {
             // A reader at several places at once needs no read-ahead of a stride.
             (None, self.end_stride())
         } else if read.kind == AccessKind::First {
@@ -109,9 +108,9 @@ impl Patterns {
         } else {
             self.observe_stride(read)
         };
-        let run = self.run_that_begins(read).filter(|_| !is_copy);
+        let run = self.run_that_begins(read).filter(|_| !is_backward);
         Observation {
-            proposals: [scan, copy, stride, run],
+            proposals: [scan, backward, stride, run],
             has_given_up,
         }
     }
@@ -130,16 +129,16 @@ impl Patterns {
         run.map(Proposal::Scan)
     }
 
-    /// The proposal behind a reader that goes backwards, and whether the read belongs to a copy.
-    fn observe_copy(&mut self, read: &SeenRead<'_>) -> (Option<Proposal>, bool) {
-        // A page fault waits for its pages: a reader at several places at once is no copy.
+    /// The proposal behind a reader that goes backwards, and whether it does.
+    fn observe_backward(&mut self, read: &SeenRead<'_>) -> (Option<Proposal>, bool) {
+        // A reader at several places at once is none that goes backwards.
         if read.kind == AccessKind::First || !read.is_alone {
             return (None, false);
         }
-        let copy = &mut self.jumps.get_or_insert_default().copy;
-        let behind = copy.jump(read.range, read.is_remote, read.ahead_max);
+        let backward = &mut self.jumps.get_or_insert_default().backward;
+        let behind = backward.jump(read.range, read.is_remote, read.ahead_max);
         let proposal = behind.map(|Behind { range, part }| Proposal::Backward(range, part));
-        (proposal, copy.is_sure() || copy.is_at_tail())
+        (proposal, backward.is_sure())
     }
 
     /// Learns from the stream that was left, unless it had reached the end of the object.
@@ -169,10 +168,10 @@ impl Patterns {
         (proposal, has_given_up)
     }
 
-    /// Ends the copy.
-    pub(super) fn end_copy(&mut self) {
+    /// Ends the read-ahead behind a reader that goes backwards.
+    pub(super) fn end_backward(&mut self) {
         if let Some(jumps) = &mut self.jumps {
-            jumps.copy.end();
+            jumps.backward.end();
         }
     }
 
@@ -190,17 +189,18 @@ impl Patterns {
 
     /// Limit of the read-ahead of a stream that began at `start` and has reached `end`.
     pub(super) fn reach(&self, start: u64, end: u64) -> u64 {
-        let copy = self.jumps.as_ref().map(|jumps| &jumps.copy);
-        if let Some(end) = copy.and_then(|copy| copy.end_of(start, end)) {
-            return end;
-        }
         let run_lengths = self.run_lengths.as_ref();
         run_lengths.map_or(u64::MAX, |run_lengths| run_lengths.reach(start, end))
     }
 
-    /// Ranges that were requested ahead for a stride or a copy and not read yet.
+    /// Ranges that were requested ahead for a stride or behind the reader and not read yet.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let jumps = self.jumps.iter();
-        jumps.flat_map(|jumps| jumps.stride.asked_ahead().chain(jumps.copy.asked_ahead()))
+        jumps.flat_map(|jumps| {
+            jumps
+                .stride
+                .asked_ahead()
+                .chain(jumps.backward.asked_ahead())
+        })
     }
 }
