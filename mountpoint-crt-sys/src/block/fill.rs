@@ -215,6 +215,24 @@ impl BlockFill {
         true
     }
 
+    /// Writes `bytes` over filled ones, from `offset` on. Returns whether that could be done: not
+    /// while there are other handles of the block. Panics if they were not filled before.
+    pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let filled = self.filled();
+        assert!(offset <= filled);
+        assert!(bytes.len() <= filled - offset);
+        if Arc::get_mut(&mut self.block.0).is_none() {
+            return false;
+        }
+        // SAFETY: the bytes are inside the filled ones, and nobody else has a handle to read them.
+        unsafe {
+            self.block
+                .at(offset)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        };
+        true
+    }
+
     /// The rest behind the filled bytes, to be written by C.
     pub(crate) fn unfilled(&mut self) -> Unfilled {
         let filled = self.filled();

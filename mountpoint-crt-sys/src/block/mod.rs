@@ -5,7 +5,8 @@
 //! handles. The C library writes straight into a block through the crate-private `Unfilled`. Knows
 //! nothing of the bytes' meaning, and of no budget: it never waits for memory.
 //!
-//! Invariant: bytes `..valid()` never change again; only the one [`BlockFill`] writes, behind them.
+//! Invariant: bytes `..valid()` never change while a [`Block`] is there; only the one [`BlockFill`]
+//! writes, behind them.
 //!
 //! Any thread may use any of the types; publishing is one Release store, reading one Acquire load.
 

@@ -24,6 +24,21 @@ pub struct StagingConfig {
     pub write_back: Option<WriteBackConfig>,
 }
 
+impl StagingConfig {
+    /// That of a mount without a directory, whose written files are in memory alone.
+    pub(crate) fn in_memory() -> Self {
+        Self {
+            directory: PathBuf::new(),
+            on_conflict: ConflictPolicy::Fail,
+            bucket: String::new(),
+            endpoint: String::new(),
+            host: String::new(),
+            mount_point: String::new(),
+            write_back: None,
+        }
+    }
+}
+
 /// Files that are durable on the local disk at their close, and uploaded afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBackConfig {

@@ -15,13 +15,12 @@ use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
+use super::staged_names::staged_files;
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{
-    DeferredWriter, HandleTable, OpenFile, OpenWriter, StagedFiles, StagedMarkers,
-};
+use crate::handle::{HandleTable, OpenFile, OpenWriter, StagedFiles, StagedMarkers};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, WalkStats};
 use crate::operation::{
@@ -30,6 +29,7 @@ use crate::operation::{
 };
 use crate::read::mode::ReadModes;
 use crate::read::{ReadContext, SiblingPrefetch, SiblingPrefetchStats};
+use crate::staging::Staging;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 
@@ -58,8 +58,8 @@ pub struct FileSystem {
     pub(super) owner: (u32, u32),
     /// Default permission bits of directories.
     pub(super) dir_mode: u16,
-    /// Files that are written in place, if the mount has a directory for them.
-    pub(super) staged: Option<Arc<StagedFiles>>,
+    /// Files that are written in place: in memory, or in the mount's directory for them.
+    pub(super) staged: Arc<StagedFiles>,
     /// Markers of directories that the bucket lacks.
     pub(super) markers: Arc<StagedMarkers>,
     pub(super) directories: HandleTable<OpenDirectory>,
@@ -111,12 +111,15 @@ impl FileSystem {
         let write = config.write.clone();
         let changes = Arc::clone(&mutator);
         let writing = WriteContext::new(client, config.write, clock.clone(), memory, changes);
+        let namespace = Arc::new(namespace);
+        let staging = Staging::in_memory(&reading, &writing, clock.clone());
         Self {
             write,
             mutator,
             owner: (config.uid, config.gid),
             dir_mode: config.dir_mode,
-            namespace: Arc::new(namespace),
+            staged: staged_files(staging, &namespace),
+            namespace,
             reading,
             read_modes,
             sibling_prefetch,
@@ -124,7 +127,6 @@ impl FileSystem {
             clock,
             files: HandleTable::default(),
             writers: Arc::default(),
-            staged: None,
             markers: Arc::default(),
             directories: HandleTable::default(),
         }
@@ -138,8 +140,7 @@ impl FileSystem {
         if let Some(sibling_prefetch) = &self.sibling_prefetch {
             sibling_prefetch.give_back_idle();
         }
-        let staged = self.staged.as_ref();
-        let has_rested_many = staged.is_some_and(|files| files.staging().has_rested_many());
+        let has_rested_many = self.staged.staging().has_rested_many();
         if self.namespace.has_dropped_many() || has_rested_many {
             trim_allocator();
         }
@@ -293,13 +294,9 @@ impl FileSystem {
             }
             | OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
             OpenFile::Staged(handle) => self.release_staged(&handle.open),
-            OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
-                if let Some(open) = file.deferred().and_then(DeferredWriter::writer) {
-                    self.release_writer(Arc::clone(open));
-                } else if let OpenFile::Reading { ino, .. } = &*file {
-                    self.namespace.close(*ino);
-                    self.end_staged(*ino);
-                }
+            OpenFile::Reading { ino, .. } => {
+                self.namespace.close(*ino);
+                self.end_staged(*ino);
             }
         }
     }

@@ -22,12 +22,9 @@ use crate::sync::Mutex;
 
 impl FileSystem {
     /// The state of `ino` for a follower, if its writer may continue to write.
-    ///
-    /// A reader that `may_write` follows only if the writer has not closed the file, because a
-    /// follower never writes.
-    pub(super) fn synchronised(&self, ino: InodeNo, may_write: bool) -> Option<Arc<Progress>> {
+    pub(super) fn synchronised(&self, ino: InodeNo) -> Option<Arc<Progress>> {
         let open = self.writer(ino).filter(|open| open.was_flushed())?;
-        let is_followed = open.writer.failure().is_none() && (!may_write || open.goes_on());
+        let is_followed = open.writer.failure().is_none();
         is_followed.then(|| Arc::clone(open.writer.progress()))
     }
 

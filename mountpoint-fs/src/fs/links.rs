@@ -47,7 +47,7 @@ impl FileSystem {
             ..self.posix_in(directory, Some(0o777), maker)
         };
         let link = (target, posix);
-        let later = self.staged.as_deref().filter(|files| files.commits());
+        let later = self.staged.commits().then_some(&*self.staged);
         match later.filter(|files| !files.are_exclusive()) {
             Some(files) => self.stage_link(files, (directory, name), link).await,
             None => {
@@ -193,9 +193,7 @@ impl FileSystem {
         if self.attributes(ino).await?.kind != FileKind::SymbolicLink {
             return Err(FsError::InvalidArgument("not a symbolic link"));
         }
-        if let Some(files) = &self.staged
-            && let Some(opening) = self.share_staged(files, ino).await?
-        {
+        if let Some(opening) = self.share_staged(&self.staged, ino).await? {
             let read = self.read_staged(opening.open(), (0, LINK_LEN_MAX), false);
             return read.await;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::FileSystem;
 use super::opening::permit_writing;
-use crate::operation::{FsError, InodeNo, LocalFiles, WriteOptions};
+use crate::operation::{FsError, HandleNo, InodeNo, LocalFiles, WriteOptions};
 
 impl FileSystem {
     /// Takes local files with the bytes of whole objects from `files`. Before the mount is served;
@@ -45,10 +45,11 @@ impl FileSystem {
         FsError::Stale("it is read from a local file, and was opened in another way".to_owned())
     }
 
-    /// Whether files are written in place (`--staging`).
+    /// Whether the file of `handle` is written at any place.
     #[must_use]
-    pub fn writes_in_place(&self) -> bool {
-        self.staged.is_some()
+    pub fn writes_in_place(&self, handle: HandleNo) -> bool {
+        let file = self.files.get(handle);
+        file.is_ok_and(|file| file.staged().is_some())
     }
 
     /// Whether the mount's flags permit to open an existing file in this way.

@@ -2,7 +2,6 @@
 
 mod at_rest;
 mod attributes;
-mod copy_range;
 mod file_system;
 mod follow;
 mod links;
@@ -12,6 +11,7 @@ mod open_directory;
 mod opening;
 mod permission;
 mod staged;
+mod staged_names;
 mod statistics;
 mod write;
 

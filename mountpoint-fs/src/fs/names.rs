@@ -61,10 +61,11 @@ impl FileSystem {
         if !change.seems_empty() {
             return Err(FsError::NotEmpty);
         }
-        if let Some((ino, _)) = change.known()
-            && self.finish_closed_below(*ino).await.is_err()
-        {
-            return Err(FsError::NotEmpty);
+        if let Some((ino, _)) = change.known() {
+            let finished = self.finish_closed_below(*ino).await;
+            if finished.is_err() || !self.namespace.written_below(*ino).is_empty() {
+                return Err(FsError::NotEmpty);
+            }
         }
         let prefix = change.prefix()?;
         let staged = self.hold_marker(&prefix).await;
@@ -355,10 +356,7 @@ impl FileSystem {
         let mut below = Vec::new();
         for change in [&from, &to] {
             if let Some((ino, _)) = change.known() {
-                if self.staged.is_none() {
-                    self.finish_closed_below(*ino).await?;
-                    continue;
-                }
+                self.finish_closed_below(*ino).await?;
                 below.push(self.hold_below(*ino, stop).await?);
             }
         }

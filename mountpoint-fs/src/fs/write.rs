@@ -11,10 +11,10 @@ use bytes::Bytes;
 use futures::future::{join, join_all};
 
 use super::FileSystem;
-use crate::handle::{Closing, OpenWriter};
+use crate::handle::{Closing, OpenFile, OpenWriter};
 use crate::namespace::being_written;
 use crate::operation::{FsError, HandleNo, InodeNo, Stop};
-use crate::write::{PendingWrite, background};
+use crate::write::{CopiedRange, PendingWrite, background};
 
 impl FileSystem {
     /// Takes bytes if that needs no waiting; otherwise returns `None`, and nothing has changed.
@@ -28,8 +28,8 @@ impl FileSystem {
             Ok(file) => file,
             Err(error) => return Some(Err(error)),
         };
-        if file.unchanged().is_some() || file.staged().is_some() {
-            return None;
+        if let Some(handle) = file.staged() {
+            return self.write_staged_now(handle, offset, data);
         }
         match file.writing() {
             Ok(open) => {
@@ -80,8 +80,7 @@ impl FileSystem {
             return self.write_staged(handle, offset, data).await;
         }
         let write = || async {
-            let open = self.writer_at(&file, offset).await;
-            let open = open.inspect_err(|_| self.refused(&file))?;
+            let open = file.writing().inspect_err(|_| self.refused(&file))?;
             open.written();
             open.writer.write_in_order(offset, data, goes_on).await
         };
@@ -105,6 +104,44 @@ impl FileSystem {
             .await
     }
 
+    /// `copy_file_range`: the server copies up to `len` bytes between two places, each a handle and an offset. Returns the number
+    /// copied.
+    ///
+    /// The number is 0 only at the end of the source. [`FsError::Unsupported`] where reads and
+    /// writes are better; the kernel then does these by itself.
+    pub async fn copy_range(
+        &self,
+        from: (HandleNo, u64),
+        to: (HandleNo, u64),
+        len: u64,
+    ) -> Result<u64, FsError> {
+        let (source, target) = (self.files.get(from.0)?, self.files.get(to.0)?);
+        let is_in_place = source.staged().is_some() || target.staged().is_some();
+        if self.staged.have_disk() || is_in_place {
+            return Err(FsError::Unsupported(
+                "a file that is written in place is copied through this machine",
+            ));
+        }
+        let (ino, (reader, _), _) = source.reading()?;
+        let moved = self.moved(ino, reader).await;
+        let reader = moved.as_deref().unwrap_or(reader);
+        let (key, etag, size) = reader.version();
+        let start = from.1.min(size);
+        let end = start.saturating_add(len).min(size);
+        if start == end {
+            return Ok(0);
+        }
+        let copied = CopiedRange {
+            key: key.clone(),
+            etag: etag.clone(),
+            object_size: size,
+            range: start..end,
+        };
+        let open = target.writing()?;
+        open.written();
+        open.writer.copy(to.1, copied).await
+    }
+
     /// Handles the close of a descriptor.
     ///
     /// Returns when the bucket holds the written bytes, unless another descriptor is still open.
@@ -113,11 +150,8 @@ impl FileSystem {
         if let Some(handle) = file.staged() {
             return self.flush_staged(handle, closing).await;
         }
-        if let Some(deferred) = file.unchanged() {
-            self.closed_unchanged(deferred, closing);
-        }
         let Ok(open) = file.writing() else {
-            return file.refusal().map_or(Ok(()), Err);
+            return Ok(());
         };
         if let Some(error) = open.writer.failure() {
             return Err(error);
@@ -135,10 +169,17 @@ impl FileSystem {
             return handle.open.file.commit().await;
         }
         let Some(open) = file.written() else {
-            return file.refusal().map_or(Ok(()), Err);
+            return Ok(());
         };
         open.synchronised();
         open.writer.store().await.map(drop)
+    }
+
+    /// Notes a refused write.
+    fn refused(&self, file: &OpenFile) {
+        if let OpenFile::Reading { ino, .. } = file {
+            self.namespace.write_refused(*ino);
+        }
     }
 
     /// Handles the last close of a handle.
@@ -187,8 +228,10 @@ impl FileSystem {
             // A failed file is gone.
             self.finish_closed(ino).await.ok();
         }
-        match self.namespace.written_below(directory).first() {
-            Some((_, name)) => Err(being_written(name)),
+        let written = self.namespace.written_below(directory).into_iter();
+        let mut written = written.filter(|(ino, _)| self.staged_file(*ino).is_none());
+        match written.next() {
+            Some((_, name)) => Err(being_written(&name)),
             None => Ok(()),
         }
     }

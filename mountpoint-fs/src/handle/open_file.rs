@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::deferred_writer::DeferredWriter;
 use super::open_writer::OpenWriter;
 use super::staged::StagedHandle;
 use crate::operation::{FsError, InodeNo};
@@ -24,9 +23,6 @@ pub enum OpenFile {
         renamed: Mutex<Option<Arc<Reader>>>,
         /// Observes the reads where they decide how the next open is served.
         watch: Option<ReadWatch>,
-        /// Set for `O_RDWR` where the file may be replaced. From its first change on it is only
-        /// written.
-        deferred: Option<DeferredWriter>,
     },
     /// An open for reading a file that another handle writes and has synchronised. Follows the
     /// newest stored version.
@@ -40,9 +36,7 @@ pub enum OpenFile {
         /// The handle is one of the writer's.
         own: Option<Arc<OpenWriter>>,
     },
-    /// An open for writing, unchanged so far.
-    Unchanged(DeferredWriter),
-    /// An open for writing, after its first change.
+    /// An open for writing bytes one after the other.
     Writing(Arc<OpenWriter>),
     /// An open of a file that is written in place, for reading or writing.
     Staged(StagedHandle),
@@ -63,17 +57,11 @@ impl OpenFile {
                 reader,
                 renamed,
                 watch,
-                ..
-            } if self
-                .deferred()
-                .is_none_or(|deferred| deferred.writer().is_none()) =>
-            {
-                Ok((*ino, (reader, renamed), watch.as_ref()))
-            }
+            } => Ok((*ino, (reader, renamed), watch.as_ref())),
             Self::Following { .. } | Self::Staged(_) => Err(FsError::Unsupported(
                 "a file that is being written is not copied on the server",
             )),
-            Self::Reading { .. } | Self::Unchanged(_) | Self::Writing(_) => Err(FsError::OneWay(
+            Self::Writing(_) => Err(FsError::OneWay(
                 "a file that is being written can be read after its close",
             )),
         }
@@ -85,7 +73,7 @@ impl OpenFile {
         match self {
             Self::Writing(open) => Some(open),
             Self::Following { own, .. } => own.as_ref(),
-            _ => self.deferred().and_then(DeferredWriter::writer),
+            Self::Reading { .. } | Self::Staged(_) => None,
         }
     }
 
@@ -98,41 +86,14 @@ impl OpenFile {
         }
     }
 
-    /// The writer: [`FsError::OneWay`] if there is none, or the error of the first refused write.
+    /// The writer: [`FsError::OneWay`] if there is none.
     pub fn writing(&self) -> Result<&Arc<OpenWriter>, FsError> {
-        if let Self::Writing(open) = self {
-            return Ok(open);
-        }
-        let deferred = self.deferred().ok_or(FsError::OneWay(
-            "an existing file that is opened for reading and writing without O_TRUNC is only read; with --allow-changes, or \
-             --allow-overwrite alone, and without O_SYNC, it can be cut to nothing and replaced",
-        ))?;
-        deferred.writer().ok_or_else(|| {
-            let not_yet = || FsError::OneWay("nothing was written to the file yet");
-            self.refusal().unwrap_or_else(not_yet)
-        })
-    }
-
-    /// The deferred writer, before the first change or after it.
-    #[must_use]
-    pub fn deferred(&self) -> Option<&DeferredWriter> {
         match self {
-            Self::Unchanged(deferred) => Some(deferred),
-            Self::Reading { deferred, .. } => deferred.as_ref(),
-            Self::Following { .. } | Self::Writing(_) | Self::Staged(_) => None,
+            Self::Writing(open) => Ok(open),
+            _ => Err(FsError::OneWay(
+                "an existing file that is opened for reading and writing is only read; with --allow-changes, or \
+                 --allow-overwrite alone, it can be changed",
+            )),
         }
-    }
-
-    /// The error of the first write that was refused.
-    #[must_use]
-    pub fn refusal(&self) -> Option<FsError> {
-        self.deferred().and_then(DeferredWriter::refusal)
-    }
-
-    /// The deferred writer of a file that is unchanged so far.
-    #[must_use]
-    pub fn unchanged(&self) -> Option<&DeferredWriter> {
-        self.deferred()
-            .filter(|deferred| deferred.writer().is_none())
     }
 }

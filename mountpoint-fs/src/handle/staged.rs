@@ -41,6 +41,9 @@ pub struct StagedHandle {
     pub is_synchronous: bool,
     /// The process that opened it.
     pub opener: Opener,
+    /// Whether that process has closed its descriptor for good. A visible duplicate means that it
+    /// has not.
+    was_closed: AtomicBool,
 }
 
 impl OpenStaged {
@@ -74,19 +77,44 @@ impl OpenStaged {
 }
 
 impl StagedHandle {
+    /// A handle of `open` of the process `opener`, which `writes` or reads alone.
+    #[must_use]
+    pub fn new(open: Arc<OpenStaged>, writes: bool, is_synchronous: bool, opener: Opener) -> Self {
+        Self {
+            open,
+            writes,
+            is_synchronous,
+            opener,
+            was_closed: AtomicBool::new(false),
+        }
+    }
+
     /// Whether a close by `closing` stores the file.
     ///
     /// Before the first write, a close stores nothing that another descriptor will close again: a
-    /// shell duplicates its descriptor of `> file`, and children inherit it.
+    /// shell duplicates its descriptor of `> file`, and children inherit it. The close of a child
+    /// ends nothing as long as its opener goes on.
     pub fn close_stores(&self, closing: &dyn Closing) -> bool {
-        if !self.writes || self.open.was_written.load(Ordering::Acquire) {
-            return self.writes;
+        if !self.writes {
+            return false;
         }
+        let closer = closing.closer(self.opener);
+        let is_unwritten = !self.open.was_written.load(Ordering::Acquire);
+        if is_unwritten && (closer == Closer::Child || self.is_held_otherwise(closing)) {
+            return false;
+        }
+        if closer == Closer::Opener {
+            self.was_closed.store(true, Ordering::Release);
+        }
+        closer != Closer::Child || self.was_closed.load(Ordering::Acquire)
+    }
+
+    /// Whether another descriptor of the process has the file.
+    fn is_held_otherwise(&self, closing: &dyn Closing) -> bool {
         let key = self.open.file.key();
         let name = key.as_str();
         let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
-        closing.closer(self.opener) != Closer::Child
-            && closing.others(self.open.ino, name) != OtherDescriptors::Held
+        closing.others(self.open.ino, name) == OtherDescriptors::Held
     }
 }
 
@@ -128,6 +156,12 @@ impl StagedFiles {
     #[must_use]
     pub fn shared_staging(&self) -> Arc<Staging> {
         Arc::clone(&self.staging)
+    }
+
+    /// Whether its files are on a local disk, not in memory alone.
+    #[must_use]
+    pub fn have_disk(&self) -> bool {
+        self.staging.has_disk()
     }
 
     /// Whether staged files are durable on the local disk before the bucket has them.

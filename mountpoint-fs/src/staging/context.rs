@@ -1,14 +1,15 @@
 //! The state that the staged files of one mount share.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
-use super::directory::StagingDirectory;
+use super::directory::{DataFileName, StagingDirectory};
 use super::journal::Journal;
-use super::local::{FileMemory, RoomHolders, StoredFiles};
+use super::local::{ChunkSource, DataFiles, FileMemory, RoomHolders, StoredFiles, disk_error};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
@@ -23,16 +24,19 @@ use crate::write::WriteContext;
 /// The shared state of all staged files of a mount. Made once per mount.
 pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) config: StagingConfig,
-    pub(in crate::staging) directory: Arc<StagingDirectory>,
+    /// `None` if files are in memory alone.
+    pub(in crate::staging) directory: Option<Arc<StagingDirectory>>,
     pub(in crate::staging) reading: Arc<ReadContext>,
     pub(in crate::staging) writing: Arc<WriteContext>,
     pub(in crate::staging) clock: Clock,
-    pub(in crate::staging) threads: DiskThreads,
+    threads: OnceLock<DiskThreads>,
     /// Makes versions durable and uploads them later; `None` without write-back, and without files
     /// that an earlier mount has left.
     pub(in crate::staging) write_back: Option<WriteBack>,
     /// For the bytes of small files.
     pub(in crate::staging) file_memory: Arc<FileMemory>,
+    /// For the bytes of files that are in memory alone.
+    pub(in crate::staging) chunks: ChunkSource,
     /// For the reads of small files behind their stores.
     pub(in crate::staging) stored_files: Arc<StoredFiles>,
     /// For writes that find the disk full.
@@ -40,7 +44,9 @@ pub(in crate::staging) struct StagingContext {
     /// Files that came to rest, since somebody asked.
     pub(in crate::staging) rested: AtomicU64,
     memory: ReadMemory,
-    zeros: Block,
+    zeros: OnceLock<Block>,
+    /// The names of files that are in memory alone.
+    next_name: AtomicU64,
 }
 
 /// The journal of committed versions, and the queue of their uploads.
@@ -60,26 +66,30 @@ struct ReadMemory {
 impl StagingContext {
     pub(in crate::staging) fn new(
         config: &StagingConfig,
-        (directory, file_memory): (Arc<StagingDirectory>, Arc<FileMemory>),
+        (directory, file_memory): (Option<Arc<StagingDirectory>>, Arc<FileMemory>),
         write_back: Option<WriteBack>,
         (reading, writing): (&Arc<ReadContext>, &Arc<WriteContext>),
         clock: Clock,
-    ) -> std::io::Result<Arc<Self>> {
+    ) -> Arc<Self> {
         let (budget, pool, make_room) = reading.memory();
         let stored_files = StoredFiles::new(&budget, clock.clone());
         let holder: Weak<dyn MemoryHolder> = Arc::downgrade(&(Arc::clone(&stored_files) as _));
         reading.add_memory_holder(holder);
-        let mut zeros = pool.allocate(ZEROS_LEN);
-        zeros.append(&[0; ZEROS_LEN]);
-        Ok(Arc::new(Self {
+        let chunks = ChunkSource {
+            writing: Arc::clone(writing),
+            pool: pool.clone(),
+            memory: FileMemory::of_chunks(&budget),
+        };
+        Arc::new(Self {
             config: config.clone(),
             directory,
             reading: Arc::clone(reading),
             writing: Arc::clone(writing),
-            threads: DiskThreads::start("staging", DISK_THREADS, &clock)?,
+            threads: OnceLock::new(),
             clock,
             write_back,
             file_memory,
+            chunks,
             stored_files,
             room_holders: RoomHolders::default(),
             rested: AtomicU64::new(0),
@@ -88,8 +98,66 @@ impl StagingContext {
                 pool,
                 make_room,
             },
-            zeros: zeros.block(),
-        }))
+            zeros: OnceLock::new(),
+            next_name: AtomicU64::new(0),
+        })
+    }
+
+    /// The staging directory.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(in crate::staging) fn directory(&self) -> Result<&Arc<StagingDirectory>, FsError> {
+        let directory = self.directory.as_ref();
+        directory.ok_or_else(|| FsError::Local("the mount has no --staging".to_owned()))
+    }
+
+    /// The application's error for a failure of the local disk.
+    pub(in crate::staging) fn disk_error(&self, error: &std::io::Error) -> FsError {
+        match self.directory() {
+            Ok(directory) => disk_error(directory, error),
+            Err(error) => error,
+        }
+    }
+
+    /// The data files of a new file.
+    pub(in crate::staging) fn new_files(&self) -> DataFiles {
+        match &self.directory {
+            Some(directory) => {
+                let are_summed = self.committing().is_some();
+                DataFiles::new(directory, &self.file_memory, are_summed)
+            }
+            None => {
+                let name = DataFileName(self.next_name.fetch_add(1, Ordering::Relaxed));
+                DataFiles::in_memory(name, &self.chunks)
+            }
+        }
+    }
+
+    fn threads(&self) -> Result<&DiskThreads, FsError> {
+        if let Some(threads) = self.threads.get() {
+            return Ok(threads);
+        }
+        let started = DiskThreads::start("staging", DISK_THREADS, &self.clock);
+        let started = started.map_err(|error| {
+            FsError::Local(format!(
+                "a thread of the local disk cannot be started: {error}"
+            ))
+        })?;
+        Ok(self.threads.get_or_init(|| started))
+    }
+
+    /// The time of a change. Without a disk and without stored attributes it is one that an object
+    /// has: in whole seconds.
+    pub(in crate::staging) fn wall_now(&self) -> SystemTime {
+        let now = self.clock.wall();
+        match self.directory.is_some() || self.writing.config().posix_metadata {
+            true => now,
+            false => {
+                let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+                UNIX_EPOCH + Duration::from_secs(since.as_secs())
+            }
+        }
     }
 
     /// Runs `job` on a thread that may wait for the disk. A job whose caller stops waiting runs all
@@ -98,7 +166,7 @@ impl StagingContext {
         &self,
         job: impl FnOnce() -> Result<T, FsError> + Send + 'static,
     ) -> Result<T, FsError> {
-        let answer = waits(WaitCause::Disk, self.threads.answer(job), |_| ()).await;
+        let answer = waits(WaitCause::Disk, self.threads()?.answer(job), |_| ()).await;
         let failed = || {
             Err(FsError::Local(
                 "a thread of the local disk failed".to_owned(),
@@ -124,7 +192,17 @@ impl StagingContext {
 
     /// A block of [`ZEROS_LEN`] zeros.
     pub(in crate::staging) fn zeros(&self) -> Block {
-        self.zeros.clone()
+        let make = || {
+            let mut zeros = self.memory.pool.allocate(ZEROS_LEN);
+            zeros.append(&[0; ZEROS_LEN]);
+            zeros.block()
+        };
+        self.zeros.get_or_init(make).clone()
+    }
+
+    /// Asks reads for memory that they still hold.
+    pub(in crate::staging) fn make_room(&self) {
+        (self.memory.make_room)();
     }
 }
 

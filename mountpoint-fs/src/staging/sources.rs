@@ -7,11 +7,11 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use super::contents::{DataFileNo, Piece, Source};
 use super::context::{StagingContext, ZEROS_LEN};
-use super::local::{DataFiles, disk_error};
+use super::local::DataFiles;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::operation::{FsError, ReadData};
 use crate::read::Reader;
-use crate::write::{PartBuffer, SUMMED_AT_ONCE};
+use crate::write::{PartBody, PartBuffer, SUMMED_AT_ONCE};
 
 /// The places of a staged file's bytes.
 #[derive(Clone, Debug)]
@@ -37,6 +37,35 @@ pub(in crate::staging) async fn read(
         read_piece(context, sources, piece, fills_cache, &mut data).await?;
     }
     Ok(data)
+}
+
+/// The bytes of `range`, which has these `pieces`, as the body of a request without a copy: if they
+/// are a chunk in memory, or the beginning of one.
+pub(in crate::staging) async fn body_in_memory(
+    context: &Arc<StagingContext>,
+    sources: &ByteSources,
+    pieces: &[Piece],
+    range: Range<u64>,
+) -> Result<Option<PartBody>, FsError> {
+    let files = &sources.files;
+    let Some(Source::Local(file)) = pieces.first().map(|piece| piece.source) else {
+        return Ok(None);
+    };
+    if !files.have_no_disk()
+        || pieces
+            .iter()
+            .any(|piece| piece.source != Source::Local(file))
+    {
+        return Ok(None);
+    }
+    let is_short = range.end - range.start <= SUMMED_INLINE_MAX;
+    if let Some(body) = files.body(file, &range, is_short) {
+        return Ok(Some(body));
+    }
+    let files = Arc::clone(files);
+    context
+        .on_disk(move || Ok(files.body(file, &range, true)))
+        .await
 }
 
 /// Reads `pieces`, which are one range in order, into `part`.
@@ -77,25 +106,31 @@ async fn read_steps(
     steps: Vec<(Source, Range<u64>)>,
     mut part: PartBuffer,
 ) -> Result<PartBuffer, FsError> {
-    let (files, directory) = (Arc::clone(&sources.files), Arc::clone(&context.directory));
+    let files = Arc::clone(&sources.files);
     let zeros = context.zeros();
-    let filled = context.on_disk(move || {
+    let len: u64 = steps.iter().map(|(_, range)| range.end - range.start).sum();
+    let is_quick = len <= SUMMED_INLINE_MAX && files.have_no_disk();
+    let job = move || {
         for (source, range) in steps {
+            let local = |error: std::io::Error| files.error(&error);
             let append = |fill: &mut BlockFill| match source {
-                Source::Local(file) => files.read(file, &range, fill),
+                Source::Local(file) => files.read(file, &range, fill).map_err(local),
                 Source::Zeros => {
                     let len = usize::try_from(range.end - range.start).expect("it is a step");
                     fill.append(zeros.bytes(0..len));
                     Ok(())
                 }
                 Source::Base => unreachable!("it is read from the bucket"),
+                Source::Sent => Err(is_sent()),
             };
-            part.append(append)
-                .map_err(|error| disk_error(&directory, &error))?;
+            part.append(append)?;
         }
         Ok(part)
-    });
-    filled.await
+    };
+    match is_quick {
+        true => job(),
+        false => context.on_disk(job).await,
+    }
 }
 
 /// Reads a range of the base into `part`, a READ at a time.
@@ -115,7 +150,7 @@ async fn read_base(
         };
         let mut data = ReadData::default();
         read_piece(context, sources, &step, false, &mut data).await?;
-        let filled = context.on_disk(move || {
+        let job = move || {
             for (block, range) in data.slices {
                 let append = |fill: &mut BlockFill| {
                     // A copy of file data: the network's buffers hold no whole part.
@@ -125,8 +160,11 @@ async fn read_base(
                 part.append(append)?;
             }
             Ok(part)
-        });
-        part = filled.await?;
+        };
+        part = match sources.files.have_no_disk() {
+            true => job()?,
+            false => context.on_disk(job).await?,
+        };
     }
     Ok(part)
 }
@@ -153,6 +191,7 @@ async fn read_piece(
                 left -= len;
             }
         }
+        Source::Sent => return Err(is_sent()),
         Source::Base => {
             let reader = sources.base.as_ref().ok_or_else(no_base)?;
             let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
@@ -200,18 +239,25 @@ async fn read_local(
     mut fill: BlockFill,
 ) -> Result<BlockFill, FsError> {
     let (files, range) = (Arc::clone(&sources.files), piece.range.clone());
-    let directory = Arc::clone(&context.directory);
     match files.read_memory(file, &range, &mut fill) {
         Ok(true) => return Ok(fill),
         Ok(false) => {}
-        Err(error) => return Err(disk_error(&directory, &error)),
+        Err(error) => return Err(files.error(&error)),
     }
     context
         .on_disk(move || match files.read(file, &range, &mut fill) {
             Ok(()) => Ok(fill),
-            Err(error) => Err(disk_error(&directory, &error)),
+            Err(error) => Err(files.error(&error)),
         })
         .await
+}
+
+fn is_sent() -> FsError {
+    FsError::NotSequential(
+        "these bytes were sent, and are in no memory any more: they can be read when the file is closed, and at any \
+         time with --staging"
+            .to_owned(),
+    )
 }
 
 fn no_base() -> FsError {
@@ -220,6 +266,9 @@ fn no_base() -> FsError {
 
 /// Slices of one reply. The kernel takes 1024 at once; from a few on, a copy is cheaper.
 const SLICES_MAX: usize = 32;
+
+/// Bytes in memory that any thread may sum.
+const SUMMED_INLINE_MAX: u64 = 1 << 20;
 
 /// Steps of [`SUMMED_AT_ONCE`] bytes that one job of a disk thread reads: 2 MiB, so that reads and
 /// writes of the kernel need not wait for a whole part.

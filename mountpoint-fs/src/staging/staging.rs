@@ -94,9 +94,8 @@ impl Staging {
         left.clear(&directory, (config, clock.wall()), &key_of)?;
         let needed = left.needed;
         let contexts = (reading, writing);
-        let local = (directory, file_memory);
-        let context = StagingContext::new(config, local, left.write_back, contexts, clock)
-            .map_err(|error| format!("cannot start a thread: {error}"))?;
+        let local = (Some(Arc::clone(&directory)), file_memory);
+        let context = StagingContext::new(config, local, left.write_back, contexts, clock);
         let mut recovered = Vec::new();
         for found in left.versions {
             let left = checkpoints.remove(&found.files.name());
@@ -120,12 +119,31 @@ impl Staging {
             tracing::info!("{count} files of an earlier mount are uploaded now");
         }
         Ok(Arc::new(Self {
-            _control: answer(&context, left.damaged.clone()),
+            _control: answer((&context, &directory), left.damaged.clone()),
             context,
             recovered: Mutex::new(recovered),
             #[cfg(test)]
             damaged: left.damaged,
         }))
+    }
+
+    /// Files that are in memory alone.
+    #[must_use]
+    pub fn in_memory(
+        reading: &Arc<ReadContext>,
+        writing: &Arc<WriteContext>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let config = StagingConfig::in_memory();
+        let local = (None, FileMemory::new(&reading.memory().0));
+        let context = StagingContext::new(&config, local, None, (reading, writing), clock);
+        Arc::new(Self {
+            _control: None,
+            context,
+            recovered: Mutex::default(),
+            #[cfg(test)]
+            damaged: DamagedFiles::default(),
+        })
     }
 
     /// A file at `key`. Nothing is sent or made before its first change. `observer` learns of it by
@@ -197,6 +215,12 @@ impl Staging {
             write_back.queue.drained(time).await;
         }
         self.pending()
+    }
+
+    /// Whether its files are on a local disk.
+    #[must_use]
+    pub fn has_disk(&self) -> bool {
+        self.context.directory.is_some()
     }
 
     /// Its settings.
@@ -271,11 +295,14 @@ fn abort(context: &Arc<StagingContext>, found: BTreeMap<DataFileName, FoundCheck
 
 /// Begins to answer `mount-s3 staged`: all that an earlier process has left is queued, or
 /// `damaged`. The mount works without it.
-fn answer(context: &StagingContext, damaged: DamagedFiles) -> Option<ControlServer> {
+fn answer(
+    (context, directory): (&StagingContext, &StagingDirectory),
+    damaged: DamagedFiles,
+) -> Option<ControlServer> {
     let queue = context.write_back.as_ref().map(|it| Arc::clone(&it.queue));
-    let started = ControlServer::start(context.directory.folder(), queue, damaged);
+    let started = ControlServer::start(directory.folder(), queue, damaged);
     if let Err(error) = &started {
-        let place = context.directory.path().display();
+        let place = directory.path().display();
         tracing::warn!("`mount-s3 staged` cannot ask this mount about {place}: {error}");
     }
     started.ok()

@@ -1,6 +1,7 @@
 //! The state that the writers of one mount share: memory, settings, and the context of requests.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use mountpoint_client::ObjectClient;
@@ -18,7 +19,8 @@ use super::send::features::ServerFeatures;
 use super::send::multipart::Upload;
 use super::send::parts::part_sizes::PartPlan;
 use super::send::parts::parts_in_flight::PartsInFlight;
-use super::send::permission::Permission;
+use super::send::permission::{Permission, Proof};
+use super::send::permission_probe::probe_permission;
 use super::types::UploadMode;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
@@ -178,6 +180,58 @@ impl WriteContext {
     #[must_use]
     pub fn file_size_max(&self) -> u64 {
         self.plan.total()
+    }
+
+    /// The bytes of the part that has the one at `offset`, where a file is sent in whole parts;
+    /// `None` behind the longest file.
+    #[must_use]
+    pub fn part_at(&self, offset: u64) -> Option<Range<u64>> {
+        self.plan.range_at(offset)
+    }
+
+    /// Bytes of the parts that are in flight at once, and of two that are filled meanwhile.
+    #[must_use]
+    pub fn parts_in_flight_bytes(&self) -> u64 {
+        (self.send.parts.limit() as u64 + 2).saturating_mul(self.plan.first())
+    }
+
+    /// Returns a moment later, as long as [`Self::relieve`] runs.
+    pub async fn tick(&self) {
+        self.pressure.tick().await;
+    }
+
+    /// Whether it is in doubt that `key` may be stored.
+    #[must_use]
+    pub fn is_doubted(&self, key: &Key) -> bool {
+        self.send.permission.is_doubted(key)
+    }
+
+    /// Tries whether an object `key` with `headers` may be stored, if that is in doubt.
+    ///
+    /// # Errors
+    /// S3 refuses it, or is away.
+    pub async fn prove(&self, key: &Key, headers: &ObjectHeaders) -> Result<(), FsError> {
+        while self.is_doubted(key) {
+            match self.send.permission.proof(key) {
+                Proof::Nothing => return Ok(()),
+                Proof::Wait(first) => {
+                    // The outcome for another file may not hold for this one.
+                    first.wait().await.ok();
+                }
+                Proof::Own(own) => {
+                    let send = Arc::clone(&self.send);
+                    probe_permission(send, key.clone(), headers.clone(), own.clone());
+                    return own.wait().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every part but the last one has the chosen size.
+    #[must_use]
+    pub fn has_fixed_parts(&self) -> bool {
+        self.plan.is_fixed()
     }
 
     /// Bytes of part `number` of an upload to `key`.

@@ -19,6 +19,7 @@ mod memory;
 mod object_upload;
 mod send;
 mod types;
+mod written_part;
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ pub use context::WriteContext;
 pub use file::writer::Writer;
 pub use memory::buffers::MemorySource;
 pub use memory::pending::PendingWrite;
-pub use object_upload::{ObjectUpload, PartBuffer, SUMMED_AT_ONCE, UploadTarget};
+pub use object_upload::{ObjectUpload, PartBuffer, PartOutcome, UploadTarget};
 pub use send::checkpoint::{
     BegunUpload, CheckpointFound, CheckpointStore, FinishedPart, PartContent, UploadCheckpoint,
 };
@@ -35,3 +36,4 @@ pub use send::context::PendingWork;
 pub use send::copied_range::CopiedRange;
 pub use send::put::Adopts;
 pub use types::{Beginning, Outcome, Replaced, Stored, WriteObserver};
+pub use written_part::{PartBody, SUMMED_AT_ONCE, WrittenPart};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use mountpoint_client::types::{Checksum, ETag, Key, ObjectHeaders, PutCondition};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders, Part, PutCondition};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::background::{self, SharedOutcome};
@@ -23,6 +23,7 @@ use super::send::multipart::Upload;
 use super::send::put::Adopts;
 use super::send::whole_object::WholeObject;
 use super::types::{Outcome, Replaced};
+use super::written_part::PartBody;
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::memory::BufferRequest;
 use crate::mutate::copy::copies_nothing;
@@ -46,8 +47,8 @@ pub struct ObjectUpload {
     target: UploadTarget,
     /// The objects of other hosts that may stand for an empty one.
     adopts: Adopts,
-    /// The upload that an earlier attempt has begun, and that a later one continues.
-    checkpoint: Arc<UploadCheckpoint>,
+    /// The upload that an earlier attempt has begun, and that a later one continues, if one can.
+    checkpoint: Option<Arc<UploadCheckpoint>>,
     /// Whether ranges are copied on the server: then no part has a checksum.
     has_copies: bool,
     failure: Arc<Failure>,
@@ -55,7 +56,7 @@ pub struct ObjectUpload {
     /// Parts that were sent, copies included.
     parts: AtomicU16,
     /// The bytes of an object that is shorter than a part. A leaf.
-    whole: Mutex<Option<PartBuffer>>,
+    whole: Mutex<Option<PartBody>>,
 }
 
 /// Memory for the bytes of one request, and what it has of them so far.
@@ -68,21 +69,21 @@ pub struct PartBuffer {
 }
 
 impl ObjectUpload {
-    /// An upload of `target` that continues that of `checkpoint`, and is left to a later attempt if
-    /// it fails for a while. Sends nothing.
+    /// An upload of `target` that continues that of `checkpoint`, if there is one, and is left to a
+    /// later attempt then if it fails for a while. Sends nothing.
     #[must_use]
     pub fn new(
         context: &Arc<WriteContext>,
         target: UploadTarget,
         adopts: Adopts,
-        checkpoint: &Arc<UploadCheckpoint>,
+        checkpoint: Option<&Arc<UploadCheckpoint>>,
         has_copies: bool,
     ) -> Self {
         Self {
             context: Arc::clone(context),
             target,
             adopts,
-            checkpoint: Arc::clone(checkpoint),
+            checkpoint: checkpoint.cloned(),
             has_copies,
             failure: Arc::new(Failure::unobserved()),
             upload: OnceLock::new(),
@@ -106,13 +107,7 @@ impl ObjectUpload {
     /// # Errors
     /// There will be no memory, or a part has failed.
     pub async fn part_buffer(&self, len: u64, at: u64) -> Result<PartBuffer, FsError> {
-        if self.upload.get().is_some() {
-            self.context.send.parts.room().await;
-        }
-        // No more is read for an upload that has failed.
-        if let Some(error) = self.failure.get() {
-            return Err(error);
-        }
+        self.part_room().await?;
         let shortest = match self.context.plan.is_fixed() {
             true => len,
             false => (len / 2).max(UPLOAD_PART_MIN).min(len),
@@ -159,17 +154,49 @@ impl ObjectUpload {
         })
     }
 
+    /// Waits until one more part is sent at once.
+    ///
+    /// # Errors
+    /// A part has failed.
+    pub async fn part_room(&self) -> Result<(), FsError> {
+        if self.upload.get().is_some() {
+            self.context.send.parts.room().await;
+        }
+        // No more is read for an upload that has failed.
+        self.failure.get().map_or(Ok(()), Err)
+    }
+
     /// Sends the next part.
-    pub fn send_part(&self, part: PartBuffer) {
+    pub fn send_part(&self, part: PartBody) -> PartOutcome {
         self.context.pressure.written(part.len());
         let upload = self.begin();
         self.parts.fetch_add(1, Ordering::AcqRel);
-        let (body, checksum) = part.into_body();
-        upload.put(body, checksum);
+        PartOutcome(upload.put(part.bytes, part.checksum))
+    }
+
+    /// Sends part `number`, which counts from 1, once more, with other bytes. S3 has all parts
+    /// ([`Self::arrived`]).
+    pub fn send_again(&self, number: u16, part: PartBody) {
+        self.context.pressure.written(part.len());
+        self.begin().put_again(number, part.bytes, part.checksum);
+    }
+
+    /// Keeps the first `parts` parts alone. S3 has all of them ([`Self::arrived`]).
+    pub fn cut(&self, parts: u16) {
+        if let Some(upload) = self.upload.get() {
+            upload.cut(parts);
+            self.parts.store(parts, Ordering::Release);
+        }
+    }
+
+    /// Parts that were sent or copied.
+    #[must_use]
+    pub fn parts(&self) -> u16 {
+        self.parts.load(Ordering::Acquire)
     }
 
     /// Takes the bytes of an object that is shorter than a part.
-    pub fn hold_whole(&self, whole: PartBuffer) {
+    pub fn hold_whole(&self, whole: PartBody) {
         self.context.pressure.written(whole.len());
         *self.whole.lock() = Some(whole);
     }
@@ -216,7 +243,7 @@ impl ObjectUpload {
         self.upload.get_or_init(|| {
             let (context, key) = (&self.context.send, &self.target.key);
             let beginning = (self.has_copies, self.target.headers.clone());
-            let checkpoint = Some(Arc::clone(&self.checkpoint));
+            let checkpoint = self.checkpoint.clone();
             let upload = Upload::begin(context, key, &self.failure, beginning, checkpoint);
             self.context.register(&upload);
             upload
@@ -265,7 +292,7 @@ impl ObjectUpload {
         let condition = self.target.replaced.condition();
         let whole = self.whole.lock().take();
         let (body, checksum) = match whole {
-            Some(whole) => whole.into_body(),
+            Some(whole) => (whole.bytes, whole.checksum),
             None => {
                 let nothing = RunningChecksum::new(self.context.send.config.checksum);
                 (Bytes::new(), nothing.value())
@@ -347,10 +374,25 @@ impl PartBuffer {
         Ok(())
     }
 
-    fn into_body(self) -> (Bytes, Option<Checksum>) {
+    /// The whole buffer, as the body of a request.
+    #[must_use]
+    pub fn into_body(self) -> PartBody {
         assert_eq!(self.fill.filled(), self.len, "all bytes were brought");
-        let body = Bytes::from_owner(Filled(self.fill));
-        (body, self.checksum.value())
+        PartBody {
+            bytes: Bytes::from_owner(Filled(self.fill)),
+            checksum: self.checksum.value(),
+        }
+    }
+}
+
+/// The end of the sending of a part.
+#[derive(Debug)]
+pub struct PartOutcome(SharedOutcome<Result<Part, FsError>>);
+
+impl PartOutcome {
+    /// Returns whether S3 has the part.
+    pub async fn has_arrived(&self) -> bool {
+        self.0.wait().await.is_ok()
     }
 }
 
@@ -371,7 +413,3 @@ impl fmt::Debug for ObjectUpload {
             .finish_non_exhaustive()
     }
 }
-
-/// Bytes of a part that are read and summed together: they fit into the second-level cache of a
-/// core.
-pub const SUMMED_AT_ONCE: usize = 256 << 10;

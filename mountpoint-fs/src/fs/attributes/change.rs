@@ -23,16 +23,13 @@ impl FileSystem {
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
         let mut change = change;
-        if let Some(files) = &self.staged
+        if self.has_no_writer(ino)
             && let Some(len) = change.size.take()
         {
-            self.set_staged_len(files, ino, (len, &change)).await?;
+            self.set_staged_len(&self.staged, ino, (len, &change))
+                .await?;
         }
         let mut now = self.attributes(ino).await?;
-        if now.size > 0 && self.cut_unchanged(&change).await? {
-            change.size = None;
-            now = self.attributes(ino).await?;
-        }
         if self.set_len(&change, now.size).await? {
             change.size = None;
             now = self.attributes(ino).await?;
@@ -61,6 +58,9 @@ impl FileSystem {
         let object = self.object(&name).await?;
         let open = self.writer(ino);
         let _held = self.replace_headers(name, &object, open.as_deref()).await?;
+        if let Some(progress) = self.namespace.progress(ino) {
+            progress.advance(progress.size(), self.wall_now());
+        }
         self.attributes(ino).await
     }
 
@@ -89,7 +89,6 @@ impl FileSystem {
             return Ok(false);
         };
         let file = self.files.get(handle)?;
-        self.begin_empty(&file, len, len_now).await?;
         let Ok(open) = file.writing() else {
             return Ok(false);
         };
@@ -101,6 +100,11 @@ impl FileSystem {
             open.written();
         }
         Ok(true)
+    }
+
+    /// Whether no open file is written one byte after the other under this inode.
+    fn has_no_writer(&self, ino: InodeNo) -> bool {
+        self.staged_file(ino).is_some() || !self.namespace.is_being_written(ino)
     }
 
     /// `fallocate`. Without flags the file has at least the bytes of `range` then; only a staged
@@ -118,11 +122,12 @@ impl FileSystem {
             return self.allocate_staged(handle, range, mode).await;
         }
         let end = range.end;
-        let ino = match (file.writing(), file.unchanged()) {
-            (Ok(open), _) => open.ino,
-            (Err(_), Some(deferred)) => deferred.ino,
-            (Err(error), None) => return Err(error),
-        };
+        if mode != (AllocateMode::Reserve { keeps_size: false }) {
+            return Err(FsError::Unsupported(
+                "a file that is only written is made longer alone; O_RDWR takes zeros within it",
+            ));
+        }
+        let ino = file.writing()?.ino;
         let len_now = self.attributes(ino).await?.size;
         if end <= len_now {
             return Ok(());

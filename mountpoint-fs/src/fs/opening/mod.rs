@@ -1,8 +1,6 @@
 //! Opening files: for reading, for writing, and for writing from the first change on.
 
-mod deferred_writer;
 mod open_for_reading;
 mod open_for_writing;
 
-pub(super) use open_for_reading::OpenedFor;
 pub(super) use open_for_writing::permit_writing;

@@ -7,19 +7,12 @@
 
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::fs::FileSystem;
-use crate::handle::{DeferredWriter, OpenFile};
+use crate::handle::OpenFile;
 use crate::namespace::{FileOpened, OpenVersion, Proof};
 use crate::operation::{FsError, InodeNo, LocalVersion, OpenOptions, Opened};
 use crate::read::mode::ReadWatch;
 use crate::read::{Reader, Sibling};
 use crate::sync::Mutex;
-
-/// The purpose of an open, besides writing alone.
-pub(in crate::fs) enum OpenedFor {
-    Reading,
-    /// Reading, and writing from the first change on, if changes are permitted.
-    Both(Option<DeferredWriter>),
-}
 
 impl FileSystem {
     /// Opens a file for reading, at the version that S3 has now.
@@ -27,28 +20,19 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the caller must look the
     /// name up again, and open the result. Linux does so by itself after `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        match &self.staged {
-            Some(files) => self.open_beside_staged(files, ino, options).await,
-            None => self.open_version(ino, options, OpenedFor::Reading).await,
-        }
+        self.open_beside_staged(&self.staged, ino, options).await
     }
 
-    /// Opens a file for reading, and perhaps for its first change.
+    /// Opens a file that nobody writes in place for reading.
     pub(in crate::fs) async fn open_version(
         &self,
         ino: InodeNo,
         options: OpenOptions,
-        purpose: OpenedFor,
     ) -> Result<Opened, FsError> {
-        let is_read_only = matches!(purpose, OpenedFor::Reading);
-        let deferred = match purpose {
-            OpenedFor::Reading => None,
-            OpenedFor::Both(deferred) => deferred,
-        };
         // A failed file is gone, which is no error of the reader: the kernel looks the name up
         // again.
         self.finish_closed(ino).await.ok();
-        let followed = self.synchronised(ino, deferred.is_some());
+        let followed = self.synchronised(ino);
         let is_direct = options.direct || followed.is_some();
         let opened = self
             .namespace
@@ -63,10 +47,7 @@ impl FileSystem {
         {
             return Ok(self.followed(ino, reader));
         }
-        let was_opened = match self
-            .namespace
-            .opened(ino, &opened.version, deferred.is_none())?
-        {
+        let was_opened = match self.namespace.opened(ino, &opened.version, true)? {
             FileOpened::Following => return Ok(self.followed(ino, reader)),
             FileOpened::Again => true,
             FileOpened::First => false,
@@ -74,7 +55,7 @@ impl FileSystem {
         if self.reading.uses_local_files() {
             reader.when_cache_known().await;
         }
-        let local = self.local_version(&opened, options, is_read_only);
+        let local = self.local_version(&opened, options);
         let has_file = local.as_ref().is_some_and(|local| local.file.is_some());
         let (direct_io, watch) = match has_file {
             true => (self.read_modes.open_local(), None),
@@ -83,13 +64,11 @@ impl FileSystem {
         if !direct_io && !options.direct {
             reader.expect_pages();
         }
-        let flush = deferred.is_some();
         let file = OpenFile::Reading {
             ino,
             reader,
             renamed: Mutex::default(),
             watch,
-            deferred,
         };
         let handle = self.files.insert(file);
         if !has_file {
@@ -101,7 +80,7 @@ impl FileSystem {
             // An inode is one version of an object until this mount writes it. The kernel's pages
             // of an earlier open are of this version.
             keep_cache: was_opened,
-            flush,
+            flush: false,
             grows: false,
             local,
         })
@@ -110,14 +89,9 @@ impl FileSystem {
     /// The version that an open reads, if a local file may stand for it. None does for an open with
     /// `O_DIRECT`, which reads any bytes here and only blocks of a local file, nor for one that
     /// could write: it would change the local file.
-    fn local_version(
-        &self,
-        opened: &OpenVersion,
-        options: OpenOptions,
-        is_read_only: bool,
-    ) -> Option<LocalVersion> {
+    fn local_version(&self, opened: &OpenVersion, options: OpenOptions) -> Option<LocalVersion> {
         let OpenVersion { key, version, .. } = opened;
-        let may_be_local = is_read_only && !options.write && !options.direct;
+        let may_be_local = !options.write && !options.direct;
         may_be_local
             .then(|| self.reading.local_version(key, &version.etag, version.size))
             .flatten()
@@ -157,11 +131,13 @@ impl FileSystem {
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let reader = Reader::shared(&self.reading, key, &version.etag, version.size);
             // The answer to a GET proves the version: no bytes may stand for it.
-            let staged = self.staged.as_ref().filter(|_| *proof == Proof::Known);
-            let stored = staged.and_then(|files| {
-                let staging = files.staging();
-                staging.take_stored(key, &version.etag, version.size)
-            });
+            let stored = match *proof == Proof::Known {
+                true => {
+                    let staging = self.staged.staging();
+                    staging.take_stored(key, &version.etag, version.size)
+                }
+                false => None,
+            };
             if let Some(first_bytes) = stored.as_ref().or(first_bytes.as_ref()) {
                 reader.hold_first_bytes(first_bytes);
             }

@@ -13,9 +13,9 @@ use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::fs::FileSystem;
 use crate::fs::permission::{Change, permit};
 use crate::handle::{OpenFile, OpenWriter, Opener};
-use crate::namespace::{Namespace, OpenVersion, Readers, Version};
+use crate::namespace::{Namespace, OpenVersion, Readers, Version, being_written};
 use crate::operation::{
-    Entry, FileKind, FsError, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
+    Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, PosixAttributes, Progress, WriteOptions,
 };
 use crate::read::Reader;
 use crate::write::{Adopts, Beginning, Stored, WriteObserver, Writer};
@@ -30,8 +30,8 @@ impl FileSystem {
         opener: Opener,
     ) -> Result<(Entry, Opened), FsError> {
         permit(self.writing.config(), Change::Create)?;
-        if let Some(files) = &self.staged {
-            return self.create_staged(files, (parent, name), options, opener);
+        if self.is_in_place(options) {
+            return self.create_staged(&self.staged, (parent, name), options, opener);
         }
         check_options(options)?;
         let progress = self.new_progress(0);
@@ -47,9 +47,6 @@ impl FileSystem {
             Beginning::New
         };
         let writer = Writer::new(&self.writing, key, beginning, progress, observer);
-        if options.both {
-            writer.opened_for_both();
-        }
         writer.may_adopt(Adopts::of(options));
         if let Some(posix) = self.posix_of_new(parent, options) {
             let mut headers = writer.headers();
@@ -94,8 +91,8 @@ impl FileSystem {
         options: WriteOptions,
         opener: Opener,
     ) -> Result<Opened, FsError> {
-        if let Some(files) = &self.staged {
-            return self.open_staged(files, ino, options, opener).await;
+        if self.is_in_place(options) || self.staged_file(ino).is_some() {
+            return self.open_in_place(ino, options, opener).await;
         }
         self.finish_closed(ino).await?;
         if let Some(opened) = self.share_untouched(ino, options, opener)? {
@@ -109,12 +106,46 @@ impl FileSystem {
             self.begin_whole(ino, options.truncate, Readers::None)
                 .await?
         } else {
-            return self.open_unchanged(ino, opener);
+            return self.open_in_place(ino, options, opener).await;
         };
-        if options.both {
-            writer.opened_for_both();
-        }
         Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// Opens a file for reading and writing (`O_RDWR`). Where changes are not allowed, it is only
+    /// read.
+    pub async fn open_for_both(
+        &self,
+        ino: InodeNo,
+        options: OpenOptions,
+        how: WriteOptions,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        match permit(self.writing.config(), Change::Overwrite) {
+            Ok(()) => self.open_in_place(ino, how, opener).await,
+            Err(_) => self.open(ino, options).await,
+        }
+    }
+
+    /// Opens an existing file to write it at any place.
+    async fn open_in_place(
+        &self,
+        ino: InodeNo,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        self.finish_closed(ino).await?;
+        let streamed = self.writer(ino);
+        let streamed = streamed.filter(|open| open.writer.failure().is_none());
+        if streamed.is_some_and(|open| open.goes_on() || !open.was_flushed()) {
+            let key = self.key_text(ino, None).unwrap_or_default();
+            return Err(being_written(&key));
+        }
+        self.open_staged(&self.staged, ino, options, opener).await
+    }
+
+    /// Whether a file is written in place that is opened in this way, not one byte after the other.
+    fn is_in_place(&self, options: WriteOptions) -> bool {
+        self.staged.have_disk() || options.both
     }
 
     /// A second open by the opener before the first write. No bytes exist that it would replace.

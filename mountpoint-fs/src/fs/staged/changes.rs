@@ -37,6 +37,34 @@ impl FileSystem {
         }
     }
 
+    /// As [`Self::write_staged`], if that needs no waiting; `None` otherwise, and then nothing has
+    /// changed.
+    pub(in crate::fs) fn write_staged_now(
+        &self,
+        handle: &StagedHandle,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Result<(), FsError>> {
+        let open = &handle.open;
+        if !handle.writes {
+            return Some(Err(FsError::BadHandle));
+        }
+        if handle.is_synchronous {
+            return None;
+        }
+        if offset < open.file.size()
+            && let Err(error) = self.permit_change_of(open)
+        {
+            return Some(Err(error));
+        }
+        let written = open.file.write_now(offset, data)?;
+        open.written();
+        if written.is_err() {
+            self.namespace.write_refused(open.ino);
+        }
+        Some(written)
+    }
+
     /// Sets the length of the file `ino` to `len`, as a `change` of its attributes asks: by an open
     /// handle, or by its path. Then the change is stored, or durable with write-back, when this
     /// returns.
@@ -57,7 +85,11 @@ impl FileSystem {
         permit(&self.write, Change::Overwrite)?;
         let opening = match self.share_staged(files, ino).await? {
             Some(opening) => opening,
-            None => self.begin_staged(files, ino, len == 0).await?,
+            None => {
+                // A rename or a removal of the name waits until the file has it.
+                let _name = self.namespace.change_inode(ino)?;
+                self.begin_staged(files, ino, len == 0).await?
+            }
         };
         let open = opening.open();
         open.file.set_len(len).await?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::fs::FileSystem;
-use crate::handle::{Closing, OpenStaged, StagedFiles, StagedHandle};
-use crate::namespace::Namespace;
+use crate::fs::staged_names::end;
+use crate::handle::{Closing, OpenStaged, StagedHandle};
 use crate::operation::{FsError, InodeNo};
 use crate::staging::Staging;
 use crate::write::background;
@@ -28,11 +28,10 @@ impl FileSystem {
     /// Handles the last close of a handle. Behind the last of the file, changes of a mapping are
     /// stored, or kept in the directory.
     pub(in crate::fs) fn release_staged(&self, open: &Arc<OpenStaged>) {
-        let Some(files) = &self.staged else { return };
-        if !files.released(open) {
+        if !self.staged.released(open) {
             return;
         }
-        let (files, namespace) = (Arc::clone(files), Arc::clone(&self.namespace));
+        let (files, namespace) = (Arc::clone(&self.staged), Arc::clone(&self.namespace));
         let open = Arc::clone(open);
         background::run(async move {
             // A failure that an application was told of is in the log already.
@@ -49,26 +48,24 @@ impl FileSystem {
 
     /// Ends the staged file of `ino` if nothing needs it.
     pub(in crate::fs) fn end_staged(&self, ino: InodeNo) {
-        if let Some(files) = &self.staged
-            && let Some(open) = files.of(ino)
-        {
-            end(files, &self.namespace, &open);
+        if let Some(open) = self.staged.of(ino) {
+            end(&self.staged, &self.namespace, &open);
         }
     }
 
     /// Whether a staged file has changes that are neither in the bucket nor durable on the local
     /// disk.
     pub(in crate::fs) fn has_staged_changes(&self) -> bool {
-        let files = self.staged.as_ref().map(|files| files.all());
-        let mut files = files.iter().flatten();
+        let files = self.staged.all();
+        let mut files = files.iter();
         files.any(|open| !open.file.is_committed())
     }
 
     /// Stores every staged file that has changes, or makes it durable with write-back. For the end
     /// of the mount.
     pub async fn commit_staged(&self) {
-        let files = self.staged.as_ref().map(|files| files.all());
-        let stores = files.iter().flatten().map(async |open| {
+        let files = self.staged.all();
+        let stores = files.iter().map(async |open| {
             if let Err(error) = open.file.commit().await {
                 let key = open.file.key();
                 tracing::warn!(%key, "the mount ends, and the file could not be stored: {error}");
@@ -77,36 +74,21 @@ impl FileSystem {
         join_all(stores).await;
     }
 
-    /// The maker of staged files, which uploads waiting ones.
+    /// The maker of files on a local disk, which uploads waiting ones, if the mount has one.
     #[must_use]
     pub fn staging(&self) -> Option<Arc<Staging>> {
-        self.staged.as_ref().map(|files| files.shared_staging())
+        let files = self.staged.have_disk().then_some(&self.staged);
+        files.map(|files| files.shared_staging())
     }
 
     /// Keeps in the directory what could not be stored of staged files. For the end of the mount:
     /// waits for no store.
     pub async fn keep_staged(&self) {
-        let files = self.staged.as_ref().map(|files| files.all());
-        let kept = files.iter().flatten().map(|open| {
+        let files = self.staged.all();
+        let kept = files.iter().map(|open| {
             let reason = "the mount ended before the file was stored";
             open.file.keep_at_end(reason)
         });
         join_all(kept).await;
-    }
-}
-
-/// Ends the staged file `open`, unless a handle of its inode is open, the bucket lacks changes, or
-/// the journal has a version, which a kill would bring back.
-pub(super) fn end(files: &StagedFiles, namespace: &Namespace, open: &OpenStaged) {
-    let (ino, file) = (open.ino, &open.file);
-    let is_needed = || file.is_changed() || file.is_recorded() || namespace.has_readers(ino);
-    let mut has_ended = false;
-    files.forget(open, is_needed, || {
-        namespace.unchanged(ino, open.file.progress());
-        namespace.close_writer(ino);
-        has_ended = true;
-    });
-    if has_ended {
-        file.keep_stored();
     }
 }

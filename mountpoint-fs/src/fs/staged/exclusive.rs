@@ -19,8 +19,7 @@ use crate::operation::{
 impl FileSystem {
     /// The staged files, if the bucket is asked before a name is made for its maker alone.
     pub(in crate::fs) fn exclusive_files(&self) -> Option<&StagedFiles> {
-        let files = self.staged.as_deref();
-        files.filter(|files| files.are_exclusive())
+        self.staged.are_exclusive().then_some(&*self.staged)
     }
 
     /// Creates a file and opens it, as [`Self::create`] does. If the caller asks for it to be new,

@@ -52,7 +52,7 @@ impl HeldMarker {
 impl FileSystem {
     /// The maker of a marker that is uploaded later, if it `may_wait`.
     pub(in crate::fs) fn marker_staging(&self, may_wait: bool) -> Option<&StagedFiles> {
-        let files = self.staged.as_deref().filter(|files| files.commits())?;
+        let files = self.staged.commits().then_some(&*self.staged)?;
         let has_room = || self.markers.has_room() && self.namespace.may_keep();
         (may_wait && has_room()).then_some(files)
     }
@@ -186,7 +186,7 @@ impl FileSystem {
         let Some(marker) = self.hold_marker(prefix).await else {
             return Ok(None);
         };
-        if self.staged.as_deref().is_some_and(StagedFiles::commits) && marker.file.is_changed() {
+        if self.staged.commits() && marker.file.is_changed() {
             return Ok(Some(marker));
         }
         let HeldMarker { file, held } = marker;

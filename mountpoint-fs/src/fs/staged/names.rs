@@ -41,6 +41,10 @@ impl HeldFile {
     fn must_be_stored(&self) -> bool {
         let file = &self.open.file;
         let is_newer = file.is_recorded() || file.base().is_none();
+        let is_partly_sent = file.has_sent();
+        if is_partly_sent && file.failure().is_none() && !file.is_removed() {
+            return true;
+        }
         is_newer && file.may_have_object() && file.failure().is_none() && !file.is_removed()
     }
 
@@ -116,9 +120,8 @@ impl FileSystem {
             true => open.file.stop_stores().await,
             false => open.file.hold_stores().await,
         };
-        let files = self.staged.as_ref()?;
         Some(HeldFile {
-            is_open: files.is_open(&open) || self.namespace.has_readers(open.ino),
+            is_open: self.staged.is_open(&open) || self.namespace.has_readers(open.ino),
             open,
             _held: held,
         })
@@ -161,9 +164,6 @@ impl FileSystem {
         (from, to): (Option<InodeNo>, Option<InodeNo>),
         stop: &Stop,
     ) -> Result<(Option<HeldFile>, Option<HeldFile>), FsError> {
-        if self.staged.is_none() {
-            return Ok((None, None));
-        }
         let held = pin!(async {
             let source = self.hold_moved(from).await?;
             let to = to.filter(|to| Some(*to) != from);

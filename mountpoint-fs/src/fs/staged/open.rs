@@ -2,24 +2,23 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 
-use super::close::end;
 use super::names::VAIN;
 use crate::config::StagingConfig;
 use crate::fs::FileSystem;
-use crate::fs::opening::OpenedFor;
 use crate::fs::permission::{Change, permit};
+use crate::fs::staged_names::staged_files;
 use crate::handle::{OpenFile, OpenStaged, Opener, StagedFiles, StagedHandle};
-use crate::namespace::{Namespace, Readers, Version};
+use crate::namespace::{Readers, Version};
 use crate::operation::{
     Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, PosixAttributes, Progress, ReadData,
     WriteOptions,
 };
-use crate::staging::{ObservedFile, RecoveredFile, StagedBase, StagedObserver, Staging};
+use crate::staging::{ObservedFile, RecoveredFile, StagedBase, Staging};
 use crate::write::{Adopts, Stored};
 
 /// A handle that was counted and is not there yet.
@@ -62,13 +61,8 @@ impl FileSystem {
         let clock = self.clock.clone();
         let staging = Staging::open(config, &self.reading, &self.writing, is_inside, clock)?;
         let recovered = staging.recovered();
-        let namespace = Arc::clone(&self.namespace);
-        let names = |files: &Weak<StagedFiles>| {
-            let files = Weak::clone(files);
-            Arc::new(StagedNames { files, namespace }) as Arc<dyn StagedObserver>
-        };
-        let files = StagedFiles::new(staging, names);
-        self.staged = Some(Arc::clone(&files));
+        let files = staged_files(staging, &self.namespace);
+        self.staged = Arc::clone(&files);
         for file in recovered {
             match file.key.is_marker() {
                 true => self.adopt_marker(file),
@@ -122,13 +116,13 @@ impl FileSystem {
         match file {
             OpenFile::Staged(handle) => Some(Arc::clone(&handle.open)),
             OpenFile::Reading { ino, .. } => self.staged_file(*ino),
-            OpenFile::Following { .. } | OpenFile::Unchanged(_) | OpenFile::Writing(_) => None,
+            OpenFile::Following { .. } | OpenFile::Writing(_) => None,
         }
     }
 
     /// The staged file of `ino`.
     pub(in crate::fs) fn staged_file(&self, ino: InodeNo) -> Option<Arc<OpenStaged>> {
-        self.staged.as_ref()?.of(ino)
+        self.staged.of(ino)
     }
 
     /// Reads the newest bytes.
@@ -271,7 +265,7 @@ impl FileSystem {
         if let Some(opening) = self.share_staged(files, ino).await? {
             return Ok(self.insert_staged(opening.take(), None, Opener::UNSEEN));
         }
-        match self.open_version(ino, options, OpenedFor::Reading).await {
+        match self.open_version(ino, options).await {
             Ok(opened) => Ok(opened),
             // A writer may have opened the file meanwhile.
             Err(error) => match self.share_staged(files, ino).await? {
@@ -400,12 +394,9 @@ impl FileSystem {
     ) -> Opened {
         let keep_cache = self.namespace.opened_staged(open.ino);
         let writes = options.is_some();
-        let handle = self.files.insert(OpenFile::Staged(StagedHandle {
-            open,
-            writes,
-            is_synchronous: options.is_some_and(|options| options.synchronous),
-            opener,
-        }));
+        let is_synchronous = options.is_some_and(|options| options.synchronous);
+        let handle = StagedHandle::new(open, writes, is_synchronous, opener);
+        let handle = self.files.insert(OpenFile::Staged(handle));
         Opened {
             handle,
             // Shared mappings need the page cache, through which all other changes go as well.
@@ -415,45 +406,5 @@ impl FileSystem {
             grows: false,
             local: None,
         }
-    }
-}
-
-/// The names of staged files, which follow their stores, and end the files behind them.
-struct StagedNames {
-    files: Weak<StagedFiles>,
-    namespace: Arc<Namespace>,
-}
-
-impl StagedNames {
-    /// Ends a file if nobody needs it.
-    fn end(&self, ino: InodeNo) {
-        if let Some(files) = self.files.upgrade()
-            && let Some(open) = files.of(ino)
-        {
-            end(&files, &self.namespace, &open);
-        }
-    }
-}
-
-impl StagedObserver for StagedNames {
-    fn stored(&self, file: &ObservedFile<'_>, stored: &Stored) {
-        let etag = stored.etag.clone();
-        self.namespace
-            .stored_staged(file.ino, file.progress, stored.size, etag);
-        self.end(file.ino);
-    }
-
-    fn adopted(&self, file: &ObservedFile<'_>) {
-        self.namespace.gave_way(file.ino, file.progress);
-        self.end(file.ino);
-    }
-
-    fn failed(&self, file: &ObservedFile<'_>, _: &FsError) {
-        self.namespace.writing_failed(file.ino, file.progress);
-        self.end(file.ino);
-    }
-
-    fn released(&self, file: &ObservedFile<'_>) {
-        self.end(file.ino);
     }
 }

@@ -61,9 +61,12 @@ impl Dispatcher {
                 this.remove_extended_attribute(ino, name.to_owned(), stop)
             }
             Mutation::Allocate(request) => {
-                let mode = allocate_mode(request.mode);
-                let Some(mode) = mode.filter(|mode| *mode == EXTENDS || self.fs.writes_in_place())
-                else {
+                let handle = HandleNo(request.handle);
+                let is_taken = |mode: &AllocateMode| {
+                    let extends = AllocateMode::Reserve { keeps_size: false };
+                    *mode == extends || self.fs.writes_in_place(handle)
+                };
+                let Some(mode) = allocate_mode(request.mode).filter(is_taken) else {
                     return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
                 };
                 this.allocate((ino, keeps_set_id), request, mode)
@@ -303,9 +306,6 @@ fn allocate_mode(flags: u32) -> Option<AllocateMode> {
         _ => None,
     }
 }
-
-/// `fallocate` without flags.
-const EXTENDS: AllocateMode = AllocateMode::Reserve { keeps_size: false };
 
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;

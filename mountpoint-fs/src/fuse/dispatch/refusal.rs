@@ -28,7 +28,8 @@ impl Refusal {
     /// ask for the other kind.
     pub(super) const ALLOCATE: Self = Self {
         errno: Errno::EOPNOTSUPP,
-        reason: "fallocate with flags was refused: S3 can neither reserve space nor make holes",
+        reason: "fallocate with flags was refused: a file that is open with O_RDWR, or any with --staging, takes zeros, and none \
+                 reserves space",
     };
 }
 

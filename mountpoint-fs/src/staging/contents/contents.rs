@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::piece::{DataFileNo, Piece};
-use super::snapshot::{Change, LocalRange, Snapshot};
+use super::snapshot::{Change, LocalRange, Place, Snapshot};
 
 /// The contents of one file.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ impl Contents {
         } in local
         {
             let generation = if is_in_base { 0 } else { FIRST_GENERATION };
+            let place = place.map_or(Place::Zeros, Place::Data);
             contents
                 .now
                 .changes
@@ -113,7 +114,7 @@ impl Contents {
         let snapshot = self.storing.as_ref().map(|storing| &storing.snapshot);
         let pinned = snapshot.map(|snapshot| snapshot.changes.overlapping(range));
         let in_first = pinned.into_iter().flatten();
-        for (pinned, _) in in_first.filter(|(_, it)| it.place == Some(DataFileNo::First)) {
+        for (pinned, _) in in_first.filter(|(_, it)| it.place == Place::Data(DataFileNo::First)) {
             let pinned = pinned.start.max(range.start)..pinned.end.min(range.end);
             if at < pinned.start {
                 places.push((at..pinned.start, DataFileNo::First));
@@ -130,18 +131,18 @@ impl Contents {
     /// Notes that the bytes of `range` were written to a data file.
     pub(in crate::staging) fn wrote(&mut self, range: Range<u64>, file: DataFileNo) {
         self.now.size = self.now.size.max(range.end);
-        self.change(range, Some(file));
+        self.change(range, Place::Data(file));
     }
 
     /// Makes `range` zeros, as far as it is in the file.
     pub(in crate::staging) fn zero(&mut self, range: &Range<u64>) {
         let range = range.start..range.end.min(self.now.size);
         if range.start < range.end {
-            self.change(range, None);
+            self.change(range, Place::Zeros);
         }
     }
 
-    fn change(&mut self, range: Range<u64>, place: Option<DataFileNo>) {
+    fn change(&mut self, range: Range<u64>, place: Place) {
         let generation = self.now.generation;
         self.now.changes.insert(range, Change { place, generation });
         self.touch();
@@ -167,11 +168,17 @@ impl Contents {
         }
     }
 
-    /// The end of the bytes from the first on that were written.
+    /// The end of the last range that was written; 0 without one.
+    pub(in crate::staging) fn last_written(&self) -> u64 {
+        let last = self.now.changes.last_range_value();
+        last.map_or(0, |(range, _)| range.end)
+    }
+
+    /// The end of the bytes from the first on that were written, or that the base has.
     pub(in crate::staging) fn written_until(&self) -> u64 {
         let mut at = 0;
         for (range, change) in self.now.changes.iter() {
-            if range.start > at || change.place.is_none() {
+            if range.start > at.max(self.now.base_len) || change.place == Place::Zeros {
                 break;
             }
             at = range.end;
@@ -221,6 +228,38 @@ impl Contents {
         };
         self.now.stored = storing.snapshot.generation;
         self.now.base_len = storing.base_len;
+        self.drop_sent();
+    }
+
+    /// Bytes that an upload alone had show through from the base that it has become.
+    fn drop_sent(&mut self) {
+        let stored = self.now.stored;
+        if !self.now.has_sent() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.now.changes).into_iter();
+        let kept =
+            changes.filter(|(_, change)| change.place != Place::Sent || change.generation > stored);
+        self.now.changes = kept.collect();
+    }
+
+    /// Notes that the data files have the bytes of `range` no longer, and an unfinished upload has
+    /// them.
+    pub(in crate::staging) fn mark_sent(&mut self, range: &Range<u64>) {
+        let changes = self.now.changes.overlapping(range.clone());
+        let sent: Vec<_> = changes
+            .map(|(known, change)| {
+                let part = known.start.max(range.start)..known.end.min(range.end);
+                (
+                    part,
+                    Change {
+                        place: Place::Sent,
+                        ..*change
+                    },
+                )
+            })
+            .collect();
+        self.now.changes.extend(sent);
     }
 
     /// Forgets local bytes that the base has as well, unless a store is about to send them. Returns
@@ -234,7 +273,7 @@ impl Contents {
         let changes = std::mem::take(&mut self.now.changes).into_iter();
         let kept = changes.filter(|(range, change)| {
             let is_kept = change.generation > stored;
-            if let Some(file) = change.place.filter(|_| !is_kept) {
+            if let (Place::Data(file), false) = (change.place, is_kept) {
                 dropped.push((range.clone(), file));
             }
             is_kept
@@ -250,7 +289,7 @@ impl Contents {
             return Vec::new();
         }
         let changes = self.now.changes.iter();
-        let used = changes.filter(|(_, change)| change.place == Some(file));
+        let used = changes.filter(|(_, change)| change.place == Place::Data(file));
         let used = used.map(|(range, _)| range.clone());
         let (mut unused, mut at) = (Vec::new(), 0);
         for range in used.chain(iter::once(len..u64::MAX)) {

@@ -24,6 +24,8 @@ pub(in crate::staging) enum Source {
     Zeros,
     /// The base, at their own offset.
     Base,
+    /// A part that S3 has of an upload that is not completed: they cannot be read.
+    Sent,
 }
 
 /// A range of bytes in one place.

@@ -6,11 +6,29 @@ use rangemap::RangeMap;
 
 use super::piece::{DataFileNo, Piece, Source};
 
+/// The place of changed bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Data(DataFileNo),
+    Zeros,
+    /// An unfinished upload.
+    Sent,
+}
+
+impl Place {
+    fn source(self) -> Source {
+        match self {
+            Self::Data(file) => Source::Local(file),
+            Self::Zeros => Source::Zeros,
+            Self::Sent => Source::Sent,
+        }
+    }
+}
+
 /// A change of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// A data file; `None` for zeros.
-    pub(super) place: Option<DataFileNo>,
+    pub(super) place: Place,
     /// Counts from 1; 0 for a range that was stored.
     pub(super) generation: u64,
 }
@@ -53,11 +71,33 @@ impl Snapshot {
     /// All ranges that are local, in order.
     pub(in crate::staging) fn local(&self) -> impl Iterator<Item = LocalRange> {
         let stored = self.stored;
-        self.changes.iter().map(move |(range, change)| LocalRange {
-            range: range.clone(),
-            place: change.place,
-            is_in_base: change.generation <= stored,
+        self.changes.iter().filter_map(move |(range, change)| {
+            let place = match change.place {
+                Place::Data(file) => Some(file),
+                Place::Zeros => None,
+                Place::Sent => return None,
+            };
+            Some(LocalRange {
+                range: range.clone(),
+                place,
+                is_in_base: change.generation <= stored,
+            })
         })
+    }
+
+    /// Whether an unfinished upload alone has some of the bytes.
+    pub(in crate::staging) fn has_sent(&self) -> bool {
+        self.sent_in(0..self.size).is_some()
+    }
+
+    /// The first range of `range` that an unfinished upload alone has.
+    pub(in crate::staging) fn sent_in(&self, range: Range<u64>) -> Option<Range<u64>> {
+        if range.is_empty() {
+            return None;
+        }
+        let mut changes = self.changes.overlapping(range);
+        let sent = changes.find(|(_, change)| change.place == Place::Sent);
+        sent.map(|(range, _)| range.clone())
     }
 
     /// Ranges that are local.
@@ -79,7 +119,7 @@ impl Snapshot {
             at = changed.end;
             pieces.push(Piece {
                 range: changed,
-                source: change.place.map_or(Source::Zeros, Source::Local),
+                source: change.place.source(),
                 is_in_base: change.generation <= self.stored,
             });
         }

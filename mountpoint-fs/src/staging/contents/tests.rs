@@ -135,6 +135,7 @@ impl Model {
                 Source::Local(file) => self.file(file)[range.clone()].to_vec(),
                 Source::Zeros => vec![0; range.len()],
                 Source::Base => self.base[range.clone()].to_vec(),
+                Source::Sent => unreachable!("nothing was sent"),
             };
             if piece.is_in_base {
                 assert_eq!(found, self.base[range.clone()], "{piece:?}");

@@ -1,12 +1,12 @@
-//! The bytes of a new file that are sent while it is written. Pure.
+//! The bytes of a file that are sent while it is written. Pure.
 //!
-//! Bytes that are written once, from the first on, are sent a little behind the last write. If one
-//! of them is written again, nothing more is sent ahead, and the store sends its part again.
+//! Bytes are sent in order, a little behind the last write. A part with bytes that are written
+//! again later is sent once more by the store.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::staging::upload::EarlyStore;
+use crate::staging::upload::{EarlyStore, SentChanges};
 
 /// Bytes that were sent of a file before its store.
 #[derive(Debug, Default)]
@@ -14,19 +14,30 @@ pub(super) struct SendAhead {
     store: Option<Arc<EarlyStore>>,
     /// Bytes before it were sent, or are being sent.
     until: u64,
+    /// What of them has changed since.
+    changes: SentChanges,
     is_running: bool,
     /// No more bytes are sent ahead.
     is_over: bool,
-    /// Bytes that were sent have changed since.
+    /// A range has changed that the server has copied: all is to be sent by another upload.
     is_void: bool,
+    /// Parts that are being sent.
+    in_flight: usize,
+    /// Parts that S3 has, and whose bytes are here as well, by their beginnings.
+    arrived: Vec<Range<u64>>,
 }
 
 impl SendAhead {
-    /// The next bytes to send, where bytes up to `written` were written.
-    pub(super) fn next(&self, written: u64) -> Option<Range<u64>> {
-        let range = self.until..self.until + AHEAD_STEP;
-        let least = (range.end + AHEAD_BEHIND).max(AHEAD_MIN);
-        (!self.is_over && written >= least).then_some(range)
+    /// The offset from which bytes are sent next; `None` if none are.
+    pub(super) fn next(&self) -> Option<u64> {
+        let next = if self.is_void { 0 } else { self.until };
+        (!self.is_over).then_some(next)
+    }
+
+    /// Takes the store that cannot be gone on with, if it was begun.
+    pub(super) fn take_void(&mut self) -> Option<Arc<EarlyStore>> {
+        let ended = self.is_void.then(|| self.end()).flatten();
+        ended.map(|(store, _)| store)
     }
 
     /// Whether the caller is to send the next bytes, and those behind them.
@@ -39,10 +50,16 @@ impl SendAhead {
         self.is_running = false;
     }
 
-    /// The store that sends the bytes up to `end`, if it was begun.
-    pub(super) fn sending(&mut self, end: u64) -> Option<Arc<EarlyStore>> {
-        self.until = end;
-        self.store.clone()
+    /// Whether bytes are being sent: what S3 has then needs no memory.
+    pub(super) fn is_moving(&self) -> bool {
+        self.is_running || self.in_flight > 0
+    }
+
+    /// The store that sends bytes up to `limit`, if it was begun, and the length to which it is
+    /// to be cut before.
+    pub(super) fn sending(&mut self, limit: u64) -> (Option<Arc<EarlyStore>>, Option<u64>) {
+        self.until = self.until.max(limit);
+        (self.store.clone(), self.changes.cut.take())
     }
 
     /// The store was begun.
@@ -50,76 +67,134 @@ impl SendAhead {
         self.store = Some(Arc::clone(store));
     }
 
-    /// Bytes from `offset` on change. The store may be begun a moment later.
-    pub(super) fn changed(&mut self, offset: u64) {
-        if offset < self.until {
-            self.is_over = true;
-            self.is_void = true;
+    /// All bytes that are being sent end at `until`. One more part `is_in_flight`.
+    pub(super) fn sent(&mut self, until: u64, is_in_flight: bool) {
+        self.until = until.min(self.changes.cut.unwrap_or(u64::MAX));
+        self.changes.changed.remove(until..u64::MAX);
+        self.in_flight += usize::from(is_in_flight);
+    }
+
+    /// S3 has a part, or has refused it.
+    pub(super) fn answered(&mut self, part: Range<u64>, has_arrived: bool) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if has_arrived && part.end <= self.until {
+            self.arrived.push(part);
         }
     }
 
-    /// No more bytes are sent ahead. Returns the store that was begun; one that is void can only be
-    /// given up.
-    pub(super) fn end(&mut self) -> Option<Arc<EarlyStore>> {
-        self.is_over = true;
-        let store = self.store.take()?;
+    /// Takes the parts that S3 has as they are: all but the first one.
+    pub(super) fn take_arrived(&mut self) -> Vec<Range<u64>> {
         if self.is_void {
-            store.make_void();
+            return Vec::new();
         }
-        Some(store)
+        let changed = &self.changes.changed;
+        let is_needed = |part: &Range<u64>| part.start == 0 || changed.overlaps(part);
+        let (kept, taken) = std::mem::take(&mut self.arrived)
+            .into_iter()
+            .partition(is_needed);
+        self.arrived = kept;
+        taken
+    }
+
+    /// The parts that have bytes of `range`, with whether the server copied them.
+    pub(super) fn parts_in(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
+        match &self.store {
+            Some(store) if range.start < self.until => store.parts_in(range),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The bytes of `range` change.
+    pub(super) fn changed(&mut self, range: &Range<u64>) {
+        let sent = range.start..range.end.min(self.until);
+        if !sent.is_empty() {
+            let parts = self.parts_in(&sent);
+            self.is_void |= parts.iter().any(|(_, is_copy)| *is_copy);
+            self.changes.changed.insert(sent);
+        }
+    }
+
+    /// The file is cut to `len` bytes.
+    pub(super) fn cut(&mut self, len: u64) {
+        if len < self.until {
+            self.changes.cut = Some(self.changes.cut.unwrap_or(len).min(len));
+            self.until = len;
+            self.arrived.retain(|part| part.end <= len);
+        }
+    }
+
+    /// No more bytes are sent ahead.
+    pub(super) fn stop(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Ends what was begun. Returns the store, if there is one, and what of its bytes has changed.
+    /// More bytes may be sent ahead later, by another store.
+    pub(super) fn end(&mut self) -> Option<(Arc<EarlyStore>, SentChanges)> {
+        let ended = std::mem::take(self);
+        self.is_running = ended.is_running;
+        self.in_flight = ended.in_flight;
+        ended.store.map(|store| (store, ended.changes))
     }
 }
-
-/// Bytes that are sent at once: one part. A close waits for no more of them.
-const AHEAD_STEP: u64 = 8 << 20;
-
-/// Bytes before the last one that was written that are not sent: programs correct what they have
-/// just written.
-const AHEAD_BEHIND: u64 = 8 << 20;
-
-/// Least bytes of a file of which something is sent ahead. Smaller ones are stored quickly, and
-/// many are removed before their close.
-const AHEAD_MIN: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn what_was_written_is_sent_a_step_behind() {
-        let mut ahead = SendAhead::default();
-        for (written, expected) in [
-            (0, None),
-            (64 * MIB - 1, None),
-            (64 * MIB, Some(0..8 * MIB)),
-            (1000 * MIB, Some(0..8 * MIB)),
-        ] {
-            assert_eq!(ahead.next(written), expected, "{written}");
+    fn changes(changed: &[(u64, u64)], cut: Option<u64>) -> SentChanges {
+        let changed = changed.iter().map(|(start, end)| *start..*end);
+        SentChanges {
+            changed: changed.collect(),
+            cut,
         }
-        assert!(ahead.sending(56 * MIB).is_none());
-        for (written, expected) in [
-            (72 * MIB - 1, None),
-            (72 * MIB, Some(56 * MIB..64 * MIB)),
-            (10 * MIB, None),
-        ] {
-            assert_eq!(ahead.next(written), expected, "{written}");
-        }
-        ahead.changed(56 * MIB);
-        assert!(ahead.next(72 * MIB).is_some() && !ahead.is_void);
-        ahead.changed(56 * MIB - 1);
-        assert!(ahead.next(72 * MIB).is_none() && ahead.is_void);
     }
 
     #[test]
-    fn one_task_sends_and_none_behind_the_store() {
+    fn what_changes_behind_its_sending_is_noted() {
+        let mut ahead = SendAhead::default();
+        ahead.changed(&(0..10));
+        assert_eq!(ahead.changes, changes(&[], None), "nothing was sent");
+        drop(ahead.sending(100));
+        ahead.changed(&(50..60));
+        ahead.changed(&(90..200));
+        assert_eq!(ahead.changes, changes(&[(50, 60), (90, 100)], None));
+        ahead.sent(80, true);
+        assert_eq!(ahead.changes, changes(&[(50, 60)], None));
+        ahead.cut(70);
+        ahead.cut(75);
+        assert_eq!(ahead.changes, changes(&[(50, 60)], Some(70)));
+        assert_eq!(ahead.next(), Some(70));
+        ahead.sent(80, false);
+        assert_eq!(ahead.next(), Some(70), "the cut came meanwhile");
+    }
+
+    #[test]
+    fn parts_that_arrived_as_they_are_are_taken_once() {
+        let mut ahead = SendAhead::default();
+        drop(ahead.sending(40));
+        ahead.sent(40, true);
+        for start in [0, 10, 20, 30] {
+            ahead.answered(start..start + 10, start != 30);
+        }
+        ahead.changed(&(10..11));
+        let taken = ahead.take_arrived();
+        assert!(taken.len() == 1 && taken[0] == (20..30), "{taken:?}");
+        assert_eq!(ahead.take_arrived(), []);
+        ahead.cut(5);
+        assert_eq!(ahead.arrived, []);
+    }
+
+    #[test]
+    fn one_task_sends() {
         let mut ahead = SendAhead::default();
         assert!(ahead.run());
         assert!(!ahead.run());
         ahead.rest();
         assert!(ahead.run());
-        ahead.end();
-        assert_eq!(ahead.next(64 * MIB), None);
+        assert!(ahead.end().is_none());
+        assert!(ahead.is_moving());
+        ahead.stop();
+        assert_eq!(ahead.next(), None);
     }
 }

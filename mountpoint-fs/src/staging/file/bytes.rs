@@ -9,7 +9,6 @@ use super::life::{FileParts, FileState};
 use super::releasing::give_back;
 use crate::operation::{FsError, ReadData};
 use crate::staging::contents::{DataFileNo, Piece, Source};
-use crate::staging::local::disk_error;
 use crate::staging::sources::read;
 use crate::write::Stored;
 
@@ -38,9 +37,9 @@ pub(super) async fn read_base(
         };
         let is_local = |piece: &Piece| matches!(piece.source, Source::Local(_));
         let has_local = pieces.iter().any(is_local);
-        let data = read(&file.context, &sources, pieces, fills_cache).await?;
+        let data = read(&file.context, &sources, pieces, fills_cache).await;
         if !has_local || file.state.lock().given_back == given_back {
-            return Ok(data);
+            return data;
         }
     }
     Err(FsError::Busy(format!(
@@ -65,10 +64,10 @@ pub(super) fn write_in_memory(file: &FileParts, offset: u64, data: &[u8]) -> Res
     }
     let range = offset..offset + data.len() as u64;
     let mut rest = data;
+    let _stays = file.giving_back.read();
     for (range, place) in places_to_write(file, &range)? {
         let (piece, behind) = split(rest, &range);
         rest = behind;
-        let _stays = file.giving_back.read();
         if !files.write_memory(place, range.start, piece) {
             return Ok(false);
         }
@@ -84,6 +83,7 @@ fn places_to_write(
 ) -> Result<Vec<(Range<u64>, DataFileNo)>, FsError> {
     let mut state = file.state.lock();
     state.check()?;
+    state.check_change(range)?;
     if state.contents.range_count() >= RANGES_MAX && state.recorded.is_none() {
         // Their bytes stay in the data files.
         state.drop_stored();
@@ -119,7 +119,7 @@ pub(super) fn write_local(
         match written {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(Some(error)),
             written => {
-                written.map_err(|error| disk_error(&file.context.directory, &error))?;
+                written.map_err(|error| file.files.error(&error))?;
             }
         }
     }
@@ -142,7 +142,7 @@ fn write_piece(
 /// Notes what was written to a data file.
 fn wrote(file: &FileParts, range: Range<u64>, place: DataFileNo) {
     let mut state = file.state.lock();
-    state.ahead.changed(range.start);
+    state.ahead.changed(&range);
     state.contents.wrote(range, place);
     changed(file, &mut state);
 }
@@ -150,7 +150,7 @@ fn wrote(file: &FileParts, range: Range<u64>, place: DataFileNo) {
 /// Publishes a change of the contents.
 pub(super) fn changed(file: &FileParts, state: &mut FileState) {
     state.changes();
-    let now = file.context.clock.wall();
+    let now = file.context.wall_now();
     file.progress.advance(state.contents.size(), now);
 }
 

@@ -62,18 +62,19 @@ pub(super) async fn keep_as(file: &Awake, reason: &str) -> FsError {
 pub(super) async fn keep_unsynced(file: &Awake, reason: &str) {
     let _turn = file.gate.write().await;
     let recorded = keep_recorded(file, reason).await;
-    end_kept(file, keep_newest(file, reason).await, recorded);
+    end_kept(file, reason, keep_newest(file, reason).await, recorded);
 }
 
 /// As [`keep_as`], for a caller that holds the gate.
 async fn keep_now(file: &Awake, reason: &str) -> FsError {
-    end_kept(file, keep_newest(file, reason).await, Ok(None))
+    end_kept(file, reason, keep_newest(file, reason).await, Ok(None))
 }
 
 /// Ends a file whose `newest` version and that of its record are kept, as the caller has tried. The
 /// record goes with that; a version that could not be kept has its record.
 fn end_kept(
     file: &Awake,
+    reason: &str,
     newest: Result<String, FsError>,
     recorded: Result<Option<String>, FsError>,
 ) -> FsError {
@@ -86,6 +87,7 @@ fn end_kept(
     };
     let directory = file.context.config.directory.display();
     let text = match newest {
+        Err(_) if file.files.have_no_disk() => format!("{key} was not stored: {reason}"),
         Ok(id) => format!(
             "{key} was not stored: its local version is kept as {id}{before}; see `mount-s3 staged list {directory}`"
         ),
@@ -106,6 +108,7 @@ fn end_kept(
 
 /// Keeps the newest bytes. Returns the name of the kept version.
 async fn keep_newest(file: &Awake, reason: &str) -> Result<String, FsError> {
+    file.context.directory()?;
     let (context, files) = (Arc::clone(&file.context), Arc::clone(&file.files));
     let (key, base, metadata, contents) = {
         let state = file.state.lock();
@@ -128,7 +131,7 @@ async fn keep_newest(file: &Awake, reason: &str) -> Result<String, FsError> {
             reason,
             time: context.clock.wall(),
         };
-        let directory = &context.directory;
+        let directory = context.directory()?;
         keep(directory, &context.config, &files, &kept)
             .map_err(|error| disk_error(directory, &error))
     });
@@ -147,7 +150,7 @@ async fn keep_recorded(file: &Awake, reason: &str) -> Result<Option<String>, FsE
         let Some(write_back) = &context.write_back else {
             return Ok(None);
         };
-        let directory = &context.directory;
+        let directory = context.directory()?;
         let payload = write_back.journal.read(record.id);
         let (mut version, local) = match read_record(&**directory.disk(), files.name(), payload) {
             ReadRecord::Version(version, local, _) => (*version, local),

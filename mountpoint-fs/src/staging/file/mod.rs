@@ -1,14 +1,15 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
-//! `storing` → `committing` → `ending` → `releasing` → `life` → `ahead`, and `bytes`,
-//! `sending_ahead` → `life`.
+//! `storing` → `committing` → `ending` → `releasing` → `sending_ahead` → `life` → `ahead`, and
+//! `memory_wait` → `sending_ahead`, `bytes` → `releasing`.
 
 mod ahead;
 mod bytes;
 mod committing;
 mod ending;
 mod life;
+mod memory_wait;
 mod naming;
 mod releasing;
 mod sending_ahead;

@@ -1,9 +1,11 @@
 //! What a file gives back: its record, when the bucket has the version or that is kept or gone, and
 //! room on the disk.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::life::{Awake, Base, FileParts, abort_unfinished};
+use super::life::{Awake, Base, FileLife, FileParts, abort_unfinished};
+use super::sending_ahead::{give_back_sent, send_ahead};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::journal::{Commit, RecordId};
 use crate::staging::local::RoomHolder;
@@ -29,7 +31,11 @@ pub(super) fn release(file: &Awake, is_over: bool) {
 /// Aborts what a store has begun and no other one continues.
 pub(super) fn end_upload(file: &FileParts) {
     let early = file.state.lock().ahead.end();
-    abort_unfinished(&file.context, &file.checkpoint, early);
+    abort_unfinished(
+        &file.context,
+        &file.checkpoint,
+        early.map(|(early, _)| early),
+    );
 }
 
 /// Keeps the bytes of a small file for the read that may follow, if the bucket has all of them.
@@ -65,7 +71,7 @@ pub(super) fn keep_stored(file: &FileParts) {
                 .files
                 .read_bytes(place, &piece.range, &mut bytes)
                 .is_ok(),
-            Source::Zeros | Source::Base => false,
+            Source::Zeros | Source::Base | Source::Sent => false,
         };
         if !is_read {
             return;
@@ -110,15 +116,16 @@ pub(super) fn forget(file: &Awake, (id, number): (RecordId, u64), released: Comm
 /// Gives back the disk space of bytes that the bucket has as well, and of those that were cut off
 /// or replaced. Returns whether there may be any. The caller shares the gate. Blocks.
 pub(super) fn give_back(file: &FileParts) -> bool {
-    if file.files.are_in_memory() || file.files.is_recorded() {
+    let is_small = file.files.are_in_memory() && !file.files.have_no_disk();
+    if is_small || file.files.is_recorded() {
         // The record may need the bytes: its release comes first.
         return false;
     }
-    let _turn = file.giving_back.write();
+    let turn = file.giving_back.write();
     let unused = {
         let sizes = DataFileNo::ALL.map(|place| file.files.size_on_disk(place).unwrap_or_default());
         let mut state = file.state.lock();
-        if state.failure.is_some() {
+        if state.failure.is_some() && !file.files.have_no_disk() {
             // A kept version has the data files.
             return false;
         }
@@ -128,27 +135,53 @@ pub(super) fn give_back(file: &FileParts) -> bool {
         }
         state.gave_back_at = Some(now);
         state.drop_stored();
+        let is_over = state.failure.is_some();
         let places = DataFileNo::ALL.into_iter().zip(sizes);
         let unused: Vec<_> = places
-            .map(|(place, size)| (place, state.contents.unused(place, size)))
+            .map(|(place, size)| match is_over {
+                // Nobody reads it any more.
+                true => (place, std::iter::once(0..size).collect()),
+                false => (place, state.contents.unused(place, size)),
+            })
             .collect();
         // Before the bytes go: a read that has found them local looks again.
         state.given_back += 1;
         unused
     };
-    for (place, ranges) in &unused {
-        for range in ranges {
-            file.files.discard(*place, range);
-        }
-    }
+    let discard = |(place, ranges): &(DataFileNo, Vec<Range<u64>>)| {
+        let discarded = ranges.iter().map(|range| file.files.discard(*place, range));
+        discarded.collect::<Vec<_>>()
+    };
+    let discarded: Vec<_> = unused.iter().map(discard).collect();
+    drop(turn);
+    drop(discarded);
     unused.iter().any(|(_, ranges)| !ranges.is_empty())
 }
 
+/// Gives back the memory of bytes that were cut off.
+pub(super) fn give_back_cut(file: &FileParts) {
+    if file.files.have_no_disk() {
+        give_back(file);
+    }
+}
+
 impl RoomHolder for FileParts {
-    fn give_back(&self) {
+    fn give_back(self: Arc<Self>) {
         // Not beside a commit, whose record may need the bytes.
         if let Ok(_turn) = self.gate.try_read() {
-            give_back(self);
+            give_back(&self);
+        }
+    }
+}
+
+/// A file in memory alone, which needs its parts to send some.
+impl RoomHolder for FileLife {
+    fn give_back(self: Arc<Self>) {
+        let file = self.wake();
+        give_back_sent(&file);
+        send_ahead(&file, true);
+        if let Ok(_turn) = file.gate.try_read() {
+            give_back(&file);
         }
     }
 }

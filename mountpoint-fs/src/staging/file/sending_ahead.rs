@@ -1,70 +1,155 @@
-//! Sending the beginning of a new file while the rest is written: its close waits for the rest
-//! alone.
+//! Sending the beginning of a file while the rest is written: its close waits for the rest alone,
+//! and a file that is in memory alone may be longer than memory.
 //!
 //! Not with write-back, where nothing waits for the upload, and a file that is removed in time is
 //! never sent.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::life::{Awake, FileParts};
-use crate::staging::upload::Feed;
-use crate::write::background;
+use super::life::{Awake, FileParts, RETAINED_MAX};
+use crate::operation::FsError;
+use crate::staging::contents::DataFileNo;
+use crate::staging::upload::{EarlyStore, Feed, NewPart};
+use crate::write::{PartOutcome, background};
 
-/// Sends what is due in the background. Called behind each write.
-pub(super) fn send_ahead(file: &Awake) {
+/// Sends what is due in the background. Called behind each write, and where memory `is_short`.
+pub(super) fn send_ahead(file: &Awake, is_short: bool) {
     let writing = &file.context.writing;
     // The headers of the object are not known before the last write.
-    let has_late_headers = writing.config().posix_metadata;
-    if file.is_durable() || has_late_headers || !begin(file) {
+    let has_late_headers = writing.config().posix_metadata && !file.files.have_no_disk();
+    if file.is_durable() || has_late_headers || !begin(file, is_short) {
         return;
     }
     let (file, work) = (file.clone(), writing.begin_work());
     background::run(async move {
-        while step(&file).await {}
+        while step(&file, is_short).await {}
+        // A write may wait for the end of that.
+        file.context.chunks.memory.wake();
         drop((file, work));
     });
 }
 
 /// Whether bytes are due, and no other task sends them.
-fn begin(file: &FileParts) -> bool {
+fn begin(file: &FileParts, is_short: bool) -> bool {
     let mut state = file.state.lock();
-    state.next_ahead().is_some() && state.ahead.run()
+    let next = state.next_ahead(&file.files, &file.context.writing, is_short);
+    next.is_some() && state.ahead.run()
 }
 
-/// Sends the next bytes. Returns whether there may be more. A store waits for that.
-async fn step(file: &Awake) -> bool {
+/// Sends the next part. Returns whether there may be more. A store waits for that.
+async fn step(file: &Awake, is_short: bool) -> bool {
     let _turn = file.storing.lock().await;
-    let (request, early, end) = {
+    let void = file.state.lock().ahead.take_void();
+    if let Some(void) = void {
+        void.give_up(&FsError::Interrupted).await;
+    }
+    let (request, early, cut, limit) = {
         let mut state = file.state.lock();
-        let Some(range) = state.next_ahead() else {
+        let next = state.next_ahead(&file.files, &file.context.writing, is_short);
+        let Some(limit) = next else {
             state.ahead.rest();
             return false;
         };
         let snapshot = Arc::new(state.contents.now().clone());
         let request = state.request(file.places(), file.ways(), snapshot);
-        (request, state.ahead.sending(range.end), range.end)
+        let (early, cut) = state.ahead.sending(limit);
+        (request, early, cut, limit)
     };
     let early = early.unwrap_or_else(|| {
-        let begun = request.begin(&file.context, false);
+        let copies = request.has_copies() && file.context.writing.copies_parts() != Some(false);
+        let begun = request.begin(&file.context, copies);
         file.state.lock().ahead.begun(&begun);
         begun
     });
+    if let Some(len) = cut {
+        early.cut(len).await;
+    }
     let feed = Feed {
         snapshot: request.snapshot,
         sources: request.sources,
-        copies: false,
+        copies: early.has_copies(),
     };
-    let sent = early.send_parts(&file.context, &feed, end).await;
-    let Err(error) = sent else {
-        return true;
-    };
-    // The store tells the application, if it fails as well.
-    tracing::debug!(key = %request.key, "nothing is sent before the file is closed: {error}");
+    let sent = early.send_next(&file.context, &feed, limit).await;
     {
         let mut state = file.state.lock();
-        state.ahead.end();
-        state.ahead.rest();
+        let is_in_flight = matches!(sent, Ok(Some(NewPart::Sent(..))));
+        state.ahead.sent(early.sent_until(), is_in_flight);
     }
-    early.give_up(&error).await;
-    false
+    match sent {
+        Ok(Some(NewPart::Sent(part, outcome))) => watch(file, part, outcome),
+        Ok(Some(NewPart::Copied)) => {}
+        Ok(None) => {
+            file.state.lock().ahead.rest();
+            return false;
+        }
+        Err(error) => {
+            give_up(file, &early, &error).await;
+            return false;
+        }
+    }
+    true
+}
+
+/// Ends what is sent ahead behind `error`. The store sends all bytes, and tells the application if
+/// it fails as well. A file of which nobody has all bytes has failed.
+async fn give_up(file: &Awake, early: &Arc<EarlyStore>, error: &FsError) {
+    let key = file.key();
+    tracing::debug!(%key, "nothing is sent before the file is closed: {error}");
+    let is_lost = {
+        let mut state = file.state.lock();
+        drop(state.ahead.end());
+        state.ahead.stop();
+        state.ahead.rest();
+        let is_lost = state.contents.now().has_sent();
+        if is_lost {
+            state.fail(error.clone());
+        }
+        is_lost
+    };
+    early.give_up(error).await;
+    if is_lost {
+        file.tell(|observer, file| observer.failed(file, error));
+    }
+    file.context.chunks.memory.wake();
+}
+
+/// Gives back what is needed no longer when S3 has a part.
+fn watch(file: &Awake, part: Range<u64>, outcome: PartOutcome) {
+    let (file, work) = (file.clone(), file.context.writing.begin_work());
+    background::run(async move {
+        let has_arrived = outcome.has_arrived().await;
+        file.state.lock().ahead.answered(part, has_arrived);
+        let size = file.state.lock().contents.size();
+        if size > RETAINED_MAX {
+            give_back_sent(&file);
+        }
+        // Its memory can be written again, whether or not it was given back.
+        file.context.chunks.memory.wake();
+        drop((file, work));
+    });
+}
+
+/// Gives back the memory of parts that S3 has: all but the first part.
+pub(super) fn give_back_sent(file: &FileParts) {
+    if !file.files.have_no_disk() {
+        return;
+    }
+    let turn = file.giving_back.write();
+    let parts = {
+        let mut state = file.state.lock();
+        if state.contents.sending().is_some() || state.failure.is_some() {
+            // The store in progress may have to send them once more.
+            return;
+        }
+        let parts = state.ahead.take_arrived();
+        parts.iter().for_each(|part| state.contents.mark_sent(part));
+        // Before the bytes go: a read that has found them local looks again.
+        state.given_back += u64::from(!parts.is_empty());
+        parts
+    };
+    let of_part = |part| DataFileNo::ALL.map(|place| file.files.discard(place, part));
+    let discarded: Vec<_> = parts.iter().map(of_part).collect();
+    drop(turn);
+    drop(discarded);
 }

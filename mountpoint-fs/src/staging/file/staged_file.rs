@@ -7,6 +7,7 @@
 //! Bytes are read and written by threads of the local disk.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,15 +29,15 @@ use super::ending::{keep_uncommitted, lose_name};
 use super::life::{
     Awake, Base, FileLife, FileState, NeverStored, Nobody, StagedBase, StagedObserver, UnstoredName,
 };
+use super::memory_wait::{MemoryWait, is_in_doubt, is_throttled, prove};
 use super::naming::{self, commit_name, remove, settle};
-use super::releasing::keep_stored;
+use super::releasing::{give_back_cut, keep_stored};
 use super::sending_ahead::send_ahead;
 use super::storing::store;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, InodeNo, Progress, ReadData};
 use crate::staging::contents::{Piece, Source};
 use crate::staging::context::StagingContext;
-use crate::staging::local::{DataFiles, disk_error};
 use crate::staging::record::RecoveredVersion;
 use crate::staging::upload::FoundCheckpoint;
 use crate::write::{Adopts, Stored};
@@ -69,8 +70,7 @@ impl StagedFile {
             StagedBase::None | StagedBase::Unasked => None,
         };
         let state = FileState::new(key, headers, base, is_unasked);
-        let are_summed = context.committing().is_some();
-        let files = DataFiles::new(&context.directory, &context.file_memory, are_summed);
+        let files = context.new_files();
         let life = FileLife::new(context, files, (state, None), progress, observer);
         Self { life }
     }
@@ -196,7 +196,9 @@ impl StagedFile {
         }
         self.check_len(end)?;
         let parts = self.life.wake();
+        prove(&parts).await?;
         let mut room = RoomWait::new(&parts.context);
+        let mut memory = MemoryWait::default();
         loop {
             let turn = Arc::clone(&parts.gate).read_owned().await;
             if parts.files.is_sealed(offset) {
@@ -207,8 +209,15 @@ impl StagedFile {
                 }
                 continue;
             }
-            if write_in_memory(&parts, offset, &data)? {
+            let has_to_wait = is_throttled(&parts);
+            if !has_to_wait && write_in_memory(&parts, offset, &data)? {
+                send_ahead(&parts, false);
                 return Ok(());
+            }
+            if parts.files.have_no_disk() {
+                drop(turn);
+                memory.wait(&parts, has_to_wait).await?;
+                continue;
             }
             let (this, data) = (parts.clone(), data.clone());
             let job = move || {
@@ -218,16 +227,45 @@ impl StagedFile {
             };
             match parts.context.on_disk(job).await? {
                 None => {
-                    send_ahead(&parts);
+                    send_ahead(&parts, false);
                     return Ok(());
                 }
                 Some(full) => {
                     if !room.wait(&parts.context, true).await {
-                        return Err(disk_error(&parts.context.directory, &full));
+                        return Err(parts.files.error(&full));
                     }
                 }
             }
         }
+    }
+
+    /// Writes `data` at `offset` if that needs no waiting; `None` otherwise, and then nothing has
+    /// changed.
+    #[must_use]
+    pub fn write_now(&self, offset: u64, data: &[u8]) -> Option<Result<(), FsError>> {
+        let parts = self.life.wake();
+        let end = offset.saturating_add(data.len() as u64);
+        if !parts.files.have_no_disk() || is_in_doubt(&parts) || is_throttled(&parts) {
+            return None;
+        }
+        let _turn = parts.gate.try_read().ok()?;
+        if let Err(error) = self.check_len(end) {
+            return Some(Err(error));
+        }
+        match write_in_memory(&parts, offset, data) {
+            Ok(true) => {
+                send_ahead(&parts, false);
+                Some(Ok(()))
+            }
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Whether an unfinished upload alone has some of its bytes.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        self.life.look(|state| state.contents.now().has_sent())
     }
 
     /// Sets the size: bytes behind the old end are zeros.
@@ -238,9 +276,12 @@ impl StagedFile {
         let mut state = parts.state.lock();
         state.check()?;
         check_gap(&state, len)?;
+        state.check_cut(len)?;
         state.contents.set_len(len);
-        state.ahead.changed(len);
+        state.ahead.cut(len);
         changed(&parts, &mut state);
+        drop(state);
+        give_back_cut(&parts);
         Ok(())
     }
 
@@ -272,8 +313,9 @@ impl StagedFile {
         let _turn = parts.gate.write().await;
         let mut state = parts.state.lock();
         state.check()?;
+        state.check_change(&range)?;
         state.contents.zero(&range);
-        state.ahead.changed(range.start);
+        state.ahead.changed(&range);
         changed(&parts, &mut state);
         Ok(())
     }
@@ -359,11 +401,22 @@ impl StagedFile {
             }
             return Ok(());
         }
+        if self.is_refused() {
+            self.keep("its last close or fsync has failed").await;
+        }
         let stored = self.store().await;
         if let Err(error) = &stored {
             self.keep(&error.to_string()).await;
         }
         stored
+    }
+
+    /// Whether the bytes are in memory alone, and an application was told that they are not stored.
+    fn is_refused(&self) -> bool {
+        let is_refused = |state: &FileState| state.edits > 0 && state.refused_edits == state.edits;
+        !self.life.is_resting()
+            && self.life.wake().files.have_no_disk()
+            && self.life.look(is_refused)
     }
 
     /// Changes the headers of the object. `false` if the bucket has the file as it is: then the
@@ -431,7 +484,8 @@ impl StagedFile {
     /// Whether nothing of the file was sent, but for what the store in progress sends.
     #[must_use]
     pub fn is_unsent(&self) -> bool {
-        self.life.look(FileState::is_unsent)
+        self.life
+            .look(|state| state.is_unsent() && !state.contents.now().has_sent())
     }
 
     /// Whether the bucket has an object of the file's key as far as this mount knows, or may have
@@ -515,6 +569,12 @@ impl StagedFile {
                 }
                 let offset = at;
                 at += data.len() as u64;
+                if parts.files.have_no_disk() {
+                    if !write_in_memory(&parts, offset, &data)? {
+                        return Err(parts.files.error(&io::ErrorKind::StorageFull.into()));
+                    }
+                    continue;
+                }
                 loop {
                     let (this, data) = (parts.clone(), data.clone());
                     let job = move || write_local(&this, offset, &data);
@@ -524,7 +584,7 @@ impl StagedFile {
                     // No wait for an upload, which may be that of this file.
                     if std::mem::replace(&mut has_asked, true) || !ask_others(&parts.context).await
                     {
-                        return Err(disk_error(&parts.context.directory, &full));
+                        return Err(parts.files.error(&full));
                     }
                 }
             }

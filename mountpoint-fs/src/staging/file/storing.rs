@@ -84,10 +84,13 @@ async fn store_now(file: &Awake) -> Result<StoreEnd, FsError> {
         request.beside = beside.take();
         match resolve(&file.context, &request).await {
             Ok(Resolved::Stored { version, is_sent }) => {
+                let has_old_headers = request.has_made_old_headers();
                 let base = Base::new(version.clone());
-                file.state.lock().stored(base, is_sent);
+                file.state.lock().stored(base, is_sent, has_old_headers);
                 end_stored(file, &version);
-                return Ok(StoreEnd::Done);
+                if !has_old_headers {
+                    return Ok(StoreEnd::Done);
+                }
             }
             Ok(Resolved::Sent(there, number)) => {
                 let base = Base::new(there);
@@ -123,11 +126,7 @@ async fn store_now(file: &Awake) -> Result<StoreEnd, FsError> {
                 return Ok(StoreEnd::Stopped);
             }
             Err(error) => {
-                file.state.lock().contents.end_store(false);
-                return Err(match is_conflict(&error) {
-                    true => keep_in_conflict(file, &request.snapshot, error).await,
-                    false => error,
-                });
+                return Err(end_refused(file, &request.snapshot, error).await);
             }
         }
     }
@@ -139,6 +138,23 @@ async fn store_now(file: &Awake) -> Result<StoreEnd, FsError> {
     Err(FsError::Busy(format!(
         "{key}: other clients keep changing it"
     )))
+}
+
+/// Ends a store that was refused. Returns the failure for the call.
+async fn end_refused(file: &Awake, snapshot: &Snapshot, error: FsError) -> FsError {
+    {
+        let mut state = file.state.lock();
+        state.contents.end_store(false);
+        state.refused_edits = state.sent_edits;
+    }
+    if is_conflict(&error) {
+        return keep_in_conflict(file, snapshot, error).await;
+    }
+    match snapshot.has_sent() {
+        // The upload was given up, and nobody else has all bytes.
+        true => keep_as(file, &error.to_string()).await,
+        false => error,
+    }
 }
 
 /// The bucket has all that a store has sent, as `version`.

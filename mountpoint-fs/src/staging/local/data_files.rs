@@ -1,5 +1,6 @@
 //! The data files of one staged file. They are made with their first byte, in memory as long as
 //! they are small, and removed with the value, unless the journal has a record that needs them.
+//! Without a directory they are in memory alone, in chunks.
 
 use std::fmt;
 use std::io;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_crt_sys::block::BlockFill;
 
+use super::chunks::{ChunkSource, Chunks, Discarded};
 use super::file_sums::{FileSums, NotedSums, index};
 use super::memory_file::{FileMemory, MemoryFile, Share};
 use super::sums::{BLOCK_LEN, BlockLook, blocks_of, sum_of};
@@ -17,11 +19,15 @@ use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
 use crate::staging::disk::DiskFile;
 use crate::sync::Mutex;
+use crate::write::PartBody;
 
 /// The data files of a staged file.
 pub(in crate::staging) struct DataFiles {
-    directory: Arc<StagingDirectory>,
+    /// `None` for files that are in memory alone.
+    directory: Option<Arc<StagingDirectory>>,
     name: DataFileName,
+    /// The bytes of files that are in memory alone.
+    chunks: Option<[Chunks; 2]>,
     /// For small files; `None` for those that an earlier process has made on the disk.
     memory: Option<Arc<FileMemory>>,
     /// A leaf.
@@ -80,6 +86,13 @@ impl DataFiles {
             true => FileSums::new(),
             false => FileSums::none(),
         };
+        files
+    }
+
+    /// No files yet, which will be in memory alone.
+    pub(in crate::staging) fn in_memory(name: DataFileName, source: &ChunkSource) -> Self {
+        let mut files = Self::at(None, name, [false; 2]);
+        files.chunks = Some([Chunks::new(source), Chunks::new(source)]);
         files
     }
 
@@ -159,6 +172,14 @@ impl DataFiles {
     }
 
     fn of(directory: &Arc<StagingDirectory>, name: DataFileName, is_made: [bool; 2]) -> Self {
+        Self::at(Some(Arc::clone(directory)), name, is_made)
+    }
+
+    fn at(
+        directory: Option<Arc<StagingDirectory>>,
+        name: DataFileName,
+        is_made: [bool; 2],
+    ) -> Self {
         let files = is_made.map(|is_made| DataFile {
             memory: None,
             is_made,
@@ -166,8 +187,9 @@ impl DataFiles {
             is_named: is_made,
         });
         Self {
-            directory: Arc::clone(directory),
+            directory,
             name,
+            chunks: None,
             memory: None,
             files: Mutex::new(files),
             records: Mutex::default(),
@@ -186,7 +208,7 @@ impl DataFiles {
         if self.write_memory(file, offset, data) {
             return Ok(());
         }
-        self.directory.faults.check()?;
+        self.directory()?.faults.check()?;
         let there = self.make(file)?;
         let range = offset..offset + data.len() as u64;
         self.compare(file, &range, true)?;
@@ -292,6 +314,9 @@ impl DataFiles {
         offset: u64,
         data: &[u8],
     ) -> bool {
+        if let Some(chunks) = &self.chunks {
+            return chunks[index(file)].write(offset, data);
+        }
         let Some(memory) = &self.memory else {
             return false;
         };
@@ -317,7 +342,37 @@ impl DataFiles {
         range: &Range<u64>,
         fill: &mut BlockFill,
     ) -> io::Result<bool> {
-        self.in_memory(file, range, |bytes| fill.append(bytes))
+        if let Some(chunks) = &self.chunks {
+            return match chunks[index(file)].read(range, |piece| fill.append(piece)) {
+                true => Ok(true),
+                // They were given back meanwhile.
+                false => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            };
+        }
+        self.small(file, range, |bytes| fill.append(bytes))
+    }
+
+    /// Whether the bytes are in memory alone, whatever the length of the file.
+    pub(in crate::staging) fn have_no_disk(&self) -> bool {
+        self.chunks.is_some()
+    }
+
+    /// Bytes of memory of files that are in memory alone.
+    pub(in crate::staging) fn chunk_bytes(&self) -> u64 {
+        let chunks = self.chunks.iter().flatten();
+        chunks.map(Chunks::bytes).sum()
+    }
+
+    /// The bytes of `range` as the body of a request, if they are a chunk in memory or the first
+    /// bytes of one. With `sums`, they are summed if need be; otherwise they must have been.
+    pub(in crate::staging) fn body(
+        &self,
+        file: DataFileNo,
+        range: &Range<u64>,
+        sums: bool,
+    ) -> Option<PartBody> {
+        let chunks = self.chunks.as_ref()?;
+        chunks[index(file)].body(range, sums)
     }
 
     /// Whether no byte is on the disk.
@@ -326,7 +381,7 @@ impl DataFiles {
     }
 
     /// Has `copy` take the bytes of `range`, if the file is in memory.
-    fn in_memory(
+    fn small(
         &self,
         file: DataFileNo,
         range: &Range<u64>,
@@ -353,7 +408,7 @@ impl DataFiles {
         if self.read_memory(file, range, fill)? {
             return Ok(());
         }
-        self.directory.faults.check()?;
+        self.directory()?.faults.check()?;
         self.compare(file, range, false)?;
         let len = len_of(range)?;
         if self.there(file)?.read_into(fill, range.start, len)? < len {
@@ -370,10 +425,16 @@ impl DataFiles {
         range: &Range<u64>,
         bytes: &mut Vec<u8>,
     ) -> io::Result<()> {
-        if self.in_memory(file, range, |there| bytes.extend_from_slice(there))? {
+        if let Some(chunks) = &self.chunks {
+            return match chunks[index(file)].read(range, |piece| bytes.extend_from_slice(piece)) {
+                true => Ok(()),
+                false => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            };
+        }
+        if self.small(file, range, |there| bytes.extend_from_slice(there))? {
             return Ok(());
         }
-        self.directory.faults.check()?;
+        self.directory()?.faults.check()?;
         self.compare(file, range, false)?;
         let (start, len) = (bytes.len(), len_of(range)?);
         bytes.resize(start + len, 0);
@@ -393,10 +454,10 @@ impl DataFiles {
         let Some(open) = self.on_disk(file)? else {
             return Ok(());
         };
-        self.directory.faults.check_sync()?;
+        self.directory()?.faults.check_sync()?;
         open.sync_data()?;
         if !self.files.lock()[index(file)].is_named {
-            self.directory.disk().sync()?;
+            self.directory()?.disk().sync()?;
             // Both were made before.
             self.files
                 .lock()
@@ -423,17 +484,24 @@ impl DataFiles {
         drop(closed);
     }
 
-    /// Length of the file on the disk; 0 if it was not made.
+    /// Length of the file on the disk, or in memory alone; 0 if it was not made.
     pub(in crate::staging) fn size_on_disk(&self, file: DataFileNo) -> io::Result<u64> {
+        if let Some(chunks) = &self.chunks {
+            return Ok(chunks[index(file)].end());
+        }
         self.file(file)?.map_or(Ok(0), |file| file.size())
     }
 
-    /// Gives back the disk space of `range`, whose bytes are needed no longer.
-    pub(in crate::staging) fn discard(&self, file: DataFileNo, range: &Range<u64>) {
+    /// Gives back the disk space or the memory of `range`, whose bytes are needed no longer.
+    pub(in crate::staging) fn discard(&self, file: DataFileNo, range: &Range<u64>) -> Discarded {
+        if let Some(chunks) = &self.chunks {
+            return chunks[index(file)].discard(range);
+        }
         if let Ok(Some(there)) = self.file(file) {
             self.sums.changed(file, range);
             there.discard(range);
         }
+        Discarded::default()
     }
 
     /// The file on the disk, where one that is in memory is made; `None` if there is neither.
@@ -444,7 +512,7 @@ impl DataFiles {
         let is_in_memory = self.files.lock()[index(file)].memory.is_some();
         match is_in_memory {
             true => {
-                self.directory.faults.check()?;
+                self.directory()?.faults.check()?;
                 self.make(file).map(Some)
             }
             false => self.file(file),
@@ -456,7 +524,7 @@ impl DataFiles {
         let mut files = self.files.lock();
         let place = &mut files[index(file)];
         if place.open.is_none() && place.is_made {
-            place.open = Some(self.directory.disk().open(&self.name.of(file))?);
+            place.open = Some(self.directory()?.disk().open(&self.name.of(file))?);
         }
         Ok(place.open.clone())
     }
@@ -501,6 +569,23 @@ impl DataFiles {
         self.is_described.store(true, Ordering::Release);
     }
 
+    fn directory(&self) -> io::Result<&Arc<StagingDirectory>> {
+        let directory = self.directory.as_ref();
+        directory.ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))
+    }
+
+    /// The application's error for a failure of the local disk, or for the lack of memory.
+    pub(in crate::staging) fn error(&self, error: &io::Error) -> FsError {
+        match &self.directory {
+            Some(directory) => disk_error(directory, error),
+            None => FsError::NoSpace(
+                "there is no memory for more written bytes that S3 does not have: raise --memory-target, or keep \
+                 them on a local disk with --staging"
+                    .to_owned(),
+            ),
+        }
+    }
+
     fn there(&self, file: DataFileNo) -> io::Result<Arc<dyn DiskFile>> {
         let found = self.file(file)?;
         found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
@@ -516,11 +601,11 @@ impl DataFiles {
             return Ok(Arc::clone(open));
         }
         let name = self.name.of(file);
-        let made = self.directory.disk().create(&name)?;
+        let made = self.directory()?.disk().create(&name)?;
         if let Some(memory) = &place.memory {
             let bytes = memory.bytes();
             if let Err(error) = made.write_at(bytes, 0) {
-                self.directory.remove_data_file(&name);
+                self.directory()?.remove_data_file(&name);
                 return Err(error);
             }
             let write = self.sums.begin(file, 0..bytes.len() as u64);
@@ -547,19 +632,22 @@ fn len_of(range: &Range<u64>) -> io::Result<usize> {
 
 impl Drop for DataFiles {
     fn drop(&mut self) {
+        let Some(directory) = self.directory.take() else {
+            return;
+        };
         if self.is_recorded() {
             return;
         }
         let files = self.files.get_mut();
         for file in DataFileNo::ALL {
             if files[index(file)].is_made {
-                self.directory.remove_data_file(&self.name.of(file));
+                directory.remove_data_file(&self.name.of(file));
             }
         }
         if self.is_described.load(Ordering::Acquire) {
             for number in 0..2 {
                 let name = self.name.description(number);
-                self.directory.remove_data_file(&name);
+                directory.remove_data_file(&name);
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Knows no contents: the reader of a range knows which bytes count. A call may wait for the
 //! disk, unless it says otherwise.
 
+mod chunks;
 mod data_files;
 mod file_sums;
 mod memory_file;
@@ -10,6 +11,7 @@ mod room;
 mod stored_files;
 mod sums;
 
+pub(super) use chunks::ChunkSource;
 pub(super) use data_files::{DataFiles, RestingBytes, disk_error};
 pub(super) use file_sums::NotedSums;
 pub(super) use memory_file::{FileMemory, Share};

@@ -11,7 +11,7 @@ use crate::sync::Mutex;
 pub(in crate::staging) trait RoomHolder: Send + Sync {
     /// Gives back the room of bytes that the bucket has as well, and of those that nothing needs.
     /// Blocks for as long as the disk takes; never for another call.
-    fn give_back(&self);
+    fn give_back(self: Arc<Self>);
 }
 
 /// The files of a mount.

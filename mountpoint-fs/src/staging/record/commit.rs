@@ -65,7 +65,7 @@ pub(in crate::staging) async fn commit(
     request: CommitRequest,
 ) -> Result<CommittedRecord, CommitFailure> {
     let files = Arc::clone(&request.files);
-    let directory = Arc::clone(&context.directory);
+    let directory = Arc::clone(context.directory().map_err(CommitFailure::Again)?);
     let prepared = match request.is_quick() {
         true => prepare(&directory, request)?,
         false => {
@@ -118,7 +118,7 @@ pub(in crate::staging) async fn drop_sums(
         let Some(write_back) = &this.write_back else {
             return Ok(None);
         };
-        let directory = &this.directory;
+        let directory = this.directory()?;
         let payload = write_back.journal.read(before.id);
         match read_record(&**directory.disk(), its.name(), payload) {
             ReadRecord::Version(mut version, local, _) => {
@@ -184,7 +184,7 @@ async fn append(
 ) -> Result<RecordId, AppendFailure> {
     let failed = |error: AppendError, was_taken| AppendFailure {
         error: match error {
-            AppendError::Disk(error) => disk_error(&context.directory, &error),
+            AppendError::Disk(error) => context.disk_error(&error),
             AppendError::Full { .. } => FsError::NoSpace(error.to_string()),
             AppendError::TooLarge { .. } | AppendError::Closed => FsError::Local(error.to_string()),
         },

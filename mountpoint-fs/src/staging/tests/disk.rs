@@ -16,7 +16,7 @@ fn a_disk_that_is_full_or_fails_is_told_and_nothing_is_lost() {
     bench.staging.context().file_memory.forbid();
     let file = bench.new_file();
     write(&file, 0, b"before").unwrap();
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     faults.set(Some(ErrorKind::StorageFull));
     let full = write(&file, 0, b"more");
     assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
@@ -61,7 +61,7 @@ fn a_full_disk_leaves_what_is_in_memory() {
     let bench = Bench::new();
     let file = bench.new_file();
     write(&file, 0, b"bytes").unwrap();
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     faults.set(Some(ErrorKind::StorageFull));
     let full = write(&file, 0, &[7; 200_000]);
     assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
@@ -81,7 +81,8 @@ fn a_full_disk_gives_up_what_the_bucket_has() {
     bench
         .staging
         .context()
-        .directory
+        .directory()
+        .unwrap()
         .faults
         .set_next(1, ErrorKind::StorageFull);
     write(&file, MIB as u64, b"more").unwrap();
@@ -109,7 +110,7 @@ fn a_full_disk_gives_up_what_nobody_needs_of_other_files() {
     removed.removed();
     let before = bench.blocks();
     let file = bench.new_file();
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     faults.set_next(1, ErrorKind::StorageFull);
     write(&file, 0, &[9; MIB]).unwrap();
     let given_back = (before + MIB as u64) - bench.blocks();
@@ -134,7 +135,7 @@ fn a_file_outlives_its_object_on_a_full_disk() {
         wait(file.store()).unwrap();
         file
     });
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     // Behind what the file itself gives back, too.
     let fill = |file| {
         faults.set_next(2, ErrorKind::StorageFull);

@@ -12,6 +12,7 @@ mod resuming;
 mod storing;
 mod write_back;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -54,7 +55,20 @@ impl StagedObserver for EventLog {
     fn released(&self, _: &ObservedFile<'_>) {}
 }
 
-/// A mount with a staging directory.
+thread_local! {
+    /// Whether benches of this thread keep files in memory alone.
+    static IN_MEMORY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `test` with files in a directory, and with files in memory alone.
+fn in_both(test: impl Fn()) {
+    for in_memory in [false, true] {
+        IN_MEMORY.set(in_memory);
+        test();
+    }
+}
+
+/// A mount with a staging directory, or with files in memory alone.
 struct Bench {
     client: Arc<SimClient>,
     staging: Arc<Staging>,
@@ -122,6 +136,9 @@ impl Bench {
     /// The names in one of the folders of the staging directory.
     fn names(&self, folder: &str) -> Vec<String> {
         let folder = self.directory.path().join("mount-s3-staging").join(folder);
+        if IN_MEMORY.get() {
+            return Vec::new();
+        }
         let names = std::fs::read_dir(folder).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = names.collect();
@@ -158,6 +175,7 @@ fn mount(
     let writing = WriteContext::new(shared(), writing_config, clock.clone(), memory, mutator);
     writing.believe();
     match found {
+        None if IN_MEMORY.get() => Ok(Staging::in_memory(&reading, &writing, clock)),
         None => Staging::open(config, &reading, &writing, &|_| false, clock),
         Some(directory) => Staging::over(config, directory, &reading, &writing, clock),
     }

@@ -371,7 +371,7 @@ fn copies_are_not_made_again() {
 fn a_late_end_leaves_the_checkpoint_of_the_next_upload() {
     let bench = Bench::write_back(LONG);
     let context = bench.staging.context();
-    let name = DataFiles::new(&context.directory, &context.file_memory, false).name();
+    let name = DataFiles::new(context.directory().unwrap(), &context.file_memory, false).name();
     let file = checkpoint_file(context, name, None);
     let upload = |id: &str| Upload {
         key: Key::parse("key").unwrap(),
@@ -387,9 +387,12 @@ fn a_late_end_leaves_the_checkpoint_of_the_next_upload() {
     assert!(begin("first") && begin("second"));
     file.ended(&upload("first"));
     bench.idle();
-    let found = find_checkpoint(&**context.directory.disk(), name).unwrap();
+    let found = find_checkpoint(&**context.directory().unwrap().disk(), name).unwrap();
     assert_eq!(found.begun.upload, upload("second"));
     file.ended(&upload("second"));
     bench.idle();
-    assert_eq!(find_checkpoint(&**context.directory.disk(), name), None);
+    assert_eq!(
+        find_checkpoint(&**context.directory().unwrap().disk(), name),
+        None
+    );
 }

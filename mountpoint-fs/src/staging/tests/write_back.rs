@@ -317,7 +317,13 @@ fn failed_sync(len: usize) -> Bench {
     write(&file, 0, &bytes(len, 1)).unwrap();
     wait(file.commit()).unwrap();
     write(&file, 0, &bytes(MIB, 2)).unwrap();
-    bench.staging.context().directory.faults.fail_sync();
+    bench
+        .staging
+        .context()
+        .directory()
+        .unwrap()
+        .faults
+        .fail_sync();
     let failed = wait(file.commit());
     assert!(matches!(failed, Err(FsError::Local(_))), "{failed:?}");
     drop(wait(file.hold_stores()));
@@ -343,7 +349,7 @@ fn a_write_waits_for_room_that_an_upload_makes() {
     bench.staging.context().file_memory.forbid();
     let second = bench.new_file();
     name(&second, "second");
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     // Also behind what other files give back.
     faults.set_next(2, DiskErrorKind::StorageFull);
     write(&second, 0, b"bytes").unwrap();
@@ -367,7 +373,7 @@ fn a_full_disk_at_a_commit_loses_nothing() {
         write(&file, expected.len() as u64 + 1, b"x").unwrap();
         expected.extend(b"\0x");
     }
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     faults.set(Some(DiskErrorKind::StorageFull));
     let full = wait(file.commit());
     assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");
@@ -384,7 +390,7 @@ fn a_file_that_is_removed_behind_a_failed_commit_is_never_stored() {
     for number in 0..1_100 {
         write(&file, 2 * number, b"x").unwrap();
     }
-    let faults = &bench.staging.context().directory.faults;
+    let faults = &bench.staging.context().directory().unwrap().faults;
     faults.set(Some(DiskErrorKind::StorageFull));
     let full = wait(file.commit());
     assert!(matches!(full, Err(FsError::NoSpace(_))), "{full:?}");

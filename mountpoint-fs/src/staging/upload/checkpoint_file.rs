@@ -206,7 +206,9 @@ impl CheckpointNotes {
                     lines.clear();
                     *open = OpenCheckpoint::default();
                     let name = self.name.checkpoint();
-                    self.context.directory.remove_data_file(&name);
+                    if let Some(directory) = &self.context.directory {
+                        directory.remove_data_file(&name);
+                    }
                 }
                 CheckpointNote::Ended { .. } => {}
             }
@@ -220,9 +222,15 @@ impl CheckpointNotes {
         }
     }
 
+    fn disk(&self) -> io::Result<&Arc<dyn Disk>> {
+        let directory = self.context.directory.as_ref();
+        let directory = directory.ok_or(io::ErrorKind::Unsupported)?;
+        Ok(directory.disk())
+    }
+
     /// Makes the file, with its first line.
     fn begin(&self, line: &[u8]) -> io::Result<CheckpointState> {
-        let (disk, name) = (self.context.directory.disk(), self.name.checkpoint());
+        let (disk, name) = (self.disk()?, self.name.checkpoint());
         disk.remove(&name)?;
         let file = disk.create(&name)?;
         file.write_at(line, 0)?;
@@ -234,11 +242,7 @@ impl CheckpointNotes {
     /// Appends lines to the file, if it can be written.
     fn append(&self, open: &mut CheckpointState, lines: &[u8]) -> io::Result<()> {
         if let CheckpointState::Found(len) = *open {
-            let file = self
-                .context
-                .directory
-                .disk()
-                .open(&self.name.checkpoint())?;
+            let file = self.disk()?.open(&self.name.checkpoint())?;
             *open = CheckpointState::Open(file, len);
         }
         let CheckpointState::Open(file, len) = open else {

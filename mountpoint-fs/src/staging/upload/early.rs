@@ -1,14 +1,19 @@
-//! A store that may begin before its file is whole.
+//! A store that may begin before its file is whole: parts are sent while it is written, and those
+//! that change are sent again.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_client::types::{ObjectHeaders, WriteToken};
+use rangemap::RangeSet;
 
-use super::feed::Feed;
+use super::feed::{Feed, Next};
 use crate::operation::FsError;
+use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
-use crate::write::{Adopts, ObjectUpload, Outcome, UploadCheckpoint, UploadTarget};
+use crate::sync::Mutex;
+use crate::write::{Adopts, ObjectUpload, Outcome, PartOutcome, UploadCheckpoint, UploadTarget};
 
 /// A store whose first bytes are sent, and the rest later.
 #[derive(Debug)]
@@ -16,20 +21,58 @@ pub(in crate::staging) struct EarlyStore {
     /// The object to make, but for its token.
     target: UploadTarget,
     upload: ObjectUpload,
-    /// Bytes that the upload has.
-    sent: AtomicU64,
-    /// The file has other bytes than those that were sent, or its store has ended.
-    is_void: AtomicBool,
+    /// What the upload has, in order from the first byte on. A leaf.
+    parts: Mutex<Vec<SentPart>>,
+    /// Whether the server copies ranges of the base.
+    has_copies: bool,
+    /// A store goes on with it, or has ended.
+    is_taken: AtomicBool,
+    /// Its object was made.
+    is_made: AtomicBool,
+}
+
+/// A range that the upload has.
+#[derive(Clone, Debug)]
+struct SentPart {
+    range: Range<u64>,
+    /// The number of its last part.
+    number: u16,
+    /// The server copied it.
+    is_copy: bool,
+}
+
+/// A part of a file that is written.
+#[derive(Debug)]
+pub(in crate::staging) enum NewPart {
+    /// The server copies it.
+    Copied,
+    /// Its bytes are being sent.
+    Sent(Range<u64>, PartOutcome),
+}
+
+/// What became of bytes behind their sending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::staging) struct SentChanges {
+    /// They were written over.
+    pub(in crate::staging) changed: RangeSet<u64>,
+    /// The file was cut to so many bytes.
+    pub(in crate::staging) cut: Option<u64>,
+}
+
+impl SentChanges {
+    fn is_none(&self) -> bool {
+        self.changed.is_empty() && self.cut.is_none()
+    }
 }
 
 impl EarlyStore {
-    /// Begins a store whose object carries `token`, and continues the upload of `checkpoint`. Sends
-    /// nothing.
+    /// Begins a store whose object carries `token`, and continues the upload of `checkpoint`, if
+    /// there is one. Sends nothing.
     pub(super) fn begin(
         context: &StagingContext,
         (target, token): (UploadTarget, WriteToken),
         adopts: Adopts,
-        checkpoint: &Arc<UploadCheckpoint>,
+        checkpoint: Option<&Arc<UploadCheckpoint>>,
         has_copies: bool,
     ) -> Arc<Self> {
         let object = UploadTarget {
@@ -43,53 +86,198 @@ impl EarlyStore {
         Arc::new(Self {
             target,
             upload,
-            sent: AtomicU64::new(0),
-            is_void: AtomicBool::new(false),
+            parts: Mutex::default(),
+            has_copies,
+            is_taken: AtomicBool::new(false),
+            is_made: AtomicBool::new(false),
         })
     }
 
-    /// Whether a store of `size` bytes to `target` may go on with it: once.
-    pub(super) fn can_go_on(&self, target: &UploadTarget, size: u64) -> bool {
-        let is_same = self.upload.failure().is_none()
-            && self.target == *target
-            && self.sent.load(Ordering::Acquire) <= size;
-        is_same && !self.is_void.swap(true, Ordering::AcqRel)
+    /// Whether a store of `snapshot` to `target` may go on with it, where what was sent has changed
+    /// so: once. Bytes that nobody else has get an object with the headers of the beginning.
+    pub(super) fn can_go_on(
+        &self,
+        target: &UploadTarget,
+        snapshot: &Snapshot,
+        changes: &SentChanges,
+    ) -> bool {
+        let has_place = self.target.key == target.key && self.target.replaced == target.replaced;
+        let is_same = self.has_headers(target) || snapshot.has_sent();
+        let may_go_on = self.upload.failure().is_none()
+            && has_place
+            && is_same
+            && self.takes(changes, snapshot.size());
+        may_go_on && !self.is_taken.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that bytes which were sent have changed.
-    pub(in crate::staging) fn make_void(&self) {
-        self.is_void.store(true, Ordering::Release);
+    fn has_headers(&self, target: &UploadTarget) -> bool {
+        self.target.headers == target.headers
     }
 
-    /// Sends the parts that were not sent of the bytes before `end`. One call at a time.
-    pub(in crate::staging) async fn send_parts(
+    /// Whether its object was made, with other headers than those of `target`.
+    pub(super) fn has_old_headers(&self, target: &UploadTarget) -> bool {
+        self.is_made.load(Ordering::Acquire) && !self.has_headers(target)
+    }
+
+    /// Whether the server copies ranges of the base.
+    pub(in crate::staging) fn has_copies(&self) -> bool {
+        self.has_copies
+    }
+
+    /// Whether parts can be sent again and dropped so that the upload has a file of `size` bytes.
+    fn takes(&self, changes: &SentChanges, size: u64) -> bool {
+        let end = changes.cut.unwrap_or(u64::MAX).min(size);
+        let parts = self.parts.lock();
+        let kept = parts.iter().filter(|part| part.range.end <= end);
+        let can_change = |part: &SentPart| !part.is_copy || !changes.changed.overlaps(&part.range);
+        let mut kept = kept.peekable();
+        // An upload without parts cannot be completed.
+        (parts.is_empty() || kept.peek().is_some()) && kept.all(can_change)
+    }
+
+    /// The parts with bytes of `range`; with each, whether the server copied it.
+    pub(in crate::staging) fn parts_in(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
+        let parts = self.parts.lock();
+        let first = parts.partition_point(|part| part.range.end <= range.start);
+        let hit = parts[first..].iter();
+        let hit = hit.take_while(|part| part.range.start < range.end);
+        hit.map(|part| (part.range.clone(), part.is_copy)).collect()
+    }
+
+    /// The end of what was sent.
+    pub(in crate::staging) fn sent_until(&self) -> u64 {
+        let parts = self.parts.lock();
+        parts.last().map_or(0, |part| part.range.end)
+    }
+
+    fn sent(&self, range: Range<u64>, is_copy: bool) {
+        let number = self.upload.parts();
+        self.parts.lock().push(SentPart {
+            range,
+            number,
+            is_copy,
+        });
+    }
+
+    /// Sends the next part, or has it copied, if it ends before `limit`, while the file is written.
+    /// Returns the part, if there is one. One call at a time.
+    pub(in crate::staging) async fn send_next(
         &self,
         context: &Arc<StagingContext>,
         feed: &Feed,
-        end: u64,
-    ) -> Result<(), FsError> {
-        let sent = self.sent.load(Ordering::Acquire);
-        let sent = feed.bring_parts(context, &self.upload, sent, end).await?;
-        self.sent.store(sent, Ordering::Release);
-        Ok(())
+        limit: u64,
+    ) -> Result<Option<NewPart>, FsError> {
+        let at = self.sent_until();
+        if at >= limit {
+            return Ok(None);
+        }
+        match feed.next(context, &self.upload, at)? {
+            Next::Bytes(range) if range.end > limit => Ok(None),
+            Next::Copy(source) if source.range.end > limit => Ok(None),
+            Next::Copy(source) => {
+                self.upload.copy(&source).await?;
+                self.sent(source.range, true);
+                Ok(Some(NewPart::Copied))
+            }
+            Next::Bytes(range) => {
+                let (range, outcome) = self.send_part(context, feed, range).await?;
+                Ok(Some(NewPart::Sent(range, outcome)))
+            }
+        }
     }
 
-    /// Sends all that was not sent. Returns when S3 has all parts of a long object, or has refused
-    /// one.
+    async fn send_part(
+        &self,
+        context: &Arc<StagingContext>,
+        feed: &Feed,
+        range: Range<u64>,
+    ) -> Result<(Range<u64>, PartOutcome), FsError> {
+        let body = feed.part(context, &self.upload, range.clone()).await?;
+        let range = range.start..range.start + body.len();
+        let outcome = self.upload.send_part(body);
+        self.sent(range.clone(), false);
+        Ok((range, outcome))
+    }
+
+    /// Drops the parts that end behind `len`.
+    pub(in crate::staging) async fn cut(&self, len: u64) {
+        let has_more = |parts: &[SentPart]| parts.last().is_some_and(|it| it.range.end > len);
+        if !has_more(&self.parts.lock()) {
+            return;
+        }
+        self.upload.arrived().await;
+        let kept = {
+            let mut parts = self.parts.lock();
+            parts.retain(|part| part.range.end <= len);
+            parts.last().map_or(0, |part| part.number)
+        };
+        self.upload.cut(kept);
+    }
+
+    /// Sends all that was not sent, and what has changed since. Returns when S3 has all parts of a
+    /// long object, or has refused one.
     pub(super) async fn send_rest(
         &self,
         context: &Arc<StagingContext>,
         feed: &Feed,
+        changes: &SentChanges,
     ) -> Result<(), FsError> {
-        let sent = self.sent.load(Ordering::Acquire);
-        feed.bring_rest(context, &self.upload, sent).await?;
+        let size = feed.snapshot.size();
+        if !changes.is_none() || self.sent_until() > size {
+            self.cut(changes.cut.unwrap_or(u64::MAX).min(size)).await;
+            self.send_changed(context, feed, &changes.changed).await?;
+        }
+        loop {
+            let at = self.sent_until();
+            if at >= size {
+                break;
+            }
+            match feed.next(context, &self.upload, at)? {
+                Next::Copy(source) => {
+                    self.upload.copy(&source).await?;
+                    self.sent(source.range, true);
+                }
+                Next::Bytes(range) if range == (0..size) && feed.is_one_request(context) => {
+                    let whole = feed.whole(context, &self.upload, range).await?;
+                    self.upload.hold_whole(whole);
+                    break;
+                }
+                Next::Bytes(range) => drop(self.send_part(context, feed, range).await?),
+            }
+        }
         self.upload.arrived().await;
+        Ok(())
+    }
+
+    /// Sends the parts with bytes that have changed once more.
+    async fn send_changed(
+        &self,
+        context: &Arc<StagingContext>,
+        feed: &Feed,
+        changed: &RangeSet<u64>,
+    ) -> Result<(), FsError> {
+        let parts = self.parts.lock().clone();
+        let mut parts = parts.into_iter();
+        let mut has_waited = false;
+        while let Some(part) = parts.find(|part| changed.overlaps(&part.range)) {
+            if !std::mem::replace(&mut has_waited, true) {
+                // S3 keeps the part of a number that arrives last.
+                self.upload.arrived().await;
+            }
+            self.upload.part_room().await?;
+            let body = feed
+                .whole(context, &self.upload, part.range.clone())
+                .await?;
+            self.upload.send_again(part.number, body);
+        }
         Ok(())
     }
 
     /// Makes the object, when all bytes were sent.
     pub(super) async fn finish(&self) -> Result<Outcome, FsError> {
-        self.upload.finish().await
+        let outcome = self.upload.finish().await;
+        self.is_made.store(outcome.is_ok(), Ordering::Release);
+        outcome
     }
 
     /// Ends the attempt. Its upload is aborted, unless another attempt may continue it after

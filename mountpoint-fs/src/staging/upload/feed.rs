@@ -8,8 +8,8 @@ use crate::config::limits::{COPY_PARTS_MANY, UPLOAD_PART_MIN};
 use crate::operation::FsError;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
-use crate::staging::sources::{ByteSources, read_part};
-use crate::write::{CopiedRange, ObjectUpload, PartBuffer};
+use crate::staging::sources::{ByteSources, body_in_memory, read_part};
+use crate::write::{CopiedRange, ObjectUpload, PartBody};
 
 /// The contents to bring.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(in crate::staging) struct Feed {
 }
 
 /// What is brought next.
-enum Next {
+pub(super) enum Next {
     /// Parts that the server copies.
     Copy(CopiedRange),
     /// The bytes of one part.
@@ -58,59 +58,24 @@ fn bytes_before_copy(snapshot: &Snapshot, part: Range<u64>) -> Range<u64> {
 }
 
 impl Feed {
-    /// Brings whole parts of bytes from `at` on that end at `until` or before, while the file is
-    /// written. Returns the end of the last one.
-    pub(super) async fn bring_parts(
+    /// What comes next, at `at`.
+    ///
+    /// # Errors
+    /// S3 takes no more parts.
+    pub(super) fn next(
         &self,
-        context: &Arc<StagingContext>,
+        context: &StagingContext,
         upload: &ObjectUpload,
-        mut at: u64,
-        until: u64,
-    ) -> Result<u64, FsError> {
-        loop {
-            let end = at + upload.next_part_len()?;
-            if end > until {
-                return Ok(at);
-            }
-            at = self.send_part(context, upload, at..end).await?;
-        }
-    }
-
-    /// Brings everything from `at` on.
-    pub(super) async fn bring_rest(
-        &self,
-        context: &Arc<StagingContext>,
-        upload: &ObjectUpload,
-        mut at: u64,
-    ) -> Result<(), FsError> {
-        let size = self.snapshot.size();
-        while at < size {
-            let len = upload.next_part_len()?;
-            match self.next(upload, at, len) {
-                Next::Copy(source) => {
-                    upload.copy(&source).await?;
-                    at = source.range.end;
-                }
-                Next::Bytes(range) if range == (0..size) && size < len => {
-                    let whole = upload.whole_buffer(size).await?;
-                    upload.hold_whole(self.read(context, range, whole).await?);
-                    at = size;
-                }
-                Next::Bytes(range) => at = self.send_part(context, upload, range).await?,
-            }
-        }
-        Ok(())
-    }
-
-    /// What comes next, at `at`, where a part of bytes has up to `len` of them.
-    fn next(&self, upload: &ObjectUpload, at: u64, len: u64) -> Next {
-        let as_bytes = at..self.snapshot.size().min(at + len);
+        at: u64,
+    ) -> Result<Next, FsError> {
+        let end = self.part_end(context, at, upload.next_part_len()?);
+        let as_bytes = at..self.snapshot.size().min(end);
         let Some(base) = self.sources.base.as_ref().filter(|_| self.copies) else {
-            return Next::Bytes(as_bytes);
+            return Ok(Next::Bytes(as_bytes));
         };
         let until = copied_until(&self.snapshot, at);
         if until == at {
-            return Next::Bytes(bytes_before_copy(&self.snapshot, as_bytes));
+            return Ok(Next::Bytes(bytes_before_copy(&self.snapshot, as_bytes)));
         }
         let (key, etag, object_size) = base.version();
         let source = CopiedRange {
@@ -119,35 +84,68 @@ impl Feed {
             object_size,
             range: at..until,
         };
-        match upload.takes_copy(&source) {
+        Ok(match upload.takes_copy(&source) {
             true => Next::Copy(source),
             false => Next::Bytes(as_bytes),
+        })
+    }
+
+    /// The end of a part of bytes at `at`, where `len` is usual: where a chunk in memory ends, so
+    /// that the next parts are chunks.
+    fn part_end(&self, context: &StagingContext, at: u64, len: u64) -> u64 {
+        let usual = at + len;
+        let writing = &context.writing;
+        if !self.sources.files.have_no_disk() || writing.has_fixed_parts() {
+            return usual;
+        }
+        let chunk_end = |offset| writing.part_at(offset).map_or(usual, |chunk| chunk.end);
+        match chunk_end(at) {
+            end if end - at < UPLOAD_PART_MIN => chunk_end(end),
+            end => end,
         }
     }
 
-    /// Sends the bytes of `range` as a part, or the first of them if memory is short. Returns the
-    /// end of the part.
-    async fn send_part(
+    /// Whether one request makes the object of all bytes.
+    pub(super) fn is_one_request(&self, context: &StagingContext) -> bool {
+        let first = context.writing.part_at(0);
+        first.is_some_and(|first| self.snapshot.size() < first.end)
+    }
+
+    /// All bytes of `range`: of an object that is shorter than a part, or of a part that S3 has.
+    pub(super) async fn whole(
         &self,
         context: &Arc<StagingContext>,
         upload: &ObjectUpload,
         range: Range<u64>,
-    ) -> Result<u64, FsError> {
-        let part = upload.part_buffer(range.end - range.start, range.start);
-        let part = part.await?;
-        let end = range.start + part.len();
-        upload.send_part(self.read(context, range.start..end, part).await?);
-        Ok(end)
+    ) -> Result<PartBody, FsError> {
+        let pieces = self.snapshot.pieces(range.clone());
+        if let Some(body) = body_in_memory(context, &self.sources, &pieces, range.clone()).await? {
+            return Ok(body);
+        }
+        let whole = upload.whole_buffer(range.end - range.start).await?;
+        let whole = read_part(context, &self.sources, pieces, whole).await?;
+        Ok(whole.into_body())
     }
 
-    async fn read(
+    /// The bytes of `range` as a part, or the first of them if memory is short.
+    pub(super) async fn part(
         &self,
         context: &Arc<StagingContext>,
+        upload: &ObjectUpload,
         range: Range<u64>,
-        part: PartBuffer,
-    ) -> Result<PartBuffer, FsError> {
+    ) -> Result<PartBody, FsError> {
+        upload.part_room().await?;
+        let pieces = self.snapshot.pieces(range.clone());
+        if let Some(body) = body_in_memory(context, &self.sources, &pieces, range.clone()).await? {
+            return Ok(body);
+        }
+        let part = upload
+            .part_buffer(range.end - range.start, range.start)
+            .await?;
+        let range = range.start..range.start + part.len();
         let pieces = self.snapshot.pieces(range);
-        read_part(context, &self.sources, pieces, part).await
+        let part = read_part(context, &self.sources, pieces, part).await?;
+        Ok(part.into_body())
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{Key, ObjectHeaders, WriteToken};
 
-use super::early::EarlyStore;
+use super::early::{EarlyStore, SentChanges};
 use super::feed::copied_min;
 use super::stop::StoreStop;
 use crate::staging::contents::Snapshot;
@@ -27,8 +27,9 @@ pub(in crate::staging) struct StoreRequest {
     pub(in crate::staging) beside: Option<(Key, Stored)>,
     /// The upload that an attempt before has begun, and that this one continues.
     pub(in crate::staging) checkpoint: Arc<UploadCheckpoint>,
-    /// The store that was begun while the file was still written.
-    pub(in crate::staging) early: Option<Arc<EarlyStore>>,
+    /// The store that was begun while the file was still written, and what has changed of its bytes
+    /// since.
+    pub(in crate::staging) early: Option<(Arc<EarlyStore>, SentChanges)>,
     /// Ends the store before its object is made.
     pub(in crate::staging) stop: Arc<StoreStop>,
     pub(in crate::staging) identity: StoreIdentity,
@@ -90,11 +91,21 @@ impl StoreRequest {
         has_copies: bool,
     ) -> Arc<EarlyStore> {
         let object = (self.target(), self.identity.token());
-        EarlyStore::begin(context, object, self.adopts, &self.checkpoint, has_copies)
+        // An upload of bytes that are in memory alone ends with them.
+        let has_disk = !self.sources.files.have_no_disk();
+        let checkpoint = has_disk.then_some(&self.checkpoint);
+        EarlyStore::begin(context, object, self.adopts, checkpoint, has_copies)
+    }
+
+    /// Whether the object was made with headers from before a change: those of the file are to
+    /// follow.
+    pub(in crate::staging) fn has_made_old_headers(&self) -> bool {
+        let early = self.early.as_ref();
+        early.is_some_and(|(early, _)| early.has_old_headers(&self.target()))
     }
 
     /// Whether a range of the base is long enough for a copy.
-    pub(super) fn has_copies(&self) -> bool {
+    pub(in crate::staging) fn has_copies(&self) -> bool {
         let size = self.snapshot.size();
         let copied = self
             .snapshot

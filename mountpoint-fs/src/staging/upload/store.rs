@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{Either, select};
 use mountpoint_client::ErrorKind;
 
-use super::early::EarlyStore;
+use super::early::{EarlyStore, SentChanges};
 use super::feed::Feed;
 use super::request::StoreRequest;
 use crate::operation::FsError;
@@ -24,6 +24,8 @@ pub(super) async fn store(
     let copies = request.has_copies() && context.writing.copies_parts() != Some(false);
     let outcome = attempt(context, request, copies).await;
     match outcome {
+        // No other attempt has all bytes.
+        Err(error) if request.snapshot.has_sent() => Err(error),
         // The first copies of the mount were refused: the server has none.
         Err(_) if copies && context.writing.copies_parts() == Some(false) => {
             attempt(context, request, false).await
@@ -51,23 +53,25 @@ async fn attempt(
     request: &StoreRequest,
     has_copies: bool,
 ) -> Result<Outcome, FsError> {
-    let size = request.snapshot.size();
-    let begun = match &request.early {
-        Some(early) if !has_copies && early.can_go_on(&request.target(), size) => Arc::clone(early),
+    let snapshot = &*request.snapshot;
+    let (begun, changes) = match &request.early {
+        Some((early, changes)) if early.can_go_on(&request.target(), snapshot, changes) => {
+            (Arc::clone(early), changes.clone())
+        }
         early => {
-            if let Some(early) = early {
+            if let Some((early, _)) = early {
                 early.give_up(&FsError::Interrupted).await;
             }
-            request.begin(context, has_copies)
+            (request.begin(context, has_copies), SentChanges::default())
         }
     };
     let feed = Feed {
         snapshot: Arc::clone(&request.snapshot),
         sources: request.sources.clone(),
-        copies: has_copies,
+        copies: begun.has_copies(),
     };
     let sent = {
-        let sending = pin!(begun.send_rest(context, &feed));
+        let sending = pin!(begun.send_rest(context, &feed, &changes));
         match select(sending, pin!(request.stop.asked())).await {
             Either::Left((sent, _)) => Some(sent),
             Either::Right(_) => None,

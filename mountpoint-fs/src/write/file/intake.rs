@@ -1,7 +1,6 @@
 //! How a [`Writer`] takes bytes: in order, when there is memory for them.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::{Either, select};
@@ -16,8 +15,6 @@ use crate::config::limits::{UPLOAD_PART_MAX, WRITE_SIZE_MAX};
 use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::write::memory::buffers::least;
-use crate::write::send::permission::Proof;
-use crate::write::send::permission_probe::probe_permission;
 
 impl Writer {
     /// Takes the next bytes of the object that the file begins with.
@@ -265,23 +262,12 @@ impl Writer {
     /// Probes the permission to store the file, if it is in doubt: once, before the first write. A
     /// refusal fails the file.
     async fn prove(&self, state: &mut FileState) -> Result<(), FsError> {
-        while !self.is_permitted() && self.failure.get().is_none() {
-            let proven = match self.context.send.permission.proof(&self.key) {
-                Proof::Nothing => Ok(()),
-                Proof::Wait(first) => {
-                    // The outcome for another file may not hold for this one.
-                    first.wait().await.ok();
-                    continue;
-                }
-                Proof::Own(own) => {
-                    let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
-                    probe_permission(context, key, self.headers(), own.clone());
-                    own.wait().await
-                }
-            };
-            proven.inspect_err(|error| self.fail(state, error))?;
-            self.is_permitted.store(true, Ordering::Relaxed);
+        if self.is_permitted() || self.failure.get().is_some() {
+            return Ok(());
         }
+        let proven = self.context.prove(&self.key, &self.headers()).await;
+        proven.inspect_err(|error| self.fail(state, error))?;
+        self.is_permitted.store(true, Ordering::Relaxed);
         Ok(())
     }
 }

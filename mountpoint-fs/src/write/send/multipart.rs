@@ -210,8 +210,30 @@ impl Upload {
     }
 
     /// Sends the next part.
-    pub(in crate::write) fn put(self: &Arc<Self>, body: Bytes, checksum: Option<Checksum>) {
-        self.add(Source::Bytes(body, checksum), FailureOwner::File);
+    pub(in crate::write) fn put(
+        self: &Arc<Self>,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> SharedOutcome<Result<Part, FsError>> {
+        self.add(Source::Bytes(body, checksum), FailureOwner::File)
+    }
+
+    /// Sends part `number` once more, in the place of the one that S3 has.
+    pub(in crate::write) fn put_again(
+        self: &Arc<Self>,
+        number: u16,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) {
+        let settled = SharedOutcome::new();
+        self.parts.lock()[usize::from(number) - 1] = settled.clone();
+        let source = Source::Bytes(body, checksum);
+        self.begin_part(PartNumber(number), source, FailureOwner::File, settled);
+    }
+
+    /// Forgets the parts behind the first `count`: S3 drops them at the completion.
+    pub(in crate::write) fn cut(&self, count: u16) {
+        self.parts.lock().truncate(usize::from(count));
     }
 
     /// Makes S3 copy a range of an object into the next part.
@@ -239,6 +261,18 @@ impl Upload {
             parts.push(settled.clone());
             PartNumber(u16::try_from(parts.len()).expect("the plan ends at 10,000 parts"))
         };
+        self.begin_part(number, source, failure_owner, settled.clone());
+        settled
+    }
+
+    /// Sends a part in the background.
+    fn begin_part(
+        self: &Arc<Self>,
+        number: PartNumber,
+        source: Source,
+        failure_owner: FailureOwner,
+        settled: SharedOutcome<Result<Part, FsError>>,
+    ) {
         let (this, pending) = (Arc::clone(self), self.context.begin());
         // A copy on the server takes neither memory nor network.
         let in_flight = match &source {
@@ -247,7 +281,6 @@ impl Upload {
             }
             Source::Object(_) => None,
         };
-        let outcome = settled.clone();
         background::run(async move {
             let sent = this.send(number, source).await;
             drop(in_flight);
@@ -266,7 +299,6 @@ impl Upload {
             }
             drop(pending);
         });
-        outcome
     }
 
     async fn send(&self, number: PartNumber, source: Source) -> Result<Part, FsError> {

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::WriteConfig;
 use crate::config::limits::{UPLOAD_PART_MIN, WRITE_SIZE_MAX};
-use crate::operation::{AttributeChange, RenameMode, Stop, WriteOptions};
+use crate::operation::{RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -26,12 +26,10 @@ enum Step {
     Write(usize, u8),
     /// Writes of more than a part, each as large as the kernel sends them.
     WriteMuch(usize),
-    /// A write at an earlier offset, or a first one that leaves a gap.
+    /// A write at an earlier offset.
     Misplaced(usize),
     /// A write that leaves a gap of one byte.
     Gap(usize),
-    /// `ftruncate` to nothing of a file that is unchanged since its open.
-    Cut(usize),
     Sync(usize),
     Close(usize, Closer, OtherDescriptors),
     Release(usize),
@@ -125,8 +123,6 @@ struct Open {
     /// Another handle has stored this inode since this one began to write or stored it: every later
     /// write must fail.
     is_overtaken: bool,
-    /// The file was opened without `O_TRUNC`, and its first change decides the way of writing.
-    is_unchanged: bool,
     /// Bytes, or the file itself, that are not stored.
     is_dirty: bool,
     /// The required state of the bucket when it is stored.
@@ -150,7 +146,6 @@ impl fmt::Debug for Open {
             .field("is_adopted", &self.is_adopted)
             .field("is_overtaken", &self.is_overtaken)
             .field("holds", &holds)
-            .field("is_unchanged", &self.is_unchanged)
             .field("is_dirty", &self.is_dirty)
             .field("is_appending", &self.is_appending)
             .field("was_written", &self.was_written)
@@ -254,7 +249,6 @@ impl Model {
             }
             Step::Misplaced(index) => self.misplaced(index),
             Step::Gap(index) => self.gap(index),
-            Step::Cut(index) => self.cut(index),
             Step::Sync(index) => {
                 if let Some(index) = self.handle_of(index) {
                     let outcome = now(self.mount.fs.sync(self.open[index].handle));
@@ -345,14 +339,15 @@ impl Model {
                     Ok(opened) => {
                         // A closed writer has stored its file first.
                         self.others_stored(name);
+                        if self.is_in_place(opened.handle) {
+                            self.mount.fs.release(opened.handle);
+                            return self.check("an open that changes nothing");
+                        }
                         let there = self.truth.get(name).cloned().or(known);
                         let there = there.unwrap_or_default();
                         match how {
                             How::Truncate => (ino, opened, Vec::new(), Condition::Any),
                             How::Append => (ino, opened, there.clone(), Condition::Holds(there)),
-                            How::Plain if self.is_unchanged(opened.handle) => {
-                                (ino, opened, there.clone(), Condition::Holds(there))
-                            }
                             // The file is empty; bytes that it has got meanwhile are not lost.
                             How::Plain | How::Exclusive => {
                                 (ino, opened, Vec::new(), Condition::Holds(Vec::new()))
@@ -377,7 +372,6 @@ impl Model {
             is_appending,
             name,
             ino,
-            is_unchanged: self.is_unchanged(opened.handle),
             handle: opened.handle,
             how,
             content,
@@ -420,6 +414,11 @@ impl Model {
         }
     }
 
+    /// Whether the file is written in place: other tests cover that.
+    fn is_in_place(&self, handle: HandleNo) -> bool {
+        self.mount.fs.files.get(handle).unwrap().staged().is_some()
+    }
+
     /// Whether another host's object stands for the file at `index`, which has no bytes.
     fn adopts(&self, index: usize) -> bool {
         let open = &self.open[index];
@@ -443,97 +442,10 @@ impl Model {
         is_copied && !self.would_store(index)
     }
 
-    fn is_unchanged(&self, handle: HandleNo) -> bool {
-        self.mount
-            .fs
-            .files
-            .get(handle)
-            .unwrap()
-            .unchanged()
-            .is_some()
-    }
-
-    /// The first write of a file that was opened without `O_TRUNC`. An append, or no change.
-    fn write_first(&mut self, index: usize, offset: u64, data: &[u8]) {
-        let open = &self.open[index];
-        let (name, handle) = (open.name, open.handle);
-        let is_alone = self.open.iter().filter(|open| open.name == name).count() == 1;
-        let is_end = offset == open.content.len() as u64 && offset > 0;
-        let is_as_opened = self.truth.get(name) == Some(&open.content);
-        // The mount learns of other clients' writes within a second: until then its end of the file
-        // is outdated.
-        let is_known_end =
-            || now(self.mount.fs.attributes(open.ino)).is_ok_and(|it| it.size == offset);
-        let must_succeed = is_alone
-            && is_end
-            && is_as_opened
-            && !open.has_failed
-            && self.told.is_empty()
-            && is_known_end();
-        let written = now(self.mount.fs.write(handle, offset, data));
-        self.others_stored(name);
-        let base = match offset {
-            0 => Vec::new(),
-            _ => self.truth.get(name).cloned().unwrap_or_default(),
-        };
-        let is_unchanged = self.is_unchanged(handle);
-        let open = &mut self.open[index];
-        (open.was_written, open.is_unchanged) = (true, is_unchanged);
-        match written {
-            Ok(()) => {
-                assert!(!open.has_failed, "a failure is final");
-                let gap = usize::try_from(offset).unwrap() - base.len();
-                assert!(gap == 0 || base.is_empty(), "it is behind what is there");
-                open.is_appending = !base.is_empty();
-                open.is_overtaken = false;
-                open.condition = Condition::Holds(base.clone());
-                open.content = [&base[..], &vec![0; gap], data].concat();
-                open.is_dirty = true;
-            }
-            Err(error) => {
-                assert!(!must_succeed, "{open:?}: {error}");
-                open.has_failed = true;
-            }
-        }
-        self.check("a first write");
-    }
-
-    fn cut(&mut self, index: usize) {
-        let Some(index) = self.handle_of(index) else {
-            return;
-        };
-        let open = &self.open[index];
-        if !open.is_unchanged {
-            return;
-        }
-        let (name, handle) = (open.name, open.handle);
-        let change = AttributeChange {
-            size: Some(0),
-            handle: Some(handle),
-            ..AttributeChange::default()
-        };
-        let outcome = now(self.mount.fs.set_attributes(open.ino, change));
-        self.others_stored(name);
-        let is_unchanged = self.is_unchanged(handle);
-        let open = &mut self.open[index];
-        // Truncation of an empty file changes nothing.
-        if outcome.is_ok() && !is_unchanged {
-            assert!(!open.has_failed, "a failure is final");
-            (open.is_unchanged, open.is_overtaken) = (false, false);
-            (open.content, open.condition) = (Vec::new(), Condition::Any);
-            open.is_dirty = true;
-        }
-        self.check("a cut");
-    }
-
     fn write(&mut self, index: usize, data: &[u8]) {
         let Some(index) = self.handle_of(index) else {
             return;
         };
-        if self.open[index].is_unchanged {
-            let offset = self.open[index].content.len() as u64;
-            return self.write_first(index, offset, data);
-        }
         let open = &self.open[index];
         let offset = open.content.len() as u64;
         let written = now(self.mount.fs.write(open.handle, offset, data));
@@ -567,9 +479,6 @@ impl Model {
             return;
         };
         let len = self.open[index].content.len() as u64;
-        if self.open[index].is_unchanged {
-            return self.write_first(index, len + 1, b"x");
-        }
         let Some(offset) = len.checked_sub(1) else {
             return;
         };
@@ -583,9 +492,6 @@ impl Model {
         let Some(index) = self.handle_of(index) else {
             return;
         };
-        if self.open[index].is_unchanged {
-            return;
-        }
         let open = &self.open[index];
         let offset = open.content.len() as u64 + 1;
         let written = now(self.mount.fs.write(open.handle, offset, b"x"));
@@ -838,7 +744,6 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (handle(), 0..9u8).prop_map(|(index, len)| Step::Write(index, len)),
         1 => handle().prop_map(Step::Misplaced),
         1 => handle().prop_map(Step::Gap),
-        2 => handle().prop_map(Step::Cut),
         2 => handle().prop_map(Step::Sync),
         4 => (handle(), closer, others).prop_map(|(index, closer, others)| Step::Close(index, closer, others)),
         4 => handle().prop_map(Step::Release),

@@ -308,7 +308,6 @@ fn the_writing_process_reads_no_part_that_was_sent_before_the_file_is_stored() {
     let ino = mount.walk("a");
     let options = WriteOptions {
         truncate: true,
-        both: true,
         ..WriteOptions::default()
     };
     let writer = now(mount.fs.open_for_writing(ino, options, WRITER)).unwrap();

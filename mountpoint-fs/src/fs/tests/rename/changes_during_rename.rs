@@ -150,29 +150,6 @@ fn a_writer_goes_on_after_a_rename_that_failed() {
     }
 }
 
-/// A rename blocks a first change no longer either.
-#[test]
-fn the_first_write_of_an_open_file_is_made_after_a_rename() {
-    let file = Synchronised::new(&[], "", true);
-    let (mount, fs, never) = (&file.mount, &file.mount.fs, Stop::never());
-    mount.bucket.put_object("d/x", "");
-    let x = walk(mount, "d/x");
-    let how = WriteOptions::default();
-    let opened = drive(mount, fs.open_for_both(x, READ, how, Opener::UNSEEN));
-    let handle = opened.unwrap().handle;
-    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
-    let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
-    waits(&mut renaming);
-    let mut writing = Box::pin(fs.write(handle, 0, b"one"));
-    waits(&mut writing);
-    drive(mount, renaming).unwrap();
-    drive(mount, writing).unwrap();
-    drive(mount, fs.flush(handle, &OPENER)).unwrap();
-    fs.release(handle);
-    assert_eq!(content(mount, "e/x").as_deref(), Some(&b"one"[..]));
-    assert_eq!(content(mount, "d/x"), None);
-}
-
 /// No change begins below a directory during its rename. Its object would stay under the old name,
 /// or come back.
 #[test]

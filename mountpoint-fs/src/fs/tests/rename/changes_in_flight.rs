@@ -2,6 +2,8 @@
 //!
 //! The rename waits until they are complete.
 
+use mountpoint_client::testing::sim::RequestId;
+
 use super::*;
 use crate::operation::{AttributeChange, PosixAttributes, RenameMode, SetMode, Stop, TimeChange};
 
@@ -138,9 +140,18 @@ impl Tree {
     }
 
     fn finish_next(&self) {
-        let next = self.mount.bucket.pending_requests();
-        self.mount.bucket.finish(next[0].id);
+        self.mount.bucket.finish(pending_ids(&self.mount)[0]);
     }
+}
+
+/// The requests that wait for an answer, oldest first.
+fn pending_ids(mount: &Mount) -> Vec<RequestId> {
+    let bucket = &mount.bucket;
+    let others = bucket.pending_requests().into_iter().map(|it| it.id);
+    let mut all: Vec<_> = others.collect();
+    all.extend(bucket.pending_gets().iter().map(|it| it.id));
+    all.sort_unstable();
+    all
 }
 
 /// Any request of a change may be in flight when the rename begins.
@@ -166,9 +177,9 @@ fn a_rename_waits_for_every_change_below_it() {
             let is_over = changed.is_some();
             let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
             let mut renaming = Box::pin(mount.fs.rename(from, to, RenameMode::Replace, &never));
-            let before = mount.bucket.pending_requests().len();
+            let before = pending_ids(mount).len();
             waits(&mut renaming);
-            let has_waited = mount.bucket.pending_requests().len() == before;
+            let has_waited = pending_ids(mount).len() == before;
             waited += usize::from(has_waited);
             let (changed, renamed) = drive(mount, async {
                 let changing = async {
@@ -204,7 +215,7 @@ fn a_rename_does_not_overtake_the_last_question_of_a_change() {
     for change in CHANGES {
         let tree = Tree::new();
         let (mount, never) = (&tree.mount, Stop::never());
-        let pending = || mount.bucket.pending_requests().into_iter().map(|it| it.id);
+        let pending = || pending_ids(mount).into_iter();
         let mut changing = Box::pin(tree.make(change));
         waits(&mut changing);
         let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));

@@ -99,18 +99,13 @@ fn the_wait_ends_with_a_signal_and_has_a_limit() {
     assert_eq!(mount.bucket.keys(), ["e/s/x"]);
 }
 
-/// A file that is open meanwhile: the first write through a descriptor, and the next one behind an
-/// `fsync`.
+/// A file that is open meanwhile: the next write behind an `fsync`.
 #[test]
 fn a_write_that_meets_a_rename_above_waits_for_it() {
     let mount = manual(&["d/s/x"], all_changes());
     let fs = &mount.fs;
-    mount.bucket.put_object("d/s/empty", "");
     let s = walk(&mount, "d/s");
-    let empty = walk(&mount, "d/s/empty");
     let how = WriteOptions::default();
-    let opening = fs.open_for_both(empty, READ, how, Opener::UNSEEN);
-    let first = drive(&mount, opening).unwrap().handle;
     let (_, opened) = fs
         .create(s, OsStr::new("log"), how, Opener::UNSEEN)
         .unwrap();
@@ -119,43 +114,13 @@ fn a_write_that_meets_a_rename_above_waits_for_it() {
     drive(&mount, fs.sync(synchronised)).unwrap();
     let renaming = rename_d(&mount);
     assert!(fs.write_now(synchronised, 3, b"two").is_none());
-    let mut writing = Box::pin(fs.write(first, 0, b"first"));
     let mut going_on = Box::pin(fs.write(synchronised, 3, b"two"));
-    waits(&mut writing);
     waits(&mut going_on);
     drive(&mount, renaming).unwrap();
-    drive(&mount, writing).unwrap();
-    drive(&mount, fs.flush(first, &OPENER)).unwrap();
-    fs.release(first);
-    assert_eq!(content(&mount, "e/s/empty").unwrap(), "first");
     // It would store the file under its old name.
     let refused = drive(&mount, going_on);
     assert!(matches!(refused, Err(FsError::Stale(_))), "{refused:?}");
     fs.release(synchronised);
     assert_eq!(content(&mount, "e/s/log").unwrap(), "one");
-    assert_eq!(mount.bucket.keys(), ["e/s/empty", "e/s/log", "e/s/x"]);
-}
-
-#[test]
-fn the_wait_of_a_write_has_a_limit() {
-    let mount = manual(&["d/s/x"], all_changes());
-    let fs = &mount.fs;
-    mount.bucket.put_object("d/s/empty", "");
-    let empty = walk(&mount, "d/s/empty");
-    let opening = fs.open_for_both(empty, READ, WriteOptions::default(), Opener::UNSEEN);
-    let handle = drive(&mount, opening).unwrap().handle;
-    let renaming = rename_d(&mount);
-    let mut writing = Box::pin(fs.write(handle, 0, b"first"));
-    waits(&mut writing);
-    mount.clock.advance(MOTION_WAIT_MAX);
-    waits(&mut writing);
-    fs.give_back_idle();
-    let refused = now(writing);
-    assert!(matches!(refused, Err(FsError::InMotion(_))), "{refused:?}");
-    // Nothing was written, and the program may repeat it.
-    drive(&mount, renaming).unwrap();
-    drive(&mount, fs.write(handle, 0, b"first")).unwrap();
-    drive(&mount, fs.flush(handle, &OPENER)).unwrap();
-    fs.release(handle);
-    assert_eq!(content(&mount, "e/s/empty").unwrap(), "first");
+    assert_eq!(mount.bucket.keys(), ["e/s/log", "e/s/x"]);
 }

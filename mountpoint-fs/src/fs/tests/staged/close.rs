@@ -1,6 +1,6 @@
 //! Closing, synchronising and the end of the mount: which of them store.
 
-use super::{ROOT, Staged, WRITE, all_changes, wait};
+use super::{ROOT, Staged, WRITE, all_changes, in_both, wait};
 use crate::config::{ConflictPolicy, WriteConfig};
 use crate::fs::tests::{CHILD, MOVES, OPENER, READ};
 use crate::operation::{
@@ -9,15 +9,17 @@ use crate::operation::{
 
 #[test]
 fn a_new_file_is_stored_by_its_close_and_is_there_before() {
-    let mount = Staged::new(&[]);
-    let (ino, handle) = mount.create(ROOT, "f");
-    mount.write(handle, 3, "d").unwrap();
-    mount.write(handle, 0, "abc").unwrap();
-    assert_eq!((mount.size(ino), mount.walk("f")), (4, ino));
-    assert_eq!(mount.stored("f"), None);
-    mount.close(handle).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "abcd");
-    assert_eq!(mount.size(mount.walk("f")), 4);
+    in_both(|| {
+        let mount = Staged::new(&[]);
+        let (ino, handle) = mount.create(ROOT, "f");
+        mount.write(handle, 3, "d").unwrap();
+        mount.write(handle, 0, "abc").unwrap();
+        assert_eq!((mount.size(ino), mount.walk("f")), (4, ino));
+        assert_eq!(mount.stored("f"), None);
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "abcd");
+        assert_eq!(mount.size(mount.walk("f")), 4);
+    });
 }
 
 #[test]
@@ -42,86 +44,97 @@ fn a_file_whose_metadata_have_no_room_for_a_time_is_stored_without() {
 /// The kernel has what was written, but for a last page that is not whole.
 #[test]
 fn what_was_just_stored_is_read_without_a_request() {
-    let mount = Staged::new(&[]);
-    let (_, handle) = mount.create(ROOT, "f");
-    mount.write(handle, 0, "abc").unwrap();
-    mount.close(handle).unwrap();
-    wait(mount.fs.drained());
-    let reader = mount.open_to_read("f");
-    mount.requests();
-    assert_eq!(mount.read(reader).unwrap(), "abc");
-    assert_eq!(mount.requests(), 0);
-    mount.fs.release(reader);
-    let handle = mount.open("f");
-    mount.write(handle, 1, "B").unwrap();
-    mount.close(handle).unwrap();
-    wait(mount.fs.drained());
-    mount.bucket.put_object("f", "theirs");
-    let reader = mount.open_to_read("f");
-    assert_eq!(mount.read(reader).unwrap(), "theirs");
+    in_both(|| {
+        let mount = Staged::new(&[]);
+        let (_, handle) = mount.create(ROOT, "f");
+        mount.write(handle, 0, "abc").unwrap();
+        mount.close(handle).unwrap();
+        wait(mount.fs.drained());
+        let reader = mount.open_to_read("f");
+        mount.requests();
+        assert_eq!(mount.read(reader).unwrap(), "abc");
+        assert_eq!(mount.requests(), 0);
+        mount.fs.release(reader);
+        let handle = mount.open("f");
+        mount.write(handle, 1, "B").unwrap();
+        mount.close(handle).unwrap();
+        wait(mount.fs.drained());
+        mount.bucket.put_object("f", "theirs");
+        let reader = mount.open_to_read("f");
+        assert_eq!(mount.read(reader).unwrap(), "theirs");
+    });
 }
 
 /// The answer to a GET proves the version there.
 #[test]
 fn what_was_just_stored_is_no_proof_of_the_newest_version() {
-    let mount = Staged::new(&[]);
-    let (ino, handle) = mount.create(ROOT, "f");
-    mount.write(handle, 0, "abc").unwrap();
-    mount.close(handle).unwrap();
-    mount.bucket.put_object("f", "theirs");
-    let direct = OpenOptions {
-        direct: true,
-        ..READ
-    };
-    let opened = wait(mount.fs.open(ino, direct));
-    assert!(matches!(opened, Err(FsError::Stale(_))), "{opened:?}");
+    in_both(|| {
+        let mount = Staged::new(&[]);
+        let (ino, handle) = mount.create(ROOT, "f");
+        mount.write(handle, 0, "abc").unwrap();
+        mount.close(handle).unwrap();
+        mount.bucket.put_object("f", "theirs");
+        let direct = OpenOptions {
+            direct: true,
+            ..READ
+        };
+        let opened = wait(mount.fs.open(ino, direct));
+        assert!(matches!(opened, Err(FsError::Stale(_))), "{opened:?}");
+    });
 }
 
 #[test]
 fn each_synchronisation_stores_what_changed() {
-    let mount = Staged::new(&[]);
-    let (_, handle) = mount.create(ROOT, "f");
-    for (data, expected) in [("a", "a"), ("b", "b"), ("b", "b")] {
-        mount.write(handle, 0, data).unwrap();
+    in_both(|| {
+        let mount = Staged::new(&[]);
+        let (_, handle) = mount.create(ROOT, "f");
+        for (data, expected) in [("a", "a"), ("b", "b"), ("b", "b")] {
+            mount.write(handle, 0, data).unwrap();
+            wait(mount.fs.sync(handle)).unwrap();
+            assert_eq!(mount.stored("f").unwrap(), expected);
+        }
+        mount.requests();
         wait(mount.fs.sync(handle)).unwrap();
-        assert_eq!(mount.stored("f").unwrap(), expected);
-    }
-    mount.requests();
-    wait(mount.fs.sync(handle)).unwrap();
-    mount.close(handle).unwrap();
-    assert_eq!(mount.requests(), 0, "nothing has changed");
+        mount.close(handle).unwrap();
+        assert_eq!(mount.requests(), 0, "nothing has changed");
+    });
 }
 
 #[test]
 fn closes_before_the_first_write_store_nothing_that_another_close_will() {
-    let mount = Staged::new(&["f"]);
-    let truncate = WriteOptions {
-        truncate: true,
-        ..WRITE
-    };
-    let handle = mount.open_with("f", truncate).unwrap().handle;
-    wait(mount.fs.flush(handle, &MOVES)).unwrap();
-    wait(mount.fs.flush(handle, &CHILD)).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "content of f");
-    mount.write(handle, 0, "new").unwrap();
-    wait(mount.fs.flush(handle, &CHILD)).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "new");
-    mount.close(handle).unwrap();
-    let handle = mount.open_with("f", truncate).unwrap().handle;
-    mount.close(handle).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let truncate = WriteOptions {
+            truncate: true,
+            ..WRITE
+        };
+        let handle = mount.open_with("f", truncate).unwrap().handle;
+        wait(mount.fs.flush(handle, &MOVES)).unwrap();
+        wait(mount.fs.flush(handle, &CHILD)).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "content of f");
+        mount.write(handle, 0, "new").unwrap();
+        wait(mount.fs.flush(handle, &CHILD)).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "content of f");
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "new");
+        let handle = mount.open_with("f", truncate).unwrap().handle;
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "");
+    });
 }
 
 #[test]
 fn a_change_behind_the_last_close_is_stored_by_the_release() {
-    let mount = Staged::new(&["f"]);
-    let handle = mount.open("f");
-    wait(mount.fs.flush(handle, &OPENER)).unwrap();
-    // The page of a mapping.
-    mount.write(handle, 0, "C").unwrap();
-    mount.fs.release(handle);
-    wait(mount.fs.drained());
-    assert_eq!(mount.stored("f").unwrap(), "Content of f");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let handle = mount.open("f");
+        wait(mount.fs.flush(handle, &OPENER)).unwrap();
+        // The page of a mapping.
+        mount.write(handle, 0, "C").unwrap();
+        mount.fs.release(handle);
+        wait(mount.fs.drained());
+        assert_eq!(mount.stored("f").unwrap(), "Content of f");
+    });
 }
 
 #[test]
@@ -158,60 +171,66 @@ fn a_conflict_is_solved_as_the_user_wants() {
 
 #[test]
 fn lengths_and_ranges_change() {
-    let mount = Staged::new(&["f"]);
-    let handle = mount.open("f");
-    let ino = mount.walk("f");
-    let allocate = |range, mode| wait(mount.fs.allocate(handle, range, mode));
-    mount.set_len(handle, ino, 4).unwrap();
-    mount.set_len(handle, ino, 6).unwrap();
-    assert_eq!(mount.read(handle).unwrap(), "cont\0\0");
-    let keeps_size = true;
-    allocate(1..2, AllocateMode::Zero { keeps_size }).unwrap();
-    allocate(9..12, AllocateMode::Reserve { keeps_size }).unwrap();
-    assert_eq!(mount.read(handle).unwrap(), "c\0nt\0\0");
-    let keeps_size = false;
-    allocate(3..7, AllocateMode::Zero { keeps_size }).unwrap();
-    allocate(0..8, AllocateMode::Reserve { keeps_size }).unwrap();
-    mount.close(handle).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "c\0n\0\0\0\0\0");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let handle = mount.open("f");
+        let ino = mount.walk("f");
+        let allocate = |range, mode| wait(mount.fs.allocate(handle, range, mode));
+        mount.set_len(handle, ino, 4).unwrap();
+        mount.set_len(handle, ino, 6).unwrap();
+        assert_eq!(mount.read(handle).unwrap(), "cont\0\0");
+        let keeps_size = true;
+        allocate(1..2, AllocateMode::Zero { keeps_size }).unwrap();
+        allocate(9..12, AllocateMode::Reserve { keeps_size }).unwrap();
+        assert_eq!(mount.read(handle).unwrap(), "c\0nt\0\0");
+        let keeps_size = false;
+        allocate(3..7, AllocateMode::Zero { keeps_size }).unwrap();
+        allocate(0..8, AllocateMode::Reserve { keeps_size }).unwrap();
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "c\0n\0\0\0\0\0");
+    });
 }
 
 #[test]
 fn a_truncation_by_path_is_stored_when_it_returns() {
-    let mount = Staged::new(&["f"]);
-    let ino = mount.walk("f");
-    for (len, expected) in [(7, "content"), (8, "content\0"), (0, "")] {
-        let change = AttributeChange {
-            size: Some(len),
-            ..AttributeChange::default()
-        };
-        let changed = wait(mount.fs.set_attributes(ino, change)).unwrap();
-        assert_eq!(changed.size, len);
-        assert_eq!(mount.stored("f").unwrap(), expected);
-    }
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let ino = mount.walk("f");
+        for (len, expected) in [(7, "content"), (8, "content\0"), (0, "")] {
+            let change = AttributeChange {
+                size: Some(len),
+                ..AttributeChange::default()
+            };
+            let changed = wait(mount.fs.set_attributes(ino, change)).unwrap();
+            assert_eq!(changed.size, len);
+            assert_eq!(mount.stored("f").unwrap(), expected);
+        }
+    });
 }
 
 #[test]
 fn touching_an_open_file_makes_a_new_version() {
-    let mount = Staged::new(&["f"]);
-    let handle = mount.open("f");
-    let before = mount.bucket.object("f").unwrap().last_modified;
-    let change = AttributeChange {
-        mtime: Some(TimeChange::Now),
-        ..AttributeChange::default()
-    };
-    mount.requests();
-    wait(mount.fs.set_attributes(mount.walk("f"), change)).unwrap();
-    let log = mount.bucket.take_log();
-    assert!(
-        log.records()
-            .iter()
-            .any(|it| format!("{it:?}").contains("Copy")),
-        "{log:?} {before:?}"
-    );
-    mount.write(handle, 0, "C").unwrap();
-    mount.close(handle).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "Content of f");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let handle = mount.open("f");
+        let before = mount.bucket.object("f").unwrap().last_modified;
+        let change = AttributeChange {
+            mtime: Some(TimeChange::Now),
+            ..AttributeChange::default()
+        };
+        mount.requests();
+        wait(mount.fs.set_attributes(mount.walk("f"), change)).unwrap();
+        let log = mount.bucket.take_log();
+        assert!(
+            log.records()
+                .iter()
+                .any(|it| format!("{it:?}").contains("Copy")),
+            "{log:?} {before:?}"
+        );
+        mount.write(handle, 0, "C").unwrap();
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "Content of f");
+    });
 }
 
 #[test]

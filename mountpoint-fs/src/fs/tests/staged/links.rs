@@ -114,7 +114,7 @@ fn a_name_that_another_host_has_made_meanwhile_is_theirs() {
 fn a_link_that_could_not_be_made_is_not_there() {
     let mount = mount();
     let (fs, name) = (&mount.fs, OsStr::new("l"));
-    let files = fs.staged.as_deref().unwrap();
+    let files = &*fs.staged;
     let begun = fs.begin_new(files, (ROOT, name), (FileKind::SymbolicLink, None));
     let (entry, opening) = begun.unwrap();
     wait(opening.open().file.write(0, "target".into())).unwrap();

@@ -10,6 +10,7 @@ mod names;
 mod open;
 mod uploading;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
@@ -41,7 +42,20 @@ const WRITE: WriteOptions = WriteOptions {
     maker: None,
 };
 
-/// A mount with a staging directory.
+thread_local! {
+    /// Whether mounts of this thread keep files in memory alone.
+    static IN_MEMORY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `test` with files in a directory, and with files in memory alone.
+fn in_both(test: impl Fn()) {
+    for in_memory in [false, true] {
+        IN_MEMORY.set(in_memory);
+        test();
+    }
+}
+
+/// A mount with a staging directory, or with files in memory alone.
 struct Staged {
     bucket: Arc<SimClient>,
     fs: Arc<FileSystem>,
@@ -117,7 +131,9 @@ impl Staged {
             mount_point: "/mnt".to_owned(),
             write_back,
         };
-        fs.stage(&staging, &|_| false).unwrap();
+        if !IN_MEMORY.get() {
+            fs.stage(&staging, &|_| false).unwrap();
+        }
         fs.writing.believe();
         Self {
             bucket,
@@ -216,6 +232,9 @@ impl Staged {
 
     /// Files of kept versions.
     fn kept(&self) -> usize {
+        if IN_MEMORY.get() {
+            return 0;
+        }
         let kept = self.directory.path().join("mount-s3-staging/kept");
         std::fs::read_dir(kept).unwrap().count()
     }

@@ -1,7 +1,7 @@
 //! Opening and reading: each open sees the newest bytes of the mount, and reading alone costs what
 //! it costs without a staging directory.
 
-use super::{Staged, WRITE, all_changes, wait};
+use super::{Staged, WRITE, all_changes, in_both, wait};
 use crate::config::{ConflictPolicy, WriteConfig};
 use crate::fs::tests::{Mount, READ};
 use crate::handle::Opener;
@@ -9,80 +9,90 @@ use crate::operation::{FsError, WriteOptions};
 
 #[test]
 fn a_file_is_written_in_place_and_stored_when_it_is_closed() {
-    let mount = Staged::new(&["f"]);
-    let handle = mount.open("f");
-    mount.write(handle, 8, "OF").unwrap();
-    assert_eq!(mount.read(handle).unwrap(), "content OF f");
-    mount.close(handle).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "content OF f");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let handle = mount.open("f");
+        mount.write(handle, 8, "OF").unwrap();
+        assert_eq!(mount.read(handle).unwrap(), "content OF f");
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "content OF f");
+    });
 }
 
 #[test]
 fn every_handle_reads_the_newest_bytes() {
-    let mount = Staged::new(&["f"]);
-    let before = mount.open_to_read("f");
-    let writer = mount.open("f");
-    let after = mount.open_to_read("f");
-    mount.write(writer, 0, "CON").unwrap();
-    for handle in [before, writer, after] {
-        assert_eq!(mount.read(handle).unwrap(), "CONtent of f");
-    }
-    mount.close(after).unwrap();
-    mount.close(writer).unwrap();
-    assert_eq!(mount.read(before).unwrap(), "CONtent of f", "it was stored");
-    let again = mount.open("f");
-    mount.write(again, 0, "con").unwrap();
-    mount.close(again).unwrap();
-    assert_eq!(mount.read(before).unwrap(), "content of f");
-    mount.close(before).unwrap();
-    let ino = mount.walk("f");
-    assert!(mount.fs.staged_file(ino).is_none(), "nobody needs it");
-    let last = mount.open_to_read("f");
-    assert_eq!(mount.read(last).unwrap(), "content of f");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let before = mount.open_to_read("f");
+        let writer = mount.open("f");
+        let after = mount.open_to_read("f");
+        mount.write(writer, 0, "CON").unwrap();
+        for handle in [before, writer, after] {
+            assert_eq!(mount.read(handle).unwrap(), "CONtent of f");
+        }
+        mount.close(after).unwrap();
+        mount.close(writer).unwrap();
+        assert_eq!(mount.read(before).unwrap(), "CONtent of f", "it was stored");
+        let again = mount.open("f");
+        mount.write(again, 0, "con").unwrap();
+        mount.close(again).unwrap();
+        assert_eq!(mount.read(before).unwrap(), "content of f");
+        mount.close(before).unwrap();
+        let ino = mount.walk("f");
+        assert!(mount.fs.staged_file(ino).is_none(), "nobody needs it");
+        let last = mount.open_to_read("f");
+        assert_eq!(mount.read(last).unwrap(), "content of f");
+    });
 }
 
 #[test]
 fn reading_alone_sends_the_same_requests() {
-    let keys = ["f", "g"];
-    let staged = Staged::new(&keys);
-    let plain = Mount::immediate(&keys);
-    for _ in 0..3 {
-        let handle = staged.open_to_read("f");
-        staged.read(handle).unwrap();
-        staged.close(handle).unwrap();
-        let ino = plain.walk("f");
-        let handle = wait(plain.fs.open(ino, READ)).unwrap().handle;
-        wait(plain.fs.read(handle, 0, 1 << 20, true)).unwrap();
-        plain.fs.release(handle);
-        let expected = plain.bucket.take_log().records().len();
-        assert_eq!(staged.requests(), expected);
-    }
+    in_both(|| {
+        let keys = ["f", "g"];
+        let staged = Staged::new(&keys);
+        let plain = Mount::immediate(&keys);
+        for _ in 0..3 {
+            let handle = staged.open_to_read("f");
+            staged.read(handle).unwrap();
+            staged.close(handle).unwrap();
+            let ino = plain.walk("f");
+            let handle = wait(plain.fs.open(ino, READ)).unwrap().handle;
+            wait(plain.fs.read(handle, 0, 1 << 20, true)).unwrap();
+            plain.fs.release(handle);
+            let expected = plain.bucket.take_log().records().len();
+            assert_eq!(staged.requests(), expected);
+        }
+    });
 }
 
 #[test]
 fn an_open_without_a_change_stores_nothing() {
-    let mount = Staged::new(&["f"]);
-    let before = mount.bucket.object("f").unwrap().etag;
-    let handle = mount.open("f");
-    assert_eq!(mount.read(handle).unwrap(), "content of f");
-    mount.close(handle).unwrap();
-    assert_eq!(mount.bucket.object("f").unwrap().etag, before);
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let before = mount.bucket.object("f").unwrap().etag;
+        let handle = mount.open("f");
+        assert_eq!(mount.read(handle).unwrap(), "content of f");
+        mount.close(handle).unwrap();
+        assert_eq!(mount.bucket.object("f").unwrap().etag, before);
+    });
 }
 
 #[test]
 fn an_open_may_empty_the_file() {
-    let mount = Staged::new(&["f"]);
-    let reader = mount.open_to_read("f");
-    let truncate = WriteOptions {
-        truncate: true,
-        ..WRITE
-    };
-    let handle = mount.open_with("f", truncate).unwrap().handle;
-    assert_eq!(mount.read(reader).unwrap(), "");
-    mount.write(handle, 2, "x").unwrap();
-    assert_eq!(mount.read(reader).unwrap(), "\0\0x");
-    mount.close(handle).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "\0\0x");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let reader = mount.open_to_read("f");
+        let truncate = WriteOptions {
+            truncate: true,
+            ..WRITE
+        };
+        let handle = mount.open_with("f", truncate).unwrap().handle;
+        assert_eq!(mount.read(reader).unwrap(), "");
+        mount.write(handle, 2, "x").unwrap();
+        assert_eq!(mount.read(reader).unwrap(), "\0\0x");
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "\0\0x");
+    });
 }
 
 #[test]
@@ -127,16 +137,18 @@ fn without_the_flag_a_file_opened_for_both_is_read() {
 
 #[test]
 fn an_open_notices_that_another_client_has_replaced_an_unchanged_file() {
-    let mount = Staged::new(&["f"]);
-    let held = mount.open("f");
-    mount.bucket.put_object("f", "theirs");
-    let ino = mount.walk("f");
-    let stale = wait(mount.fs.open(ino, READ));
-    assert!(matches!(stale, Err(FsError::Stale(_))), "{stale:?}");
-    let reader = mount.open_to_read("f");
-    assert_eq!(mount.read(reader).unwrap(), "theirs");
-    mount.close(held).unwrap();
-    assert_eq!(mount.stored("f").unwrap(), "theirs");
+    in_both(|| {
+        let mount = Staged::new(&["f"]);
+        let held = mount.open("f");
+        mount.bucket.put_object("f", "theirs");
+        let ino = mount.walk("f");
+        let stale = wait(mount.fs.open(ino, READ));
+        assert!(matches!(stale, Err(FsError::Stale(_))), "{stale:?}");
+        let reader = mount.open_to_read("f");
+        assert_eq!(mount.read(reader).unwrap(), "theirs");
+        mount.close(held).unwrap();
+        assert_eq!(mount.stored("f").unwrap(), "theirs");
+    });
 }
 
 #[test]

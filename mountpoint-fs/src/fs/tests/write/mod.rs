@@ -1,7 +1,6 @@
 //! Writing files: names, content, headers and metadata of the new objects.
 
 mod creating;
-mod deferred_writer;
 mod header_changes;
 mod makers;
 mod metadata;

@@ -198,6 +198,9 @@ impl InodeTable {
             inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;
         }
+        if let Some(writing) = table.writing.get_mut(&ino) {
+            writing.stored_by = Some(Arc::clone(progress));
+        }
         if let Some(posix) = table.posix(ino) {
             // The object carries it.
             let mtime = Some(progress.mtime());

@@ -6,8 +6,8 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use super::observer::{ObservedFile, StagedObserver};
 use super::parts::FileParts;
@@ -16,7 +16,7 @@ use super::state::FileState;
 use crate::operation::{InodeNo, Progress};
 use crate::staging::context::StagingContext;
 use crate::staging::directory::DataFileName;
-use crate::staging::local::DataFiles;
+use crate::staging::local::{DataFiles, RoomHolder};
 use crate::staging::upload::FoundCheckpoint;
 use crate::sync::Mutex;
 
@@ -67,8 +67,9 @@ impl FileLife {
         (observer, ino): (Arc<dyn StagedObserver>, InodeNo),
     ) -> Arc<Self> {
         let name = files.name();
+        let is_in_memory = files.have_no_disk();
         let parts = FileParts::new(context, files, state, Arc::clone(&progress));
-        Arc::new(Self {
+        let life = Arc::new(Self {
             context: Arc::clone(context),
             name,
             progress,
@@ -77,7 +78,12 @@ impl FileLife {
                 ino,
                 stage: Stage::Active(parts),
             }),
-        })
+        });
+        if is_in_memory {
+            let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&life) as _));
+            context.room_holders.add(name, holder);
+        }
+        life
     }
 
     /// The file, to be used.
@@ -168,6 +174,13 @@ impl FileLife {
             Stage::Active(_) => None,
             Stage::Resting(resting) => Some(size_of::<Self>() + resting.heap_bytes()),
         }
+    }
+}
+
+impl Drop for FileLife {
+    fn drop(&mut self) {
+        let this = std::ptr::from_ref(self).cast();
+        self.context.room_holders.remove(self.name, this);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The parts of a staged file, which its operations share.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use mountpoint_client::types::Key;
@@ -37,6 +38,8 @@ pub(in crate::staging::file) struct FileParts {
     pub(in crate::staging::file) storing: Arc<AsyncMutex<()>>,
     /// Has a store end for a caller that waits for `storing`.
     pub(in crate::staging::file) stop: Arc<StoreStop>,
+    /// The permission to store the file is proven, or was not in doubt.
+    pub(in crate::staging::file) is_permitted: AtomicBool,
 }
 
 impl FileParts {
@@ -62,9 +65,12 @@ impl FileParts {
             giving_back: RwLock::new(()),
             storing: Arc::default(),
             stop: Arc::default(),
+            is_permitted: AtomicBool::new(false),
         });
-        let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&parts) as _));
-        context.room_holders.add(name, holder);
+        if !parts.files.have_no_disk() {
+            let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&parts) as _));
+            context.room_holders.add(name, holder);
+        }
         parts
     }
 
@@ -96,7 +102,11 @@ impl Drop for FileParts {
         self.context.room_holders.remove(self.files.name(), this);
         if !self.is_durable {
             let early = self.state.get_mut().ahead.end();
-            abort_unfinished(&self.context, &self.checkpoint, early);
+            abort_unfinished(
+                &self.context,
+                &self.checkpoint,
+                early.map(|(early, _)| early),
+            );
         }
     }
 }

@@ -79,7 +79,8 @@ impl Resting {
             bytes: unpacker.bytes().to_vec(),
             share: self.share,
         };
-        let files = DataFiles::woken(&context.directory, &context.file_memory, name, rested);
+        let directory = context.directory.as_ref().expect("committed files rest");
+        let files = DataFiles::woken(directory, &context.file_memory, name, rested);
         FileParts::new(context, files, (state, None), Arc::clone(progress))
     }
 

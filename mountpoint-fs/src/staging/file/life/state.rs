@@ -19,7 +19,7 @@ use crate::staging::record::{
 };
 use crate::staging::sources::ByteSources;
 use crate::staging::upload::{StoreIdentity, StoreRequest, StoreStop};
-use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint};
+use crate::write::{Adopts, Replaced, Stored, UploadCheckpoint, WriteContext};
 
 /// The object that a staged file begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,9 @@ pub(in crate::staging::file) struct FileState {
     /// The record of the version that was committed last.
     pub(in crate::staging::file) recorded: Option<Recorded>,
     /// Changes that the store in progress sends.
-    pub(super) sent_edits: u64,
+    pub(in crate::staging::file) sent_edits: u64,
+    /// Changes whose store was refused.
+    pub(in crate::staging::file) refused_edits: u64,
     /// Changes that the bucket has.
     pub(in crate::staging::file) stored_edits: u64,
     /// Uploads that were refused, one behind the other.
@@ -196,6 +198,7 @@ impl FileState {
             recovered: 0,
             recorded: None,
             sent_edits: 0,
+            refused_edits: 0,
             stored_edits: 0,
             refusals: 0,
             failures: 0,
@@ -377,15 +380,69 @@ impl FileState {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// The next bytes to send while the file is written, if enough were. Only a new file that is
-    /// written from its first byte on has some.
-    pub(in crate::staging::file) fn next_ahead(&self) -> Option<Range<u64>> {
-        let is_new = self.base.is_none() && self.failure.is_none() && self.never_stored.is_none();
+    /// The end of the bytes that are sent while the file is written, if some are due. Where memory
+    /// `is_short` that is all that was written.
+    ///
+    /// With a disk, only a new file has some that is written from its first byte on.
+    pub(in crate::staging::file) fn next_ahead(
+        &self,
+        files: &DataFiles,
+        writing: &WriteContext,
+        is_short: bool,
+    ) -> Option<u64> {
+        if self.failure.is_some() || self.never_stored.is_some() {
+            return None;
+        }
+        let least = match (files.have_no_disk(), &self.base) {
+            (true, None) => AHEAD_IN_MEMORY_MIN,
+            (true, Some(_)) if is_short || files.chunk_bytes() >= RETAINED_MAX => 0,
+            (false, None) => AHEAD_MIN,
+            (true | false, Some(_)) => return None,
+        };
         // Cheaper than the look at the ranges, for files that are not so long.
-        let may_be_due = is_new && self.ahead.next(self.contents.size()).is_some();
-        may_be_due
-            .then(|| self.ahead.next(self.contents.written_until()))
-            .flatten()
+        if self.contents.size() < least && !is_short {
+            return None;
+        }
+        let next = writing.part_at(self.ahead.next()?)?;
+        let limit = match is_short {
+            true => self.contents.last_written(),
+            false => self.contents.written_until().saturating_sub(AHEAD_BEHIND),
+        };
+        (limit >= next.end && self.contents.size() >= least).then_some(limit)
+    }
+
+    /// Refuses a change of `range` where an unfinished upload has bytes of its parts that nobody
+    /// else has: such a part cannot be sent again.
+    pub(in crate::staging::file) fn check_change(&self, range: &Range<u64>) -> Result<(), FsError> {
+        let contents = self.contents.now();
+        let parts = self.ahead.parts_in(range);
+        let is_lost = |(part, is_copy): &(Range<u64>, bool)| match is_copy {
+            true => contents.has_sent(),
+            false => contents.sent_in(part.clone()).is_some(),
+        };
+        if !parts.iter().any(is_lost) {
+            return Ok(());
+        }
+        Err(FsError::NotSequential(format!(
+            "{}: a change at {} is in a part that was sent, whose other bytes are in no memory any more: the first {} MiB \
+             and the newest bytes of a long file can be changed; --staging DIR keeps all of them",
+            self.key,
+            range.start,
+            AHEAD_BEHIND >> 20
+        )))
+    }
+
+    /// As [`Self::check_change`], for a cut to `len` bytes.
+    pub(in crate::staging::file) fn check_cut(&self, len: u64) -> Result<(), FsError> {
+        let parts = self.ahead.parts_in(&(len..u64::MAX));
+        let contents = self.contents.now();
+        let is_lost = |(part, _): &(Range<u64>, bool)| {
+            part.start < len && contents.sent_in(part.start..len).is_some()
+        };
+        match parts.first().is_some_and(is_lost) {
+            true => self.check_change(&(len..len + 1)),
+            false => Ok(()),
+        }
     }
 
     fn count_edit(&mut self) {
@@ -507,8 +564,18 @@ impl FileState {
 
     /// The bucket has the version of the store in progress: `base`. `is_sent` tells that the store
     /// has sent it, and has not found it there.
-    pub(in crate::staging::file) fn stored(&mut self, base: Base, is_sent: bool) {
+    /// With `has_old_headers` the object's are those of an earlier change.
+    pub(in crate::staging::file) fn stored(
+        &mut self,
+        base: Base,
+        is_sent: bool,
+        has_old_headers: bool,
+    ) {
         self.contents.end_store(true);
+        if has_old_headers {
+            self.contents.touch();
+            self.count_edit();
+        }
         self.base = Some(Base { is_sent, ..base });
         self.replaced = StagedBase::None;
         self.may_be_stored = false;
@@ -527,7 +594,7 @@ impl FileState {
             return false;
         }
         let size = base.version.size;
-        self.stored(base, false);
+        self.stored(base, false, false);
         self.contents = Contents::over(size);
         true
     }
@@ -617,3 +684,18 @@ impl FileState {
 
 /// The number of the record with which an earlier process's file begins.
 const FIRST_RECORD: u64 = 1;
+
+/// Bytes before the last one that was written that are not sent: programs correct what they have
+/// just written.
+const AHEAD_BEHIND: u64 = 8 << 20;
+
+/// Least bytes of a file on the disk of which something is sent ahead. Smaller ones are stored
+/// quickly, and many are removed before their close.
+const AHEAD_MIN: u64 = 64 << 20;
+
+/// Least bytes of a file in memory of which something is sent ahead: two parts.
+const AHEAD_IN_MEMORY_MIN: u64 = 16 << 20;
+
+/// Bytes of a file that stay in memory behind their sending. Of a longer file the first part stays,
+/// and the newest bytes.
+pub(in crate::staging::file) const RETAINED_MAX: u64 = 64 << 20;

@@ -56,6 +56,8 @@ pub(in crate::write) struct MemoryPressure {
     /// Waiting writers that hold enough for a part.
     holding: AtomicUsize,
     begun: Notify,
+    /// Notified at each check while something waits for that.
+    ticked: Notify,
     /// Notified when one of `holding` is to send its buffer.
     send_first: Notify,
     /// The progress at the last check. A leaf.
@@ -89,6 +91,7 @@ impl MemoryPressure {
             sending: Arc::default(),
             holding: AtomicUsize::new(0),
             begun: Notify::new(),
+            ticked: Notify::new(),
             send_first: Notify::new(),
             seen: Mutex::default(),
             writers: Mutex::default(),
@@ -153,6 +156,13 @@ impl MemoryPressure {
         waiting
     }
 
+    /// Returns at the next check, which is due a moment later.
+    pub(in crate::write) async fn tick(&self) {
+        let ticked = self.ticked.notified();
+        let _counted = self.wait_ahead();
+        ticked.await;
+    }
+
     fn wait(&self) -> Counted<'_> {
         let waiting = Counted::new(&self.waiting);
         self.begun.notify_one();
@@ -213,6 +223,7 @@ impl MemoryPressure {
             let now = self.clock.now();
             let open = self.open();
             open.for_each(|writer| writer.expire_waits(now));
+            self.ticked.notify_waiters();
         }
         self.look_for_memory() || is_ahead
     }

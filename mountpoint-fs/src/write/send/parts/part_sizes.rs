@@ -6,6 +6,8 @@
 //! memory bounds the size of parts, and with it that of files. All parts of one step are equally
 //! large: some servers demand that.
 
+use std::ops::Range;
+
 use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PARTS_MAX, WRITE_PART_DEFAULT};
 
 /// Sizes of the parts of every upload of a mount.
@@ -59,6 +61,21 @@ impl PartPlan {
         };
         let size = self.first.saturating_mul(1 << doublings);
         Some(size.min(self.largest))
+    }
+
+    /// The bytes of the part that has the one at `offset`, where all parts are whole; `None` behind
+    /// the last one.
+    pub(in crate::write) fn range_at(&self, offset: u64) -> Option<Range<u64>> {
+        let (mut start, mut number, mut count) = (0, 1, UPLOAD_PARTS_FIRST);
+        loop {
+            let size = self.size(number)?;
+            let end = start + size * u64::from(count);
+            if offset < end {
+                let start = offset - (offset - start) % size;
+                return Some(start..start + size);
+            }
+            (start, number, count) = (end, number + count, UPLOAD_PARTS_STEP);
+        }
     }
 
     /// Largest file that can be written, in bytes.
@@ -122,6 +139,20 @@ mod tests {
             let plan = PartPlan::new(None, memory * MIB / 4 - MIB);
             assert_eq!(plan.total() >> 30, gib, "{memory} MiB");
         }
+    }
+
+    #[test]
+    fn each_byte_has_its_part() {
+        let plan = PartPlan::new(None, 64 * MIB);
+        let mut start = 0;
+        for number in 1..=UPLOAD_PARTS_MAX {
+            let range = start..start + plan.size(number).unwrap();
+            for offset in [range.start, range.end - 1] {
+                assert_eq!(plan.range_at(offset), Some(range.clone()), "{number}");
+            }
+            start = range.end;
+        }
+        assert_eq!(plan.range_at(start), None);
     }
 
     proptest! {

@@ -49,7 +49,7 @@ impl PartsInFlight {
     }
 
     /// Parts that may be in flight.
-    fn limit(&self) -> usize {
+    pub(in crate::write) fn limit(&self) -> usize {
         let begun_in = self.begun_in.load(Ordering::Acquire);
         let is_known = begun_in != u64::MAX;
         if is_known && StoreDistance::of(Duration::from_nanos(begun_in)).is_remote() {

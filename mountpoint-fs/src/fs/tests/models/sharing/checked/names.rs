@@ -110,7 +110,7 @@ impl Model {
         let from = from % self.held.len();
         let (mount, handle) = (self.held[from].mount, self.held[from].opened.handle);
         let open = &self.open[index];
-        if open.mount != mount || open.is_unchanged {
+        if open.mount != mount {
             return;
         }
         let (at, to) = (open.content.len() as u64, open.handle);
@@ -163,14 +163,14 @@ impl Model {
         let tag = self.tag(name);
         let outcome = now(fs.set_attributes(ino, change));
         self.note_tag(name, tag.as_ref());
-        let mut shorter = self.truth.get(name).cloned().unwrap_or_default();
-        if shorter.len() <= len {
+        let mut cut = self.truth.get(name).cloned().unwrap_or_default();
+        if cut.len() == len {
             return;
         }
-        shorter.truncate(len);
+        cut.resize(len, 0);
         if outcome.is_ok() && !is_written {
             assert!(
-                self.actual(name).as_ref() == Some(&shorter),
+                self.actual(name).as_ref() == Some(&cut),
                 "{name} is not cut"
             );
         }
@@ -182,11 +182,11 @@ impl Model {
             Ok(_) => {
                 self.pages
                     .entry((mount, ino))
-                    .and_modify(|it| it.truncate(len));
+                    .and_modify(|it| it.resize(len, 0));
             }
             Err(_) => drop(self.pages.remove(&(mount, ino))),
         }
-        self.may_become(name, Some(shorter));
+        self.may_become(name, Some(cut));
     }
 
     pub(super) fn unlink(&mut self, mount: usize, name: &'static str) {
@@ -228,11 +228,6 @@ impl Model {
                 is_there && self.actual(from).is_none(),
                 "{from} is not {to}"
             );
-            for open in &mut self.open {
-                if open.mount == mount && open.is_unchanged && open.name == from {
-                    open.name = to;
-                }
-            }
         }
         if is_there {
             self.may_become(to, moved);

@@ -1,5 +1,7 @@
 //! New files whose beginning is sent while they are written.
 
+mod in_memory;
+
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
@@ -7,7 +9,7 @@ use mountpoint_client::ObjectClient as _;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, When};
 
 use super::write_back::bytes;
-use super::{Bench, MIB, name, wait, write};
+use super::{Bench, MIB, in_both, name, wait, write};
 use crate::operation::FsError;
 use crate::staging::StagedFile;
 
@@ -42,15 +44,17 @@ impl Bench {
 /// The last bytes wait for the store, and each part is sent once.
 #[test]
 fn a_long_new_file_is_sent_while_it_is_written() {
-    let bench = Bench::new();
-    let (file, data) = bench.written();
-    assert!(bench.parts() >= PARTS / 2, "{}", bench.parts());
-    assert!(bench.parts() < PARTS);
-    assert_eq!(bench.content("key"), None);
-    bench.check_ahead(&file, "key", &data);
-    assert_eq!(bench.parts(), PARTS);
-    let created = bench.client.log().count(Operation::CreateMultipartUpload);
-    assert_eq!(created, 1);
+    in_both(|| {
+        let bench = Bench::new();
+        let (file, data) = bench.written();
+        assert!(bench.parts() >= PARTS / 2, "{}", bench.parts());
+        assert!(bench.parts() < PARTS);
+        assert_eq!(bench.content("key"), None);
+        bench.check_ahead(&file, "key", &data);
+        assert_eq!(bench.parts(), PARTS);
+        let created = bench.client.log().count(Operation::CreateMultipartUpload);
+        assert_eq!(created, 1);
+    });
 }
 
 /// Bytes that were sent and are written again: their part is sent again, and no other one.
@@ -69,26 +73,30 @@ fn what_is_written_again_is_sent_again() {
 
 #[test]
 fn a_file_that_becomes_shorter_is_stored_as_it_is() {
-    for len in [0, 3, 20 * MIB, LEN - 1] {
-        let bench = Bench::new();
-        let (file, data) = bench.written();
-        wait(file.set_len(len as u64)).unwrap();
-        bench.check_ahead(&file, "key", &data[..len]);
-    }
+    in_both(|| {
+        for len in [0, 3, 20 * MIB, LEN - 1] {
+            let bench = Bench::new();
+            let (file, data) = bench.written();
+            wait(file.set_len(len as u64)).unwrap();
+            bench.check_ahead(&file, "key", &data[..len]);
+        }
+    });
 }
 
 #[test]
 fn what_was_sent_of_a_file_that_is_removed_is_aborted() {
-    let bench = Bench::new();
-    let (file, _) = bench.written();
-    assert!(bench.parts() > 0);
-    file.removed();
-    wait(file.release()).unwrap();
-    drop(file);
-    wait(bench.staging.context().writing.drained());
-    assert_eq!(wait(bench.client.list_uploads("")).unwrap(), []);
-    assert_eq!(bench.content("key"), None);
-    assert_eq!(bench.staging.context().writing.journal_entries(), 0);
+    in_both(|| {
+        let bench = Bench::new();
+        let (file, _) = bench.written();
+        assert!(bench.parts() > 0);
+        file.removed();
+        wait(file.release()).unwrap();
+        drop(file);
+        wait(bench.staging.context().writing.drained());
+        assert_eq!(wait(bench.client.list_uploads("")).unwrap(), []);
+        assert_eq!(bench.content("key"), None);
+        assert_eq!(bench.staging.context().writing.journal_entries(), 0);
+    });
 }
 
 #[test]
@@ -103,17 +111,19 @@ fn a_file_that_is_renamed_is_sent_under_its_new_name() {
 /// A request that fails before the close is sent again by the close.
 #[test]
 fn s3_may_be_away_until_the_close() {
-    for operation in [Operation::CreateMultipartUpload, Operation::UploadPart] {
-        let bench = Bench::new();
-        bench.client.add_fault(FaultRule {
-            operation: Some(operation),
-            when: When::From(1),
-            fault: Fault::Fail(ErrorKind::Unreachable),
-        });
-        let (file, data) = bench.written();
-        bench.client.clear_faults();
-        bench.check_ahead(&file, "key", &data);
-    }
+    in_both(|| {
+        for operation in [Operation::CreateMultipartUpload, Operation::UploadPart] {
+            let bench = Bench::new();
+            bench.client.add_fault(FaultRule {
+                operation: Some(operation),
+                when: When::From(1),
+                fault: Fault::Fail(ErrorKind::Unreachable),
+            });
+            let (file, data) = bench.written();
+            bench.client.clear_faults();
+            bench.check_ahead(&file, "key", &data);
+        }
+    });
 }
 
 /// A lifecycle rule aborts the upload of a file that is open for long: all is sent by the close.
@@ -130,14 +140,16 @@ fn an_upload_that_s3_aborts_meanwhile_begins_anew() {
 /// The answer to the completion is lost: the bucket says that it was done.
 #[test]
 fn a_lost_answer_to_the_completion_is_no_failure() {
-    let bench = Bench::new();
-    let (file, data) = bench.written();
-    bench.client.add_fault(FaultRule {
-        operation: Some(Operation::CompleteMultipartUpload),
-        when: When::Next(1),
-        fault: Fault::FailAfterwards(ErrorKind::Transient),
+    in_both(|| {
+        let bench = Bench::new();
+        let (file, data) = bench.written();
+        bench.client.add_fault(FaultRule {
+            operation: Some(Operation::CompleteMultipartUpload),
+            when: When::Next(1),
+            fault: Fault::FailAfterwards(ErrorKind::Transient),
+        });
+        bench.check_ahead(&file, "key", &data);
     });
-    bench.check_ahead(&file, "key", &data);
 }
 
 /// Another client makes an object meanwhile: the close says so.
