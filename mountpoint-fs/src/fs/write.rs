@@ -104,8 +104,8 @@ impl FileSystem {
             .await
     }
 
-    /// `copy_file_range`: the server copies up to `len` bytes between two places, each a handle and an offset. Returns the number
-    /// copied.
+    /// `copy_file_range`: the server copies up to `len` bytes between two places, each a handle and
+    /// an offset. Returns the number copied.
     ///
     /// The number is 0 only at the end of the source. [`FsError::Unsupported`] where reads and
     /// writes are better; the kernel then does these by itself.

@@ -2,9 +2,9 @@
 //! synchronised.
 //!
 //! A [`StagedFile`] is a version of an object, its *base*, and the local changes over it: bytes in
-//! sparse files of the user's directory, or in memory without one. Nothing of the base is fetched before it is needed, and a
-//! store has the server copy what did not change. Knows no inodes and no handles. [`journal`]
-//! makes records durable, and [`disk`] is what it needs of a disk.
+//! sparse files of the user's directory, or in memory without one. Nothing of the base is fetched
+//! before it is needed, and a store has the server copy what did not change. Knows no inodes and no
+//! handles. [`journal`] makes records durable, and [`disk`] is what it needs of a disk.
 //!
 //! With write-back a close makes the file durable on the local disk, as a `record` of the journal,
 //! and the queue in `uploads` brings it to the bucket later.

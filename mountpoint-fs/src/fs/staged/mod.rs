@@ -1,5 +1,5 @@
-//! Files that are written in place, in memory or on the local disk of `--staging`: the operations of
-//! the kernel on them.
+//! Files that are written in place, in memory or on the local disk of `--staging`: the operations
+//! of the kernel on them.
 //!
 //! An inode has one [`StagedFile`] from its first open for writing on. All handles read and write
 //! it, also those that were opened for reading before. Closing and synchronising store it.

@@ -262,16 +262,19 @@ impl FileSystem {
         ino: InodeNo,
         options: OpenOptions,
     ) -> Result<Opened, FsError> {
-        if let Some(opening) = self.share_staged(files, ino).await? {
-            return Ok(self.insert_staged(opening.take(), None, Opener::UNSEEN));
-        }
-        match self.open_version(ino, options).await {
-            Ok(opened) => Ok(opened),
-            // A writer may have opened the file meanwhile.
-            Err(error) => match self.share_staged(files, ino).await? {
-                Some(opening) => Ok(self.insert_staged(opening.take(), None, Opener::UNSEEN)),
-                None => Err(error),
-            },
+        let mut tries = OPENS_MAX;
+        loop {
+            if let Some(opening) = self.share_staged(files, ino).await? {
+                return Ok(self.insert_staged(opening.take(), None, Opener::UNSEEN));
+            }
+            tries -= 1;
+            match self.open_version(ino, options).await {
+                // A file that is written in place may have come, and may be gone again.
+                Err(FsError::NotPermitted(_)) if tries > 0 && self.writer(ino).is_none() => {}
+                Err(error) if self.staged_file(ino).is_none() || tries == 0 => return Err(error),
+                Err(_) => {}
+                opened => return opened,
+            }
         }
     }
 
@@ -408,3 +411,6 @@ impl FileSystem {
         }
     }
 }
+
+/// How often a file is opened for reading that others begin and end to write meanwhile.
+const OPENS_MAX: usize = 16;

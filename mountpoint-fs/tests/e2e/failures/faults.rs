@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use crate::harness::{BUCKET, HANG, Mounted, PATIENCE, put, read, server};
+use crate::harness::{BUCKET, HANG, Mounted, PATIENCE, create_to_write, put, read, server};
 
 const MIB: u64 = 1 << 20;
 
@@ -249,9 +249,13 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
     }
     let flags = ["--allow-rename", "--allow-overwrite", "--allow-delete"];
     let mounted = Mounted::new(&server, &flags);
-    let mut log = File::create_new(mounted.join("d/s/log")).unwrap();
+    let mut log = create_to_write(mounted.join("d/s/log")).unwrap();
     log.write_all(b"one").unwrap();
     log.sync_all().unwrap();
+    // A file that is written in place moves with its directory, and goes on.
+    let mut both = File::create_new(mounted.join("d/s/both")).unwrap();
+    both.write_all(b"one").unwrap();
+    both.sync_all().unwrap();
     let held = Rule::on(Operation::CopyObject, Fault::Hold);
     let held = server.faults().add(held);
     server.log().clear();
@@ -262,6 +266,7 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
         let has_begun = copies.wait_until(Operation::CopyObject, PATIENCE, |it| it.requests > 0);
         let at = |name: &str| mounted.join(name);
         let refused = log.write_all(b"two");
+        let written = both.write_all(b"two");
         let content = std::fs::read(at("d/s/file-3"));
         // The kernel lets nobody look up names in a directory while one of these waits in it.
         let (new_file, replaced, removed) = (at("d/s/new"), at("d/s/file-1"), at("d/s/file-2"));
@@ -283,15 +288,19 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
         }
         let refused = refused.unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EBUSY), "{refused}");
+        written.unwrap();
         assert_eq!(content.unwrap(), b"file");
     });
     let gone = log.write_all(b"two").unwrap_err();
     assert_eq!(gone.raw_os_error(), Some(libc::ESTALE), "{gone}");
     drop(log);
+    both.write_all(b"three").unwrap();
+    nix::unistd::close(both).unwrap();
     let keys = server.store().keys(BUCKET);
-    assert_eq!(keys.len(), 101);
+    assert_eq!(keys.len(), 102);
     assert!(keys.iter().all(|key| key.starts_with("e/s/")), "{keys:?}");
     assert_eq!(read(&mounted.join("e/s/log")), b"one");
+    assert_eq!(read(&mounted.join("e/s/both")), b"onetwothree");
     assert!(read(&mounted.join("e/s/file-1")).is_empty());
     assert!(read(&mounted.join("e/s/new")).is_empty());
     assert!(!mounted.join("e/s/file-2").exists() && mounted.join("e/s/dir").exists());

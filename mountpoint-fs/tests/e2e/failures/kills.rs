@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
-use crate::harness::{self, Mounted, PATIENCE, mount_s3, read, run, wait_until, write_and_close};
+use crate::harness::{
+    self, Mounted, PATIENCE, create_to_write, mount_s3, read, run, wait_until, write_and_close,
+};
 
 const MIB: usize = 1 << 20;
 const GENERAL: &str = harness::BUCKET;
@@ -116,8 +118,8 @@ const WORKS: [(&str, Work, &[Operation]); 12] = [
     (GENERAL, Work::Copy, COPYING_UPLOAD),
     (GENERAL, Work::GoOn, &[UploadPartCopy]),
     (GENERAL, Work::Touch, &[CopyObject]),
-    (DIRECTORY, Work::CutLate, &[PutObject]),
-    (DIRECTORY, Work::WriteLate, &[PutObject]),
+    (DIRECTORY, Work::CutLate, UPLOAD),
+    (DIRECTORY, Work::WriteLate, COPYING_UPLOAD),
     (DIRECTORY, Work::Append(7), &[PutObject]),
     (DIRECTORY, Work::Copy, COPYING_UPLOAD),
     (DIRECTORY, Work::GoOn, &[PutObject]),
@@ -260,8 +262,8 @@ fn kill_during(
 
 /// Checks that the object is old or new as a whole.
 ///
-/// On a directory bucket it may be a prefix of the new one, no shorter than the old one after an
-/// append.
+/// On a directory bucket a streamed one may be a prefix of the new one, no shorter than the old one
+/// after an append.
 #[track_caller]
 fn check(server: &Server, bucket: &str, work: Work, key: &str, what: &str) {
     let found = server.store().object(bucket, key);
@@ -269,9 +271,10 @@ fn check(server: &Server, bucket: &str, work: Work, key: &str, what: &str) {
     let is_whole = found == work.before()
         || found.as_ref() == Some(&work.after())
         || (found.is_some() && found == work.between());
-    let grows = bucket == DIRECTORY && work != Work::Copy;
+    let is_streamed = !matches!(work, Work::Copy | Work::CutLate | Work::WriteLate);
+    let grows = bucket == DIRECTORY && is_streamed;
     let is_beginning = |found: &Vec<u8>| {
-        let is_appended = matches!(work, Work::Append(_) | Work::WriteLate);
+        let is_appended = matches!(work, Work::Append(_));
         let least = work
             .before()
             .filter(|_| is_appended)
@@ -293,7 +296,7 @@ fn leave_an_upload(server: &Server, bucket: &str) -> (String, String) {
     command.args(["--write-part-size", "5242880"]);
     command.args(["--state-directory", state.path().to_str().unwrap()]);
     let mounted = Mounted::start(command);
-    let mut file = File::create_new(mounted.join(OTHERS)).unwrap();
+    let mut file = create_to_write(mounted.join(OTHERS)).unwrap();
     for _ in 0..6 {
         file.write_all(&[5; MIB]).unwrap();
     }

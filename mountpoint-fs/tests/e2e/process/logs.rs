@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::process::Output;
 
@@ -228,11 +229,13 @@ fn one_refused_write_is_one_warning() {
         let log = mounted.log();
         log.lines().filter(|line| line.contains("WARN")).count()
     };
-    // A write in the middle of an existing file.
-    let file = File::options()
-        .write(true)
-        .open(mounted.join("old"))
-        .unwrap();
+    // Writes at the beginning of a file that is only written.
+    let replaced = || {
+        let mut file = File::create(mounted.join("old")).unwrap();
+        file.write_all(b"content").unwrap();
+        file
+    };
+    let file = replaced();
     for offset in [3, 4, 5] {
         file.write_all_at(b"x", offset).unwrap_err();
     }
@@ -241,10 +244,7 @@ fn one_refused_write_is_one_warning() {
     assert_eq!(warnings(), 1, "{}", mounted.log());
     // The kernel releases the file behind its close. An open after that causes another warning.
     wait_until("the second warning", || {
-        let file = File::options()
-            .write(true)
-            .open(mounted.join("old"))
-            .unwrap();
+        let file = replaced();
         file.write_all_at(b"x", 3).unwrap_err();
         nix::unistd::close(file).unwrap_err();
         warnings() > 1

@@ -26,7 +26,7 @@ fn check_all(row: &str, script: &str, outcome: Outcome<'_>) {
     check(row, script, [outcome; 3]);
 }
 
-/// As [`check`], where bytes that were sent, or will be, cannot change without `--staging`.
+/// As [`check`], where a file that is only written is streamed without `--staging`.
 #[track_caller]
 fn check_staged(row: &str, script: &str, streaming: Outcome<'_>, staged: Outcome<'_>) {
     check(row, script, [streaming, staged, staged]);
@@ -52,27 +52,84 @@ fn writes_at_the_end_and_behind_it_work_in_all_modes() {
 }
 
 #[test]
-fn written_bytes_change_only_where_the_disk_has_them() {
-    check_staged(
+fn written_bytes_change_in_all_modes() {
+    check_all(
         "write again what was written",
         "fd = new(); os.write(fd, b'abc'); say('write', os.pwrite, fd, b'X', 0); say('close', os.close, fd)",
-        ("write EINVAL, close EINVAL", "new", None),
         ("write 1, close 0", "new", Some("Xbc")),
     );
-    check_staged(
+    check_all(
         "make the file shorter",
         "fd = new(); os.write(fd, b'abc'); say('truncate', os.ftruncate, fd, 1); say('close', os.close, fd)",
-        ("truncate EPERM, close 0", "new", Some("abc")),
         ("truncate 0, close 0", "new", Some("a")),
     );
-    check_staged(
+    check_all(
         "map the file for writing, in a child",
         "fd = new(); os.write(fd, b'abc')\n\
          child = os.fork()\n\
          if child == 0:\n    with mmap.mmap(fd, 3) as it: it[0:1] = b'X'\n    os._exit(0)\n\
          say('child', lambda: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); say('close', os.close, fd)",
-        ("child -7, close 0", "new", Some("abc")),
         ("child 0, close 0", "new", Some("Xbc")),
+    );
+    check_all(
+        "make the file longer and shorter by its path",
+        "say('longer', os.truncate, 'old', 12); say('shorter', os.truncate, 'old', 11)",
+        ("longer 0, shorter 0", "old", Some("0123456789\0")),
+    );
+    check_all(
+        "take zeros within the file",
+        "fd = new(); os.write(fd, b'abcd')\n\
+         import ctypes; libc = ctypes.CDLL(None)\n\
+         say('fallocate', lambda: libc.fallocate(fd, 3, ctypes.c_long(1), ctypes.c_long(2))); say('close', os.close, fd)",
+        ("fallocate 0, close 0", "new", Some("a\0\0d")),
+    );
+}
+
+#[test]
+fn a_file_that_is_only_written_is_streamed_without_staging() {
+    check_staged(
+        "write again what was written",
+        "fd = only(); os.write(fd, b'abc'); say('write', os.pwrite, fd, b'X', 0); say('close', os.close, fd)",
+        ("write EINVAL, close EINVAL", "new", None),
+        ("write 1, close 0", "new", Some("Xbc")),
+    );
+    check_staged(
+        "make the file shorter",
+        "fd = only(); os.write(fd, b'abc'); say('truncate', os.ftruncate, fd, 1); say('close', os.close, fd)",
+        ("truncate EPERM, close 0", "new", Some("abc")),
+        ("truncate 0, close 0", "new", Some("a")),
+    );
+    check_staged(
+        "another process reads",
+        "fd = only(); os.write(fd, b'abc'); say('other', other, \"print(open('new').read())\"); say('close', os.close, fd)",
+        ("other PermissionError, close 0", "new", Some("abc")),
+        ("other abc, close 0", "new", Some("abc")),
+    );
+    check_staged(
+        "another process writes",
+        "fd = only(); os.write(fd, b'abc'); say('other', other, \"print(open('new', 'r+').write('X'))\"); \
+         say('close', os.close, fd)",
+        ("other PermissionError, close 0", "new", Some("abc")),
+        ("other 1, close 0", "new", Some("Xbc")),
+    );
+    check_staged(
+        "another process renames",
+        "fd = only(); os.write(fd, b'abc'); say('other', other, \"os.rename('new', 'other')\"); say('close', os.close, fd)",
+        ("other PermissionError, close 0", "new", Some("abc")),
+        ("other , close 0", "other", Some("abc")),
+    );
+    check_staged(
+        "unlink",
+        "fd = only(); os.write(fd, b'abc'); say('unlink', os.unlink, 'new'); say('close', os.close, fd)",
+        ("unlink EPERM, close 0", "new", Some("abc")),
+        ("unlink 0, close 0", "new", None),
+    );
+    check_staged(
+        "write below the end of a replaced file",
+        "fd = os.open('old', os.O_WRONLY | os.O_TRUNC); os.write(fd, b'abc'); say('write', os.pwrite, fd, b'X', 0); \
+         say('close', os.close, fd)",
+        ("write EINVAL, close EINVAL", "old", Some("0123456789")),
+        ("write 1, close 0", "old", Some("Xbc")),
     );
 }
 
@@ -91,33 +148,36 @@ fn a_process_reads_what_it_writes_in_all_modes() {
 }
 
 #[test]
-fn other_processes_wait_for_the_close_without_staging() {
-    check_staged(
+fn other_processes_read_and_write_what_is_written() {
+    check_all(
         "another process reads",
         "fd = new(); os.write(fd, b'abc'); say('other', other, \"print(open('new').read())\"); say('close', os.close, fd)",
-        ("other PermissionError, close 0", "new", Some("abc")),
         ("other abc, close 0", "new", Some("abc")),
     );
-    check_staged(
+    check_all(
         "another process writes",
         "fd = new(); os.write(fd, b'abc'); say('other', other, \"print(open('new', 'r+').write('X'))\"); \
          say('close', os.close, fd)",
-        ("other PermissionError, close 0", "new", Some("abc")),
         ("other 1, close 0", "new", Some("Xbc")),
     );
 }
 
 #[test]
-fn names_of_written_files_change_with_staging() {
+fn names_of_written_files_change_in_all_modes() {
     check_all(
         "rename",
         "fd = new(); os.write(fd, b'abc'); say('rename', os.rename, 'new', 'other'); say('close', os.close, fd)",
         ("rename 0, close 0", "other", Some("abc")),
     );
-    check_staged(
+    check_all(
+        "rename by another process, and a write behind it",
+        "fd = new(); os.write(fd, b'abc'); say('other', other, \"os.rename('new', 'other')\"); say('write', os.write, fd, b'd'); \
+         say('close', os.close, fd)",
+        ("other , write 1, close 0", "other", Some("abcd")),
+    );
+    check_all(
         "unlink",
         "fd = new(); os.write(fd, b'abc'); say('unlink', os.unlink, 'new'); say('close', os.close, fd)",
-        ("unlink EPERM, close 0", "new", Some("abc")),
         ("unlink 0, close 0", "new", None),
     );
     check_all(
@@ -162,12 +222,32 @@ fn each_close_and_sync_keeps_what_was_written_before() {
 }
 
 #[test]
-fn an_existing_file_is_changed_in_place_with_staging() {
-    check_staged(
-        "write in the middle",
-        "fd = os.open('old', os.O_RDWR); say('write', os.pwrite, fd, b'X', 3); say('close', os.close, fd)",
-        ("write EINVAL, close EINVAL", "old", Some("0123456789")),
-        ("write 1, close 0", "old", Some("012X456789")),
+fn an_existing_file_is_changed_in_place_in_all_modes() {
+    for flags in ["os.O_RDWR", "os.O_WRONLY"] {
+        check_all(
+            "write in the middle",
+            &format!(
+                "fd = os.open('old', {flags}); say('write', os.pwrite, fd, b'X', 3); say('close', os.close, fd)"
+            ),
+            ("write 1, close 0", "old", Some("012X456789")),
+        );
+    }
+    check_all(
+        "a change of a mapping",
+        "fd = os.open('old', os.O_RDWR)\n\
+         with mmap.mmap(fd, 10) as it: it[3:5] = b'XY'; say('msync', it.flush)\n\
+         say('close', os.close, fd)",
+        ("msync 0, close 0", "old", Some("012XY56789")),
+    );
+    check_all(
+        "cut and written again",
+        "fd = os.open('old', os.O_RDWR); say('truncate', os.ftruncate, fd, 4); say('write', os.pwrite, fd, b'X', 6); \
+         say('read', os.pread, fd, 4, 0); say('close', os.close, fd)",
+        (
+            "truncate 0, write 1, read 0123, close 0",
+            "old",
+            Some("0123\0\0X"),
+        ),
     );
     check_all(
         "append",
@@ -184,9 +264,14 @@ fn an_existing_file_is_changed_in_place_with_staging() {
         "fd = os.open('old', os.O_RDWR); say('read', os.read, fd, 3); say('close', os.close, fd)",
         ("read 012, close 0", "old", Some("0123456789")),
     );
-    check_staged(
+    check_all(
         "O_SYNC",
-        "say('open', lambda: os.close(new(os.O_SYNC)))",
+        "fd = new(os.O_SYNC); say('write', os.write, fd, b'abc'); say('write', os.pwrite, fd, b'X', 1); sys.stdout.flush(); os._exit(0)",
+        ("write 3, write 1", "new", Some("aXc")),
+    );
+    check_staged(
+        "O_SYNC of a file that is only written",
+        "say('open', lambda: os.close(only(os.O_SYNC)))",
         ("open EINVAL", "new", None),
         ("open 0", "new", Some("")),
     );

@@ -108,6 +108,8 @@ def say(name, call, *args):
     print(name, value.decode() if isinstance(value, bytes) else 0 if value is None else value, flush=True)
 def new(flags=0):
     return os.open('new', os.O_CREAT | os.O_RDWR | flags, 0o644)
+def only(flags=0):
+    return os.open('new', os.O_CREAT | os.O_WRONLY | flags, 0o644)
 def other(code):
     done = subprocess.run([sys.executable, '-c', 'import os\\n' + code], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else done.stderr.strip().splitlines()[-1].split(':')[0]

@@ -221,9 +221,9 @@ print(zlib.crc32(m[4000000:4100000]), zlib.crc32(m[:]), len(m))'";
 
 /// A file opened for reading and writing can be mapped for writing.
 ///
-/// A write to the mapping is refused, and no reader sees it.
+/// A write to the mapping is stored. Without the flag it is refused, and no reader sees it.
 #[test]
-fn what_is_written_to_a_mapping_is_refused_and_not_seen() {
+fn what_is_written_to_a_mapping_is_stored_or_refused_and_not_seen() {
     let server = server();
     put(&server, "file", "hello");
     let script = "python3 -c '
@@ -235,14 +235,14 @@ for end in m.flush, m.close, file.close:
     try: end()
     except OSError as error: print(error.errno)
 print(open(\"file\").read())'";
-    // With the flag the first change might have replaced the file, so its refusal is the file's
-    // error, also for `close`.
-    for (flags, seen) in [
-        (&[][..], "9\nhello\n"),
-        (&["--allow-overwrite"], "22\n22\nhello\n"),
+    for (flags, seen, stored) in [
+        (&[][..], "9\nhello\n", "hello"),
+        (&["--allow-overwrite"], "jello\n", "jello"),
     ] {
         let mounted = Mounted::new(&server, flags);
         assert_eq!(shell(mounted.path(), script), seen, "{flags:?}");
+        let object = server.store().object(BUCKET, "file").unwrap();
+        assert_eq!(object.bytes(), stored, "{flags:?}");
     }
 }
 

@@ -40,6 +40,16 @@ impl Staged {
         }
     }
 
+    /// A mount without a staging directory, which keeps written files in memory.
+    fn in_memory(server: &Server, args: &[&str]) -> Self {
+        let all = [&["--allow-changes"], args].concat();
+        Self {
+            mounted: Mounted::new(server, &all),
+            staging: tempfile::tempdir().unwrap(),
+            local: tempfile::tempdir().unwrap(),
+        }
+    }
+
     /// Runs `script` in the mount. `$L` is a folder of the local disk, as is `$HOME`.
     #[track_caller]
     fn run(&self, script: &str) -> String {
@@ -67,6 +77,12 @@ impl Staged {
         self.run("python3 $L/program.py");
     }
 }
+
+/// Makes a mount of the server's bucket with more arguments.
+type Make = fn(&Server, &[&str]) -> Staged;
+
+/// Mounts that write in place: with a directory for it, and without.
+const BOTH: [Make; 2] = [Staged::new, Staged::in_memory];
 
 fn mount(server: &Server, staging: &Path, args: &[&str]) -> Mounted {
     let staging = staging.to_str().unwrap();

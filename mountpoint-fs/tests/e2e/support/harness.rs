@@ -449,6 +449,11 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
     bytes
 }
 
+/// Makes a new file that is only written: its bytes are sent in their order.
+pub(crate) fn create_to_write(path: impl AsRef<Path>) -> io::Result<File> {
+    File::options().write(true).create_new(true).open(path)
+}
+
 /// Writes `data` in pieces of 1 MiB and closes the file. Returns the first error.
 pub(crate) fn write_and_close(mut file: File, data: &[u8]) -> io::Result<()> {
     let mut pieces = data.chunks(1 << 20);

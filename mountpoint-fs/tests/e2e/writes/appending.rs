@@ -11,7 +11,9 @@ use mountpoint_client::testing::server::{
 use nix::sys::signal::Signal;
 
 use crate::fault_loop::{every_fault_at_every_request, faults_of_writes};
-use crate::harness::{self, Mounted, mount_s3, read, run, shell, wait_until, write_and_close};
+use crate::harness::{
+    self, Mounted, create_to_write, mount_s3, read, run, shell, wait_until, write_and_close,
+};
 
 const BUCKET: &str = "appended--usw2-az1--x-s3";
 
@@ -107,7 +109,7 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     let server = server();
     let mounted = mount(&server, &["--incremental-upload"]);
     let data = bytes(18 * MIB);
-    let mut file = File::create_new(mounted.join("large")).unwrap();
+    let mut file = create_to_write(mounted.join("large")).unwrap();
     file.write_all(&data[..12 * MIB]).unwrap();
     wait_until("two parts", || {
         content(&server, "large").is_some_and(|it| it.len() == 10 * MIB)
@@ -310,7 +312,7 @@ impl Workload {
     fn run(self, mounted: &Mounted, key: &str) -> io::Result<()> {
         let path = mounted.join(key);
         let file = match self {
-            Self::New => File::create_new(&path)?,
+            Self::New => create_to_write(&path)?,
             Self::Small | Self::Large => OpenOptions::new().append(true).open(&path)?,
         };
         write_and_close(file, &bytes(self.after())[self.before()..])
@@ -380,7 +382,7 @@ fn a_server_that_stumbles_has_every_line_once() {
             ..Rule::on(Operation::PutObject, fault)
         });
     }
-    let mut file = File::create_new(mounted.join("log")).unwrap();
+    let mut file = create_to_write(mounted.join("log")).unwrap();
     let mut expected = Vec::new();
     for number in 0..40 {
         let line = format!("line {number}\n");

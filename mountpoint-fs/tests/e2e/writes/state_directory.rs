@@ -67,7 +67,11 @@ fn a_state_directory_that_comes_to_lie_in_the_mount_is_not_touched() {
     // The socket for `mount-s3 stats` was in it.
     std::fs::remove_dir_all(&state_home).unwrap();
     symlink(mounted.path(), &state_home).unwrap();
-    let file = File::create_new(mounted.join("file")).unwrap();
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(mounted.join("file"))
+        .unwrap();
     write_and_close(file, &vec![1; 11 * MIB]).unwrap();
     assert_eq!(server.store().keys(BUCKET), ["file"]);
     let log = mounted.log();
@@ -92,7 +96,11 @@ fn the_uploads_of_another_host_are_left_alone_and_named() {
     let state = tempfile::tempdir().unwrap();
     let mounted = mount(&server, state.path());
     store_the_first(&server, &mounted);
-    let mut file = File::create_new(mounted.join("file")).unwrap();
+    let mut file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(mounted.join("file"))
+        .unwrap();
     file.write_all(&vec![1; 6 * MIB]).unwrap();
     wait_until("the upload", || server.store().uploads(BUCKET).len() == 1);
     let (_, upload) = server.store().uploads(BUCKET).remove(0);

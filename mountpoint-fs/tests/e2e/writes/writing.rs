@@ -9,7 +9,9 @@ use mountpoint_client::testing::server::{
     Fault, Operation, PartSizes, Rule, Server, ServerOptions,
 };
 
-use crate::harness::{BUCKET, Mounted, put, run, server, shell, store_the_first, wait_until};
+use crate::harness::{
+    BUCKET, Mounted, create_to_write, put, run, server, shell, store_the_first, wait_until,
+};
 use crate::servers::Program;
 
 const MIB: usize = 1 << 20;
@@ -28,7 +30,7 @@ fn check_stored(server: &Server, key: &str, content: &[u8]) {
 }
 
 fn create(mounted: &Mounted, name: &str) -> File {
-    File::create_new(mounted.join(name)).unwrap()
+    create_to_write(mounted.join(name)).unwrap()
 }
 
 /// Counts of PutObject, CreateMultipartUpload, UploadPart, CompleteMultipartUpload and

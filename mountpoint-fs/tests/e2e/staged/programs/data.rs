@@ -1,7 +1,7 @@
 //! Libraries that write arrays in place: Debian's Python packages and wheels, which
 //! `make test-programs` installs.
 
-use super::{staged, stored};
+use super::{on_both, stored};
 use crate::servers;
 
 const ARRAYS: &str = "
@@ -28,16 +28,17 @@ with shelve.open('shelf') as shelf: assert shelf['key0'] == 2 and shelf['key2'][
 
 #[test]
 fn arrays_are_changed_in_place() {
-    let (server, staged) = staged();
-    let program = staged.local.path().join("arrays.py");
-    std::fs::write(&program, ARRAYS).unwrap();
-    let python = servers::binary("python/bin/python3");
-    staged.run(&format!("{} $L/arrays.py", python.display()));
-    let raw = stored(&server, "raw");
-    assert_eq!((raw.len(), raw[0], raw[4]), (1_200_000, 5, 1));
-    std::fs::write(staged.local.path().join("h.h5"), stored(&server, "h.h5")).unwrap();
-    staged.run(&format!(
+    on_both(|server, staged| {
+        let program = staged.local.path().join("arrays.py");
+        std::fs::write(&program, ARRAYS).unwrap();
+        let python = servers::binary("python/bin/python3");
+        staged.run(&format!("{} $L/arrays.py", python.display()));
+        let raw = stored(server, "raw");
+        assert_eq!((raw.len(), raw[0], raw[4]), (1_200_000, 5, 1));
+        std::fs::write(staged.local.path().join("h.h5"), stored(server, "h.h5")).unwrap();
+        staged.run(&format!(
         "{} -c \"import h5py, os; assert len(h5py.File(os.environ['L'] + '/h.h5')['x']) == 25000\"",
         python.display()
     ));
+    });
 }

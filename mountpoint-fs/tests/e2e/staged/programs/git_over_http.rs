@@ -1,6 +1,6 @@
 //! git over HTTP, as of a host that serves repositories: `git http-backend` behind a small server.
 
-use super::Staged;
+use super::{BOTH, Make, Staged};
 use crate::harness::server;
 
 /// Serves each repository of this machine by its path, on a port that is written to a file.
@@ -50,11 +50,11 @@ cd - > /dev/null && git -C bare.git fsck --strict && git -C bare.git gc -q && te
 cd work && git fetch -q ../bare.git && git merge -q FETCH_HEAD && git pull -q $URL$L/bare.git main && git status --porcelain | wc -l | grep -qx 0
 ";
 
-fn check(args: &[&str]) {
+fn check(make: Make, args: &[&str]) {
     let server = server();
     // `git gc` empties the folder of references, without which a repository is none.
     let args = [&["--directory-markers"], args].concat();
-    let staged = Staged::new(&server, &args);
+    let staged = make(&server, &args);
     std::fs::write(staged.local.path().join("server.py"), SERVER).unwrap();
     staged.run(PUSHES_AND_CLONES);
     let Staged {
@@ -62,7 +62,7 @@ fn check(args: &[&str]) {
     } = staged;
     assert!(mounted.unmount().success());
     drop(staging);
-    let again = Staged::new(&server, &[]);
+    let again = make(&server, &[]);
     again.run(
         "git config --global safe.directory '*' && for it in work bare.git; do git -C $it fsck --strict; done
          git -C work status --porcelain | wc -l | grep -qx 0",
@@ -71,10 +71,12 @@ fn check(args: &[&str]) {
 
 #[test]
 fn git_clones_and_pushes_over_http() {
-    check(&[]);
+    for make in BOTH {
+        check(make, &[]);
+    }
 }
 
 #[test]
 fn git_clones_and_pushes_over_http_with_write_back() {
-    check(&["--write-back", "--drain-timeout", "600"]);
+    check(Staged::new, &["--write-back", "--drain-timeout", "600"]);
 }
