@@ -27,7 +27,7 @@ pub struct OpenWriter {
     was_written: AtomicBool,
     /// The opener's process has closed its descriptor for good, maybe before the first write. A
     /// visible duplicate means that it has not.
-    was_closed: Arc<AtomicBool>,
+    was_closed: AtomicBool,
     /// The opener or an heir has closed a descriptor since the last write.
     was_ended: AtomicBool,
     /// The opener or an heir has closed a descriptor, or the file was synchronised. Other opens may
@@ -87,26 +87,13 @@ impl OpenWriter {
     /// A file that `opener` has opened and that `writer` writes.
     #[must_use]
     pub fn new(ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Self {
-        Self::begun(ino, writer, opener, Arc::default())
-    }
-
-    /// The state at the first change of a file that `opener` opened before.
-    ///
-    /// `was_closed` tells whether the opener has closed it since.
-    #[must_use]
-    pub fn begun(
-        ino: InodeNo,
-        writer: Arc<Writer>,
-        opener: Opener,
-        was_closed: Arc<AtomicBool>,
-    ) -> Self {
         Self {
             ino,
             writer,
             opener,
             handles: AtomicU32::new(1),
             was_written: AtomicBool::new(false),
-            was_closed,
+            was_closed: AtomicBool::new(false),
             was_ended: AtomicBool::new(false),
             was_flushed: AtomicBool::new(false),
         }

@@ -47,7 +47,7 @@ impl FileSystem {
         {
             return Ok(self.followed(ino, reader));
         }
-        let was_opened = match self.namespace.opened(ino, &opened.version, true)? {
+        let was_opened = match self.namespace.opened(ino, &opened.version)? {
             FileOpened::Following => return Ok(self.followed(ino, reader)),
             FileOpened::Again => true,
             FileOpened::First => false,

@@ -121,18 +121,13 @@ impl Namespace {
         }
     }
 
-    /// A handle of `ino` was opened that reads `version`, and `may_follow` a writer that may go on
+    /// A handle of `ino` was opened that reads `version`, and follows a writer that may go on
     /// behind that.
     ///
     /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said
     /// that version, [`FsError::NotPermitted`] if it is being written.
-    pub fn opened(
-        &self,
-        ino: InodeNo,
-        version: &Version,
-        may_follow: bool,
-    ) -> Result<FileOpened, FsError> {
-        self.table.open_file(ino, version, may_follow)
+    pub fn opened(&self, ino: InodeNo, version: &Version) -> Result<FileOpened, FsError> {
+        self.table.open_file(ino, version)
     }
 
     /// A handle of `ino` was closed.

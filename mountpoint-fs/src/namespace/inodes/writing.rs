@@ -12,9 +12,6 @@ use crate::operation::Progress;
 pub enum Readers {
     /// Nobody.
     None,
-    /// Only the handle that begins to write. Its opener is to be given back when that has
-    /// succeeded.
-    Itself,
     /// Handles that follow what its writer stores, and handles of an empty file.
     Followers,
     /// Anybody: the file is staged, so every handle reads its newest bytes.

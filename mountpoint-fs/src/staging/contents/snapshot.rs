@@ -87,17 +87,13 @@ impl Snapshot {
 
     /// Whether an unfinished upload alone has some of the bytes.
     pub(in crate::staging) fn has_sent(&self) -> bool {
-        self.sent_in(0..self.size).is_some()
+        self.has_sent_in(0..self.size)
     }
 
-    /// The first range of `range` that an unfinished upload alone has.
-    pub(in crate::staging) fn sent_in(&self, range: Range<u64>) -> Option<Range<u64>> {
-        if range.is_empty() {
-            return None;
-        }
-        let mut changes = self.changes.overlapping(range);
-        let sent = changes.find(|(_, change)| change.place == Place::Sent);
-        sent.map(|(range, _)| range.clone())
+    /// Whether an unfinished upload alone has some bytes of `range`.
+    pub(in crate::staging) fn has_sent_in(&self, range: Range<u64>) -> bool {
+        let is_sent = |(_, change): (_, &Change)| change.place == Place::Sent;
+        !range.is_empty() && self.changes.overlapping(range).any(is_sent)
     }
 
     /// Ranges that are local.

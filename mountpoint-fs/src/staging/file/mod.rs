@@ -1,8 +1,8 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
-//! `storing` → `committing` → `ending` → `releasing` → `sending_ahead` → `life` → `ahead`, and
-//! `memory_wait` → `sending_ahead`, `bytes` → `releasing`.
+//! `storing` → `committing` → `ending` → `releasing` → `sending_ahead` → `life` → `ahead`,
+//! and `memory_wait` → `sending_ahead`, `bytes` → `releasing`.
 
 mod ahead;
 mod bytes;

@@ -139,7 +139,7 @@ pub(super) fn give_back(file: &FileParts) -> bool {
         let places = DataFileNo::ALL.into_iter().zip(sizes);
         let unused: Vec<_> = places
             .map(|(place, size)| match is_over {
-                // Nobody reads it any more.
+                // A failed file is read by nobody.
                 true => (place, std::iter::once(0..size).collect()),
                 false => (place, state.contents.unused(place, size)),
             })

@@ -53,9 +53,9 @@ pub(in crate::staging) enum NewPart {
 /// What became of bytes behind their sending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::staging) struct SentChanges {
-    /// They were written over.
+    /// Ranges that were written over.
     pub(in crate::staging) changed: RangeSet<u64>,
-    /// The file was cut to so many bytes.
+    /// The length to which the file was cut.
     pub(in crate::staging) cut: Option<u64>,
 }
 

@@ -16,8 +16,6 @@ pub(in crate::write) struct Extent {
     pub(in crate::write) zeros: u64,
     /// Whether gaps are filled. Files that are appended to have none.
     pub(in crate::write) takes_gaps: bool,
-    /// Whether the file was opened for reading as well.
-    pub(in crate::write) is_for_both: bool,
     /// The error of a length that could not be set, until bytes are written.
     pub(in crate::write) refused_len: Option<FsError>,
 }
@@ -31,7 +29,6 @@ impl Extent {
             len_set: 0,
             zeros: 0,
             takes_gaps,
-            is_for_both: false,
             refused_len: None,
         }
     }
@@ -53,10 +50,6 @@ impl Extent {
 
     /// Whether a write of `len` bytes at `offset` leaves a gap that is filled with zeros.
     pub(in crate::write) fn is_gap(&self, offset: u64, len: usize) -> bool {
-        // A program that makes a readable file long by its last byte is about to map it
-        // (`numpy.memmap`).
-        let is_to_be_mapped =
-            self.is_for_both && self.end == 0 && offset > self.len_set && len == 1;
-        offset > self.end && len > 0 && self.takes_gaps && !is_to_be_mapped
+        offset > self.end && len > 0 && self.takes_gaps
     }
 }

@@ -108,13 +108,6 @@ impl Writer {
         }
     }
 
-    /// Notes that the file was opened for reading as well. Called before the first write.
-    pub fn opened_for_both(&self) {
-        if let Ok(mut state) = self.state.try_lock() {
-            state.extent.is_for_both = true;
-        }
-    }
-
     /// Whether the bucket does not hold all taken bytes, or nothing was stored yet.
     pub async fn is_open(&self) -> bool {
         let mut state = self.state.lock().await;

@@ -214,8 +214,8 @@ impl InodeTable {
     }
 
     /// Counts a handle opened to read `version` of a file: the inode stays until it is closed. The
-    /// handle follows the file's writer if `may_follow` permits it; the kernel caches no pages of
-    /// such a handle.
+    /// handle follows the file's writer, if there is one; the kernel caches no pages of such a
+    /// handle.
     ///
     /// The file may have been written through this mount during the request to S3. A handle on the
     /// previous version would then fill the kernel's pages, which all handles share. Returns
@@ -225,7 +225,6 @@ impl InodeTable {
         &self,
         ino: InodeNo,
         version: &Version,
-        may_follow: bool,
     ) -> Result<FileOpened, FsError> {
         let mut table = self.table.lock();
         let is_written = table.is_written(ino);
@@ -238,7 +237,7 @@ impl InodeTable {
             Body::File(_) => return Err(replaced(&inode.name)),
             Body::Directory { .. } => return Err(FsError::IsADirectory),
         }
-        if may_follow && table.follows(ino) {
+        if table.follows(ino) {
             return Ok(FileOpened::Following);
         }
         let was_opened = std::mem::replace(&mut table.inode_mut(ino)?.was_opened, true);

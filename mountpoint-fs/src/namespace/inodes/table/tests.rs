@@ -155,9 +155,9 @@ fn a_lookup_vouches_for_one_open() {
 fn detached_inodes_go_with_their_last_reference() {
     let table = InodeTable::new(String::new());
     let first = admit(&table, ROOT, "a", &file("1"), 1);
-    let other = table.open_file(first, &version("2"), true);
+    let other = table.open_file(first, &version("2"));
     assert!(matches!(other, Err(FsError::Stale(_))), "{other:?}");
-    let opened = table.open_file(first, &version("1"), true).unwrap();
+    let opened = table.open_file(first, &version("1")).unwrap();
     assert_eq!(opened, FileOpened::First);
     let second = admit(&table, ROOT, "a", &file("2"), 2);
     assert!(!table.view(first).unwrap().is_attached);
@@ -182,7 +182,7 @@ fn the_root_stays_and_unknown_inodes_do_no_harm() {
     table.detach(InodeNo(9));
     table.detach(ROOT);
     assert!(table.view(ROOT).unwrap().is_attached);
-    assert!(table.open_file(InodeNo(9), &version("1"), true).is_err());
+    assert!(table.open_file(InodeNo(9), &version("1")).is_err());
     assert!(table.open_directory(InodeNo(9)).is_err());
 }
 

@@ -111,7 +111,6 @@ impl InodeTable {
         let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
         let may_be_read = match readers {
             Readers::None => inode.openers == 0,
-            Readers::Itself => inode.openers <= 1,
             Readers::Any => true,
             Readers::Followers => {
                 let writing = table.writing.get(&ino);

@@ -418,7 +418,7 @@ impl FileState {
         let parts = self.ahead.parts_in(range);
         let is_lost = |(part, is_copy): &(Range<u64>, bool)| match is_copy {
             true => contents.has_sent(),
-            false => contents.sent_in(part.clone()).is_some(),
+            false => contents.has_sent_in(part.clone()),
         };
         if !parts.iter().any(is_lost) {
             return Ok(());
@@ -437,7 +437,7 @@ impl FileState {
         let parts = self.ahead.parts_in(&(len..u64::MAX));
         let contents = self.contents.now();
         let is_lost = |(part, _): &(Range<u64>, bool)| {
-            part.start < len && contents.sent_in(part.start..len).is_some()
+            part.start < len && contents.has_sent_in(part.start..len)
         };
         match parts.first().is_some_and(is_lost) {
             true => self.check_change(&(len..len + 1)),

@@ -104,24 +104,6 @@ fn a_file_that_is_appended_to_has_no_gaps() {
     assert_eq!(bench.content().unwrap(), [7; 10]);
 }
 
-/// A file that is about to be mapped is refused at once: its pages could not be read.
-#[test]
-fn a_first_byte_behind_a_gap_of_a_file_opened_for_both_is_refused() {
-    for (len, offset, data, is_gap) in [
-        (0, 80, "x", false),
-        (50, 80, "x", false),
-        (80, 80, "x", true),
-        (0, 80, "xy", true),
-    ] {
-        let bench = Bench::immediate();
-        let writer = bench.writer(Beginning::New);
-        writer.opened_for_both();
-        now(writer.set_len(len)).unwrap();
-        let written = now(writer.write(offset, data.as_bytes()));
-        assert_eq!(written.is_ok(), is_gap, "{len} {offset}: {written:?}");
-    }
-}
-
 #[test]
 fn what_a_gap_may_cost_is_bounded() {
     for is_len in [false, true] {

@@ -90,7 +90,7 @@ fn only_files_that_nobody_uses_are_named() {
     let file = Found::File(version());
     admit(&table, "directory", &Found::Directory, 0);
     let open = admit(&table, "open", &file, 0);
-    table.open_file(open, &version(), true).unwrap();
+    table.open_file(open, &version()).unwrap();
     let written = admit(&table, "written", &file, 0);
     let mut locked = table.table.lock();
     locked.writing.insert(written, Writing::default());
@@ -98,7 +98,7 @@ fn only_files_that_nobody_uses_are_named() {
     let replaced = admit(&table, "replaced", &file, 0);
     table.detach(replaced);
     let forgotten = admit(&table, "forgotten", &file, 0);
-    table.open_file(forgotten, &version(), true).unwrap();
+    table.open_file(forgotten, &version()).unwrap();
     table.forget(forgotten, 1);
     admit(&table, "idle", &file, 0);
     admit(&table, "other", &file, 9);
