@@ -12,7 +12,7 @@ use super::directory::{DataFileName, JournalBucket, StagingDirectory};
 use super::journal::{Journal, has_journal};
 use super::kept::{keep_unknown, keep_version};
 use super::local::FileMemory;
-use super::record::{DamagedVersion, FoundRecord, RecoveredVersion, recover};
+use super::record::{DamagedVersion, FoundRecord, RecoveredVersion, check_formats, recover};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
@@ -169,6 +169,7 @@ impl Left {
         if records.is_empty() && config.write_back.is_none() {
             return Ok(left);
         }
+        check_formats(directory, &journal, &records)?;
         let bucket = JournalBucket {
             name: config.bucket.clone(),
             endpoint: config.endpoint.clone(),

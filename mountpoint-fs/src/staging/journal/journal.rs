@@ -86,6 +86,15 @@ impl Journal {
         }
     }
 
+    /// Reads the first `len` bytes of a record's payload, or all if it has less; `None` as for
+    /// [`Self::read`]. They are compared with no checksum: [`Self::open`] has done that.
+    pub fn read_beginning(&self, id: RecordId, len: usize) -> io::Result<Option<Vec<u8>>> {
+        match self.shared.find(id) {
+            None => Ok(None),
+            Some((file, place)) => log::read_beginning(&*file, &place, len).map(Some),
+        }
+    }
+
     /// Bytes that all segments have on the disk.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -284,6 +284,18 @@ pub(super) fn read(file: &dyn DiskFile, place: &Place) -> io::Result<Vec<u8>> {
     Ok(payload)
 }
 
+/// Reads the first `len` bytes of a record's payload.
+pub(super) fn read_beginning(
+    file: &dyn DiskFile,
+    place: &Place,
+    len: usize,
+) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len.min(place.len as usize)];
+    let read = file.read_at(&mut bytes, place.offset)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
 /// The name of a segment's file.
 pub(super) fn segment_name(number: u64) -> String {
     format!("{PREFIX}{number:08}")

@@ -29,6 +29,9 @@ use crate::write::Stored;
 pub(super) const FORMAT: u32 = 2;
 const OLDEST_FORMAT: u32 = 1;
 
+/// Bytes that tell the format.
+pub(super) const FORMAT_LEN: usize = 4;
+
 /// Bytes before the description.
 const HEAD_LEN: usize = 12;
 
@@ -271,17 +274,9 @@ impl Payload {
 
     /// The record in `bytes`.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, PayloadError> {
-        let short = || PayloadError::Damaged("it is too short".to_owned());
-        let number = |at: usize| {
-            let bytes = bytes.get(at..at + 4)?;
-            Some(u32::from_le_bytes(bytes.try_into().ok()?))
-        };
-        let format = number(0).ok_or_else(short)?;
-        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
-            return Err(PayloadError::Newer(format));
-        }
-        let kind = number(4).ok_or_else(short)?;
-        let len = number(8).ok_or_else(short)? as usize;
+        check_format(bytes)?;
+        let kind = number(bytes, 4)?;
+        let len = number(bytes, 8)? as usize;
         let rest = bytes.get(HEAD_LEN..).ok_or_else(short)?;
         let (text, local) = rest.split_at_checked(len).ok_or_else(short)?;
         let damaged = |error: serde_json::Error| PayloadError::Damaged(error.to_string());
@@ -308,6 +303,24 @@ impl Payload {
         }
         Ok(Self::Version(Box::new(version), local.to_vec()))
     }
+}
+
+/// Whether the record that begins with `bytes` may be read: another format may mean anything.
+pub(super) fn check_format(bytes: &[u8]) -> Result<(), PayloadError> {
+    let format = number(bytes, 0)?;
+    match (OLDEST_FORMAT..=FORMAT).contains(&format) {
+        true => Ok(()),
+        false => Err(PayloadError::Newer(format)),
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Result<u32, PayloadError> {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map(|it| u32::from_le_bytes(*it)).ok_or_else(short)
+}
+
+fn short() -> PayloadError {
+    PayloadError::Damaged("it is too short".to_owned())
 }
 
 fn head(kind: u32, text: &[u8]) -> Vec<u8> {

@@ -13,6 +13,6 @@ pub(super) use commit::{CommitFailure, CommitRequest, CommittedRecord, commit, d
 pub(super) use format::{VersionRecord, in_files, sum};
 pub(super) use headers::HeadersRecord;
 pub(super) use recovery::{
-    DamagedVersion, FoundRecord, ReadRecord, RecoveredVersion, check_files, read_record, recover,
-    write_inline,
+    DamagedVersion, FoundRecord, ReadRecord, RecoveredVersion, check_files, check_formats,
+    read_record, recover, write_inline,
 };

@@ -6,7 +6,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::format::{DescriptionFile, Payload, PayloadError, VersionRecord, in_files, sum};
+use super::format::{
+    DescriptionFile, FORMAT_LEN, Payload, PayloadError, VersionRecord, check_format, in_files, sum,
+};
 use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
 use crate::staging::disk::Disk;
@@ -81,11 +83,31 @@ pub(in crate::staging) fn read_record(
         Ok(Payload::Version(version, local)) => ReadRecord::Version(version, local, description),
         Ok(Payload::Removed) => ReadRecord::Removed,
         Ok(Payload::Beside(_)) => unreadable(&"its description names another one"),
-        Err(error @ PayloadError::Newer(_)) => {
-            ReadRecord::Newer(format!("record {name} of the journal: {error}"))
-        }
+        Err(error @ PayloadError::Newer(_)) => ReadRecord::Newer(is_newer(name, &error)),
         Err(error @ PayloadError::Damaged(_)) => unreadable(&error),
     }
+}
+
+/// Refuses a directory with a record of a newer format, before anything in it changes. Blocks.
+///
+/// # Errors
+/// A text for the user: the directory must not be used.
+pub(in crate::staging) fn check_formats(
+    directory: &StagingDirectory,
+    journal: &Journal,
+    records: &[RecoveredRecord],
+) -> Result<(), String> {
+    for record in records {
+        // `recover` tells of what cannot be read.
+        let Ok(Some(beginning)) = journal.read_beginning(record.id, FORMAT_LEN) else {
+            continue;
+        };
+        if let Err(error @ PayloadError::Newer(_)) = check_format(&beginning) {
+            let name = DataFileName(record.id.key.0);
+            return Err(newer(directory, &is_newer(name, &error)));
+        }
+    }
+    Ok(())
 }
 
 /// Brings back the version of a record. Blocks.
@@ -134,6 +156,10 @@ pub(in crate::staging) fn recover(
         files,
         description,
     })))
+}
+
+fn is_newer(name: DataFileName, error: &PayloadError) -> String {
+    format!("record {name} of the journal: {error}")
 }
 
 fn newer(directory: &StagingDirectory, reason: &str) -> String {

@@ -1,5 +1,7 @@
 //! A mount after one that was killed.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use futures::executor::block_on;
 use mountpoint_client::testing::sim::{Content, SimObject};
 use mountpoint_client::types::{ObjectHeaders, WriteToken};
 
-use super::write_back::{LONG, bytes};
+use super::write_back::{LONG, bytes, staging_on};
 use super::{Bench, MIB, name, read, wait, write};
 use crate::clock::Clock;
 use crate::staging::StagedFile;
@@ -220,7 +222,7 @@ fn a_change_of_a_record_is_laid_over_no_later_version() {
 }
 
 /// Writes a record into the journal of a directory, as another program would.
-fn put_record(directory: &std::path::Path, key: u64, payload: &[u8]) {
+fn put_record(directory: &Path, key: u64, payload: &[u8]) {
     let disk = LocalDisk::open(&directory.join("mount-s3-staging/journal")).unwrap();
     let limits = JournalLimits::default();
     let (journal, _) = Journal::open(Arc::new(disk), limits, Clock::monotonic()).unwrap();
@@ -228,17 +230,43 @@ fn put_record(directory: &std::path::Path, key: u64, payload: &[u8]) {
     block_on(commit).unwrap();
 }
 
+/// The files below `folder` but the lock, which names the process that looked.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.append(&mut files_below(&path));
+        } else if path.file_name().unwrap() != "lock" {
+            let content = std::fs::read(&path).unwrap();
+            files.insert(path, content);
+        }
+    }
+    files
+}
+
+/// Also where older records come before, whose files were removed or have bytes in the journal.
 #[test]
-fn a_newer_format_refuses_the_directory() {
+fn a_newer_format_refuses_the_directory_and_changes_nothing_there() {
     let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, b"bytes").unwrap();
+    wait(file.release()).unwrap();
     let killed = bench.killed();
-    put_record(killed.path(), 7, &[9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    let refused = Bench::on(killed, Arc::clone(&bench.client), LONG);
+    let removed = [1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0];
+    put_record(killed.path(), 7, &removed);
+    put_record(killed.path(), 8, &[9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let folder = killed.path().join("mount-s3-staging/files");
+    std::fs::write(folder.join("0000000000000000.1"), "of an older version").unwrap();
+    std::fs::write(folder.join("0000000000000009.1"), "without a record").unwrap();
+    let before = files_below(killed.path());
+    let refused = staging_on(&killed, &bench.client, LONG);
     let text = refused.map(drop).unwrap_err();
     assert!(
         text.contains("format 9") && text.contains("--staging"),
         "{text}"
     );
+    assert!(files_below(killed.path()) == before);
 }
 
 /// A damaged version stays, is named, and is not uploaded; other files are.
@@ -295,7 +323,7 @@ fn nothing_is_uploaded_from_damage() {
 }
 
 /// Changes one byte of the only data file in a directory.
-fn flip(directory: &std::path::Path, offset: u64) {
+fn flip(directory: &Path, offset: u64) {
     use std::os::unix::fs::FileExt as _;
     let files = std::fs::read_dir(directory.join("mount-s3-staging/files")).unwrap();
     let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();

@@ -14,10 +14,25 @@ use super::{Bench, MIB, StagedBase, mount, name, read, staging_config, wait, wri
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, WriteBackConfig};
 use crate::operation::FsError;
-use crate::staging::PendingUploads;
+use crate::staging::{PendingUploads, Staging};
 
 /// Longer than any upload of a test takes.
 pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// The staging of a mount on `directory`.
+pub(super) fn staging_on(
+    directory: &TempDir,
+    client: &Arc<SimClient>,
+    delay: Duration,
+) -> Result<Arc<Staging>, String> {
+    let mut config = staging_config(directory, ConflictPolicy::Fail);
+    config.write_back = Some(WriteBackConfig {
+        delay,
+        drain_timeout: LONG,
+        is_exclusive: false,
+    });
+    mount(client, &config, None, Clock::monotonic())
+}
 
 impl Bench {
     /// A mount with write-back, which uploads after `delay`.
@@ -32,13 +47,7 @@ impl Bench {
         client: Arc<SimClient>,
         delay: Duration,
     ) -> Result<Self, String> {
-        let mut config = staging_config(&directory, ConflictPolicy::Fail);
-        config.write_back = Some(WriteBackConfig {
-            delay,
-            drain_timeout: LONG,
-            is_exclusive: false,
-        });
-        let staging = mount(&client, &config, None, Clock::monotonic())?;
+        let staging = staging_on(&directory, &client, delay)?;
         Ok(Self {
             client,
             staging,

@@ -1,6 +1,7 @@
 //! Files that are written in place, with real programs on real mounts.
 
 mod calls;
+mod earlier_version;
 mod ends;
 mod errors;
 mod hosts;
