@@ -165,8 +165,8 @@ $(TOOLS)/bin/pjdfstest:
 	$(call apt_install,libacl1-dev)
 	$(CARGO) install --quiet --locked --root $(TOOLS) pjdfstest@$(PJDFSTEST_VERSION)
 
-.PHONY: test-staged
-test-staged: test-packages $(TOOLS)/bin/fsx $(TOOLS)/bin/pjdfstest ## A million operations of fsx, pjdfstest and a million compared with a model, on staged files, no part of make test
+.PHONY: test-thorough
+test-thorough: test-packages $(TOOLS)/bin/fsx $(TOOLS)/bin/pjdfstest ## A million operations of fsx, pjdfstest and a million compared with a model, in each mode of writing, no part of make test
 	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e -- --ignored --nocapture staged::thorough
 
 .PHONY: test-servers

@@ -1,4 +1,4 @@
-//! Random operations on staged files, compared with a model: `random_operations.py`.
+//! Random operations on written files, compared with a model: `random_operations.py`.
 //!
 //! A failure prints the seed. `MOUNTPOINT_TEST_SEEDS=7` runs a test with this one alone,
 //! `MOUNTPOINT_TEST_SEEDS=100..200` with those; `MOUNTPOINT_TEST_OPERATIONS` is the number of
@@ -26,8 +26,16 @@ struct Kind {
     bases: [u64; 2],
     /// More arguments of the program.
     program: &'static [&'static str],
-    /// The size of the disk of the directory, if it is a small one.
-    disk: Option<&'static str>,
+    place: Place,
+}
+
+/// Where written files are until the bucket has them.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Memory,
+    Disk,
+    /// A disk of this size.
+    SmallDisk(&'static str),
 }
 
 /// How a mount ends, when all files are closed.
@@ -43,7 +51,7 @@ const SMALL: Kind = Kind {
     operations: 700,
     bases: [200_000, 0],
     program: &["--size-max", "300000"],
-    disk: None,
+    place: Place::Disk,
 };
 
 /// Files of several parts, which the server copies as far as they did not change.
@@ -59,7 +67,7 @@ const FULL: Kind = Kind {
     operations: 400,
     bases: [900_000, 500_000],
     program: &["--size-max", "2000000", "--no-maps", "--may-be-full"],
-    disk: Some("3m"),
+    place: Place::SmallDisk("3m"),
     ..SMALL
 };
 
@@ -90,9 +98,21 @@ const LARGE_WRITE_BACK: Kind = Kind {
     ..LARGE
 };
 
+const IN_MEMORY: Kind = Kind {
+    place: Place::Memory,
+    ..SMALL
+};
+
+const LARGE_IN_MEMORY: Kind = Kind {
+    place: Place::Memory,
+    ..LARGE
+};
+
 /// The kinds with their names, and for the long run the operations of a mount and the seeds: a
 /// million operations in all.
-const KINDS: [(&str, Kind, u64, u64); 6] = [
+const KINDS: [(&str, Kind, u64, u64); 8] = [
+    ("in_memory", IN_MEMORY, 50_000, 2),
+    ("several_parts_in_memory", LARGE_IN_MEMORY, 10_000, 3),
     ("small_files", SMALL, 50_000, 2),
     ("files_of_several_parts", LARGE, 10_000, 3),
     ("a_full_disk", FULL, 25_000, 2),
@@ -100,6 +120,16 @@ const KINDS: [(&str, Kind, u64, u64); 6] = [
     ("write_back_without_uploads", PENDING, 50_000, 1),
     ("write_back_of_several_parts", LARGE_WRITE_BACK, 10_000, 3),
 ];
+
+#[test]
+fn in_memory() {
+    check_seeds("in_memory", &IN_MEMORY, 1..3);
+}
+
+#[test]
+fn several_parts_in_memory() {
+    check_seeds("several_parts_in_memory", &LARGE_IN_MEMORY, 1..2);
+}
 
 #[test]
 fn small_files() {
@@ -175,9 +205,9 @@ struct Directory {
 }
 
 impl Directory {
-    fn new(size: Option<&str>) -> Self {
+    fn new(place: Place) -> Self {
         let path = tempfile::tempdir().unwrap();
-        if let Some(size) = size {
+        if let Place::SmallDisk(size) = place {
             let script = format!(
                 "mount -t tmpfs -o size={size} tmpfs {}",
                 path.path().display()
@@ -186,7 +216,7 @@ impl Directory {
         }
         Self {
             path,
-            is_disk: size.is_some(),
+            is_disk: matches!(place, Place::SmallDisk(_)),
         }
     }
 }
@@ -195,6 +225,15 @@ impl Drop for Directory {
     fn drop(&mut self) {
         if self.is_disk {
             umount2(self.path.path(), MntFlags::MNT_DETACH).ok();
+        }
+    }
+}
+
+impl Kind {
+    fn mount(&self, server: &Server, directory: &Path) -> Mounted {
+        match self.place {
+            Place::Memory => Mounted::new(server, &[&["--allow-changes"], self.args].concat()),
+            Place::Disk | Place::SmallDisk(_) => mount(server, directory, self.args),
         }
     }
 }
@@ -209,10 +248,10 @@ fn check(kind: &Kind, context: &str, seed: u64) {
         put(&server, name, bytes.clone());
         std::fs::write(model.path().join(name), bytes).unwrap();
     }
-    let directory = Directory::new(kind.disk);
+    let directory = Directory::new(kind.place);
     let is_write_back = kind.args.contains(&"--write-back");
     for (round, end) in kind.ends.iter().enumerate() {
-        let mounted = mount(&server, directory.path.path(), kind.args);
+        let mounted = kind.mount(&server, directory.path.path());
         // Another host sees each version that a close has stored.
         let other = (!is_write_back).then(|| Mounted::new(&server, &[]));
         let mut command = Command::new("python3");
@@ -244,7 +283,7 @@ fn check(kind: &Kind, context: &str, seed: u64) {
             End::Unmount => assert!(mounted.unmount().success(), "{context}"),
             End::Kill => mounted.kill(),
         }
-        let again = mount(&server, directory.path.path(), kind.args);
+        let again = kind.mount(&server, directory.path.path());
         for name in NAMES {
             let expected = read(&model.path().join(name));
             assert!(
@@ -253,6 +292,9 @@ fn check(kind: &Kind, context: &str, seed: u64) {
             );
         }
         again.kill();
+    }
+    if kind.place == Place::Memory {
+        return;
     }
     let drains = ["--write-back", "--drain-timeout", "600"];
     assert!(
