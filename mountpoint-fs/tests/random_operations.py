@@ -7,8 +7,9 @@ In the style of fsx: writes, appends, mapped reads and writes, truncations both 
 ranges, copies, renames, removals, several handles of a file with several flags. The files `a` and
 `b` of the model's folder are what the directory has at first; their newest contents are there at
 the end. One seed means one sequence of operations. --stored names another mount of the bucket,
-which has a file's newest bytes behind each close and fsync. The first difference ends the program:
-it prints the operations that touched the byte.
+which has a file's newest bytes behind each close and fsync. --no-streams opens no file with
+O_WRONLY that is empty or appended to: without --staging it is streamed, and has no other users. The
+first difference ends the program: it prints the operations that touched the byte.
 """
 
 import argparse
@@ -159,6 +160,8 @@ class Run:
                 [os.O_RDWR, os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_APPEND,
                  os.O_RDWR | os.O_DIRECT, os.O_RDWR | os.O_SYNC, os.O_RDWR | os.O_TRUNC],
                 [8, 5, 2, 2, 2, 3 * self.options.direct, 1, 1])[0]
+            if not self.options.streams and flags & os.O_WRONLY and (flags & os.O_APPEND or not file.content):
+                flags ^= os.O_WRONLY | os.O_RDWR
         handle = Handle(os.open(self.path(file), flags), flags)
         file.handles.append(handle)
         if flags & os.O_TRUNC:
@@ -411,6 +414,7 @@ def main():
     parser.add_argument("--size-max", type=int, default=300_000)
     parser.add_argument("--no-maps", dest="maps", action="store_false", help="a full disk loses mapped writes")
     parser.add_argument("--no-direct", dest="direct", action="store_false", help="O_DIRECT wants aligned ranges there")
+    parser.add_argument("--no-streams", dest="streams", action="store_false")
     parser.add_argument("--may-be-full", action="store_true", help="ENOSPC is answered by fsync")
     parser.add_argument("directory", type=pathlib.Path)
     faulthandler.enable()

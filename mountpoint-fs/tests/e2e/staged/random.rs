@@ -99,11 +99,13 @@ const LARGE_WRITE_BACK: Kind = Kind {
 };
 
 const IN_MEMORY: Kind = Kind {
+    program: &["--size-max", "300000", "--no-streams"],
     place: Place::Memory,
     ..SMALL
 };
 
 const LARGE_IN_MEMORY: Kind = Kind {
+    program: &["--size-max", "20000000", "--no-streams"],
     place: Place::Memory,
     ..LARGE
 };
