@@ -3,7 +3,7 @@
 //! ```text
 //! header                                   record, at a multiple of 8
 //! 0   8   magic "MPSTAGE\n"                0   4   kind: 1 data, 2 release
-//! 8   4   version of the format            4   4   length of the payload
+//! 8   4   format: 2, or 1 of 0.2.0         4   4   length of the payload
 //! 12  4   length of the file, 0 for 64 MiB 8   8   key
 //! 16  8   number of the segment            16  8   version
 //! 24  8   identity of the journal          24  8   where its batch begins
@@ -33,8 +33,10 @@ const MAGIC: &[u8; 8] = b"MPSTAGE\n";
 /// Bytes of each segment of version 0.2.0.
 const LEN_BEFORE: u64 = 64 << 20;
 
-/// The version that is written, and the newest one that is read.
-pub(super) const FORMAT: u32 = 1;
+/// The format that is written, and the newest one that is read. Version 0.2.0 wrote format 1: it
+/// finds no record behind a header with a length, and would remove the segment.
+pub(super) const FORMAT: u32 = 2;
+const OLDEST_FORMAT: u32 = 1;
 
 /// The beginning of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +73,8 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header at the beginning of `bytes`, and the salt of its records.
+    /// The header at the beginning of `bytes`, and the salt of its records: they count in no other
+    /// segment.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, u32), HeaderError> {
         let invalid = HeaderError::Invalid;
         let bytes = bytes.get(..SEGMENT_HEADER_LEN).ok_or(invalid)?;
@@ -83,7 +86,7 @@ impl SegmentHeader {
             return Err(HeaderError::Newer(format));
         }
         let salt = number32(bytes, 40);
-        if format != FORMAT || salt != checksum(&[&bytes[..40]]) {
+        if format < OLDEST_FORMAT || salt != checksum(&[&bytes[..40]]) {
             return Err(invalid);
         }
         let header = Self {
@@ -103,7 +106,7 @@ impl SegmentHeader {
         }
     }
 
-    /// The salt of records behind this header: they count in no other segment.
+    /// The salt of records behind the bytes that [`Self::encode`] gives.
     pub(super) fn salt(self) -> u32 {
         number32(&self.encode(), 40)
     }
@@ -247,19 +250,25 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_an_older_version_has_the_length_of_all() {
-        let before = SegmentHeader { len: 0, ..SEGMENT };
-        let (decoded, _) = SegmentHeader::decode(&before.encode()).unwrap();
-        assert_eq!(decoded.file_len(), 64 << 20);
+    fn a_segment_of_an_older_version_has_the_length_of_all_and_a_salt_of_its_own() {
+        let header = SegmentHeader { len: 0, ..SEGMENT };
+        let mut bytes = header.encode();
+        assert_eq!(bytes[8], 2, "0.2.0 refuses it");
+        bytes[8] = 1;
+        let salt = checksum(&[&bytes[..40]]);
+        bytes[40..44].copy_from_slice(&salt.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&bytes), Ok((header, salt)));
+        assert_ne!(salt, header.salt());
+        assert_eq!(header.file_len(), 64 << 20);
         assert_eq!(SEGMENT.file_len(), 4096);
     }
 
     #[test]
     fn a_newer_format_is_named_whatever_else_it_changed() {
         let mut bytes = SEGMENT.encode();
-        bytes[8] = 2;
+        bytes[8] = 3;
         bytes[30] ^= 9;
-        let newer = Err(HeaderError::Newer(2));
+        let newer = Err(HeaderError::Newer(3));
         assert_eq!(SegmentHeader::decode(&bytes), newer);
     }
 

@@ -38,7 +38,7 @@ pub(super) fn scan(disk: &dyn Disk) -> Result<Found, JournalError> {
     }
     let mut damage = Vec::new();
     let identity = segments.iter().find_map(|segment| segment.header);
-    let identity = identity.map(|header| header.identity);
+    let identity = identity.map(|(header, _)| header.identity);
     let mut fates = Fates::default();
     let mut end = LogEnd::default();
     for (place, segment) in segments.iter().enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn scan(disk: &dyn Disk) -> Result<Found, JournalError> {
             .get(place + 1)
             .filter(|next| next.number == segment.number + 1);
         let stated = next.and_then(|next| next.header);
-        let stated = stated.map(|header| header.previous_end);
+        let stated = stated.map(|(header, _)| header.previous_end);
         end = LogEnd {
             segment: segment.number,
             offset: segment.read(identity, stated, &mut fates, &mut damage)?,
@@ -96,8 +96,8 @@ struct ScannedSegment {
     number: u64,
     file: Arc<dyn DiskFile>,
     len: u64,
-    /// `None` if it is not valid.
-    header: Option<SegmentHeader>,
+    /// With the salt of its records; `None` if it is not valid.
+    header: Option<(SegmentHeader, u32)>,
 }
 
 impl ScannedSegment {
@@ -107,7 +107,7 @@ impl ScannedSegment {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
         let read = file.read_at(&mut bytes, 0)?;
         let header = match SegmentHeader::decode(&bytes[..read]) {
-            Ok((header, _)) => Some(header),
+            Ok(header) => Some(header),
             Err(HeaderError::Invalid) => None,
             Err(HeaderError::Newer(found)) => {
                 return Err(JournalError::Newer {
@@ -134,7 +134,7 @@ impl ScannedSegment {
         fates: &mut Fates,
         damage: &mut Vec<Damage>,
     ) -> io::Result<u64> {
-        let Some(header) = self.header else {
+        let Some((header, salt)) = self.header else {
             damage.push(damage_at(self.number, 0, DamageReason::Header));
             return Ok(0);
         };
@@ -150,7 +150,7 @@ impl ScannedSegment {
         bytes.truncate(read);
         let records = Records {
             bytes: &bytes,
-            salt: header.salt(),
+            salt,
         };
         let mut at = SEGMENT_HEADER_LEN;
         let is_before_end = |at: usize| stated_end.is_none_or(|end| (at as u64) < end);
