@@ -63,7 +63,7 @@ pub struct CliArgs {
     #[command(flatten)]
     pub cache: CacheFlags,
 
-    /// Files that are written in place.
+    /// Written files on a local disk.
     #[command(flatten)]
     pub staging: StagingFlags,
 
@@ -193,7 +193,7 @@ Examples:
                                                         a bucket of an S3-compatible server
   mount-s3 my-bucket /mnt/data --allow-changes          with all changes that S3 can make
   mount-s3 my-bucket /mnt/data --allow-changes --staging /var/tmp
-                                                        and for programs that write in place: git, SQLite
+                                                        with large files changed anywhere, too: SQLite
   mount-s3 my-bucket /mnt/data --read-only              with none
   mount-s3 open-data /mnt/data --no-sign-request        a public bucket
   mount-s3 arn:aws:s3:us-east-1:123456789012:accesspoint/team /mnt/data

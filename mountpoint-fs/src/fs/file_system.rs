@@ -4,7 +4,6 @@
 //! the bytes. Knows no FUSE message and no errno. A future that is dropped while it waits has
 //! changed nothing. Runs on any thread that polls it and never blocks that thread.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -20,7 +19,7 @@ use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{HandleTable, OpenFile, OpenWriter, StagedFiles, StagedMarkers};
+use crate::handle::{HandleTable, OpenFile, StagedFiles, StagedMarkers};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, WalkStats};
 use crate::operation::{
@@ -32,9 +31,6 @@ use crate::read::{ReadContext, SiblingPrefetch, SiblingPrefetchStats};
 use crate::staging::Staging;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
-
-/// Open files that are written, by inode: the newest open of each.
-pub(super) type Writers = HashMap<InodeNo, Arc<OpenWriter>>;
 
 /// A mounted bucket. Shared as `Arc<FileSystem>`.
 ///
@@ -50,8 +46,6 @@ pub struct FileSystem {
     pub(super) writing: Arc<WriteContext>,
     pub(super) clock: Clock,
     pub(super) files: HandleTable<OpenFile>,
-    /// The lock is a leaf.
-    pub(super) writers: Arc<Mutex<Writers>>,
     pub(super) write: WriteConfig,
     pub(super) mutator: Arc<Mutator>,
     /// Owner of new files and directories.
@@ -126,7 +120,6 @@ impl FileSystem {
             writing,
             clock,
             files: HandleTable::default(),
-            writers: Arc::default(),
             markers: Arc::default(),
             directories: HandleTable::default(),
         }
@@ -246,16 +239,6 @@ impl FileSystem {
         if let Some(open) = self.staged_of(&file) {
             return self.read_staged(&open, (offset, size), fills_cache).await;
         }
-        if let Some(open) = file.written()
-            && let Some(unsent) = read_unsent(open, (offset, size), fills_cache).await?
-        {
-            return Ok(unsent);
-        }
-        if let OpenFile::Following { ino, reader, own } = &*file {
-            let follower = (reader, own.as_deref());
-            let read = self.read_following(*ino, follower, (offset, size), fills_cache);
-            return read.await;
-        }
         let (ino, opened, watch) = file.reading()?;
         if let Some(watch) = watch {
             self.read_modes.observe(watch, offset, size, fills_cache);
@@ -288,12 +271,7 @@ impl FileSystem {
             self.read_modes.close(watch, self.reading.consumed());
         }
         match &*file {
-            OpenFile::Following { ino, own: None, .. } => self.namespace.close_following(*ino),
-            OpenFile::Following {
-                own: Some(open), ..
-            }
-            | OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
-            OpenFile::Staged(handle) => self.release_staged(&handle.open),
+            OpenFile::Staged(handle) => self.release_staged(&handle.open, handle.writes),
             OpenFile::Reading { ino, .. } => {
                 self.namespace.close(*ino);
                 self.end_staged(*ino);
@@ -410,16 +388,4 @@ impl FileSystem {
     pub fn inode_count(&self) -> usize {
         self.namespace.inode_count()
     }
-}
-
-/// The bytes of a written file that are in memory, for its own process. `None` if they were sent.
-///
-/// A page of a mapping takes stored bytes alone: it would not change when the file grows.
-async fn read_unsent(
-    open: &OpenWriter,
-    (offset, size): (u64, u32),
-    fills_cache: bool,
-) -> Result<Option<ReadData>, FsError> {
-    let unsent = open.writer.unsent(offset, size).await?;
-    Ok(unsent.filter(|unsent| unsent.is_empty() || !fills_cache))
 }

@@ -15,7 +15,7 @@ use mountpoint_client::types::ObjectHeaders;
 
 use super::FileSystem;
 use super::permission::{Change, permit};
-use crate::handle::{Opener, StagedFiles};
+use crate::handle::StagedFiles;
 use crate::namespace::Version;
 use crate::operation::{
     Entry, FileKind, FsError, InodeNo, Maker, PosixAttributes, ReadData, Stop, WriteOptions,
@@ -140,7 +140,7 @@ impl FileSystem {
 
     /// Gives the file `ino` another name: a copy on the server, which nothing ties to the file.
     ///
-    /// `process` may be writing the file: it is stored first, as is what waits for its upload.
+    /// The file is stored first, if the bucket lacks some of it.
     /// [`FsError::Exists`] if the name is taken, in the bucket or here. Returns the inode number
     /// that
     /// `stat` shows at first, too: git compares it with that of the file.
@@ -149,10 +149,9 @@ impl FileSystem {
         ino: InodeNo,
         (directory, name): (InodeNo, &OsStr),
         stop: &Stop,
-        process: Opener,
     ) -> Result<(Entry, InodeNo), FsError> {
         permit(&self.write, Change::HardLink)?;
-        self.store_newest(ino, process, stop).await?;
+        self.store_newest(ino, stop).await?;
         let from = self.namespace.file_key_of(ino)?;
         let change = self.namespace.change(directory, name)?;
         if change.known().is_some() {
@@ -171,15 +170,9 @@ impl FileSystem {
     }
 
     /// Stores the newest bytes of the file `ino`, which is to be copied on the server.
-    pub(super) async fn store_newest(
-        &self,
-        ino: InodeNo,
-        process: Opener,
-        stop: &Stop,
-    ) -> Result<(), FsError> {
+    pub(super) async fn store_newest(&self, ino: InodeNo, stop: &Stop) -> Result<(), FsError> {
         let Some(staged) = self.staged_file(ino) else {
-            self.finish_closed(ino).await?;
-            return self.store_own(Some(ino), process, stop).await;
+            return Ok(());
         };
         let stored = pin!(staged.file.settle());
         match select(stored, pin!(stop.asked())).await {

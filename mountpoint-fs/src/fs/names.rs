@@ -4,15 +4,12 @@
 //! while it waits may have changed the bucket; the names are then looked up again.
 
 use std::ffi::OsStr;
-use std::pin::pin;
 
-use futures::future::{Either, select};
 use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
 use super::staged::{HeldFile, VAIN, renamed_key};
-use crate::handle::Opener;
 use crate::mutate::{Removal, Target, marker};
 use crate::namespace::{DirectoryMarker, Found, NameChange, Version};
 use crate::operation::{
@@ -24,7 +21,6 @@ impl FileSystem {
     /// Removes a file.
     pub async fn unlink(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
         permit(&self.write, Change::Delete)?;
-        self.finish_closed_name(directory, name).await?;
         let change = self.namespace.removal(directory, name)?;
         let (ino, _) = change.file()?;
         let staged = self.hold_staged(Some(ino), VAIN).await;
@@ -61,11 +57,10 @@ impl FileSystem {
         if !change.seems_empty() {
             return Err(FsError::NotEmpty);
         }
-        if let Some((ino, _)) = change.known() {
-            let finished = self.finish_closed_below(*ino).await;
-            if finished.is_err() || !self.namespace.written_below(*ino).is_empty() {
-                return Err(FsError::NotEmpty);
-            }
+        if let Some((ino, _)) = change.known()
+            && !self.namespace.written_below(*ino).is_empty()
+        {
+            return Err(FsError::NotEmpty);
         }
         let prefix = change.prefix()?;
         let staged = self.hold_marker(&prefix).await;
@@ -192,25 +187,9 @@ impl FileSystem {
         mode: RenameMode,
         stop: &Stop,
     ) -> Result<(), FsError> {
-        self.rename_for(from, to, mode, stop, Opener::UNSEEN).await
-    }
-
-    /// As [`Self::rename`], for `process`: a file that it is writing itself is stored first.
-    pub async fn rename_for(
-        &self,
-        from: (InodeNo, &OsStr),
-        to: (InodeNo, &OsStr),
-        mode: RenameMode,
-        stop: &Stop,
-        process: Opener,
-    ) -> Result<(), FsError> {
         permit(&self.write, Change::Rename)?;
-        self.finish_closed_name(from.0, from.1).await?;
-        self.finish_closed_name(to.0, to.1).await?;
-        let written = self.namespace.written_child(from.0, from.1);
-        self.store_own(written, process, stop).await?;
         if mode == RenameMode::KeepExisting {
-            self.store_to_claim(from, process, stop).await?;
+            self.store_to_claim(from, stop).await?;
         }
         // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
@@ -228,37 +207,6 @@ impl FileSystem {
             }
             Some((_, Found::Directory)) => self.rename_directory(from, to, mode, stop).await,
             None => Err(FsError::NotFound),
-        }
-    }
-
-    /// Stores a file of this name that is closed and not stored yet.
-    async fn finish_closed_name(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
-        match self.namespace.written_child(directory, name) {
-            Some(ino) => self.finish_closed(ino).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Stores the file `written` as a close does, if `process` itself has it open for writing.
-    ///
-    /// Some programs rename or link a file before they close it. A failure leaves what a failed
-    /// close leaves.
-    pub(super) async fn store_own(
-        &self,
-        written: Option<InodeNo>,
-        process: Opener,
-        stop: &Stop,
-    ) -> Result<(), FsError> {
-        let open = written.and_then(|ino| self.writer(ino));
-        let Some(open) = open.filter(|open| open.was_opened_by(process)) else {
-            return Ok(());
-        };
-        open.synchronised();
-        let (stored, asked) = (pin!(open.writer.finish()), pin!(stop.asked()));
-        stop.check()?;
-        match select(stored, asked).await {
-            Either::Left((stored, _)) => stored.map(drop),
-            Either::Right(_) => Err(FsError::Interrupted),
         }
     }
 
@@ -356,7 +304,6 @@ impl FileSystem {
         let mut below = Vec::new();
         for change in [&from, &to] {
             if let Some((ino, _)) = change.known() {
-                self.finish_closed_below(*ino).await?;
                 below.push(self.hold_below(*ino, stop).await?);
             }
         }

@@ -1,10 +1,11 @@
 //! The names of files that are written in place: they follow the stores, and end with the files.
 
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use crate::handle::{OpenStaged, StagedFiles};
 use crate::namespace::Namespace;
-use crate::operation::{FsError, InodeNo};
+use crate::operation::{FsError, InodeNo, Progress};
 use crate::staging::{ObservedFile, StagedObserver, Staging};
 use crate::write::Stored;
 
@@ -37,9 +38,11 @@ impl StagedNames {
 
 impl StagedObserver for StagedNames {
     fn stored(&self, file: &ObservedFile<'_>, stored: &Stored) {
-        let etag = stored.etag.clone();
+        let version = (stored.size, stored.etag.clone());
+        let files = self.files.upgrade();
+        let mtime = files.and_then(|files| carried_time(&files, file.progress));
         self.namespace
-            .stored_staged(file.ino, file.progress, stored.size, etag);
+            .stored_staged(file.ino, file.progress, version, mtime);
         self.end(file.ino);
     }
 
@@ -55,6 +58,14 @@ impl StagedObserver for StagedNames {
 
     fn released(&self, file: &ObservedFile<'_>) {
         self.end(file.ino);
+    }
+}
+
+/// The time that the object of a file carries: that of the last change, or one that was set.
+pub(super) fn carried_time(files: &StagedFiles, progress: &Progress) -> Option<SystemTime> {
+    match files.have_disk() {
+        true => Some(progress.mtime()),
+        false => progress.set_time(),
     }
 }
 

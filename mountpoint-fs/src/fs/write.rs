@@ -5,16 +5,13 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::{join, join_all};
 
 use super::FileSystem;
-use crate::handle::{Closing, OpenFile, OpenWriter};
-use crate::namespace::being_written;
-use crate::operation::{FsError, HandleNo, InodeNo, Stop};
-use crate::write::{CopiedRange, PendingWrite, background};
+use crate::handle::{Closing, OpenFile};
+use crate::operation::{FsError, HandleNo};
+use crate::write::{CopiedRange, PendingWrite};
 
 impl FileSystem {
     /// Takes bytes if that needs no waiting; otherwise returns `None`, and nothing has changed.
@@ -24,24 +21,15 @@ impl FileSystem {
         offset: u64,
         data: &[u8],
     ) -> Option<Result<(), FsError>> {
-        let file = match self.files.get(handle) {
-            Ok(file) => file,
-            Err(error) => return Some(Err(error)),
-        };
-        if let Some(handle) = file.staged() {
-            return self.write_staged_now(handle, offset, data);
-        }
-        match file.writing() {
-            Ok(open) => {
-                open.written();
-                let written = open.writer.write_now(offset, data);
-                // A rename above is waited for.
-                written.filter(|taken| !matches!(taken, Err(FsError::InMotion(_))))
-            }
-            Err(error) => {
-                self.refused(&file);
-                Some(Err(error))
-            }
+        match self.files.get(handle) {
+            Ok(file) => match file.writing() {
+                Ok(handle) => self.write_staged_now(handle, offset, data),
+                Err(error) => {
+                    self.refused(&file);
+                    Some(Err(error))
+                }
+            },
+            Err(error) => Some(Err(error)),
         }
     }
 
@@ -56,52 +44,42 @@ impl FileSystem {
         self.writing.hold(data)
     }
 
-    /// Takes bytes, when memory is free, from a program without other WRITEs in flight.
-    pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
-        self.write_in_order(handle, offset, data, &|| false).await
-    }
-
-    /// Takes bytes, after earlier WRITEs in flight. What begins to write the file waits for a
-    /// rename or a removal of a directory above it, like an open.
-    ///
-    /// Where bytes are missing, `goes_on` is asked whether the program may have sent further
-    /// WRITEs.
-    pub async fn write_in_order(
-        &self,
-        handle: HandleNo,
-        offset: u64,
-        data: &[u8],
-        goes_on: &(dyn Fn() -> bool + Send + Sync),
-    ) -> Result<(), FsError> {
-        let file = self.files.get(handle)?;
-        if let Some(handle) = file.staged() {
-            // A copy of file data, of callers that keep theirs.
-            let data = Bytes::copy_from_slice(data);
-            return self.write_staged(handle, offset, data).await;
-        }
-        let write = || async {
-            let open = file.writing().inspect_err(|_| self.refused(&file))?;
-            open.written();
-            open.writer.write_in_order(offset, data, goes_on).await
+    /// Whether the kernel may have pages that a write by `handle`, which passes them by, makes old.
+    #[must_use]
+    pub fn overtakes_pages(&self, handle: HandleNo) -> bool {
+        let file = self.files.get(handle);
+        let Some(open) = file.as_deref().ok().and_then(|file| {
+            let handle = file.staged().filter(|handle| handle.is_direct)?;
+            Some(&handle.open)
+        }) else {
+            return false;
         };
-        self.when_at_rest(&Stop::never(), write).await
+        let were_there = self.namespace.drop_pages(open.ino);
+        were_there || open.has_others() || self.namespace.has_readers(open.ino)
     }
 
-    /// Takes the bytes of a waiting WRITE, as [`Self::write_in_order`].
+    /// Takes bytes, when there is memory for them.
+    pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        // A copy of file data, of callers that keep theirs.
+        self.write_bytes(handle, offset, Bytes::copy_from_slice(data))
+            .await
+    }
+
+    /// Takes the bytes of a waiting WRITE, as [`Self::write`].
     pub async fn write_held(
         &self,
         handle: HandleNo,
         offset: u64,
         data: PendingWrite,
-        goes_on: &(dyn Fn() -> bool + Send + Sync),
     ) -> Result<(), FsError> {
-        let file = self.files.get(handle)?;
-        if let Some(handle) = file.staged() {
-            let data = Bytes::from_owner(data);
-            return self.write_staged(handle, offset, data).await;
-        }
-        self.write_in_order(handle, offset, data.bytes(), goes_on)
+        self.write_bytes(handle, offset, Bytes::from_owner(data))
             .await
+    }
+
+    async fn write_bytes(&self, handle: HandleNo, offset: u64, data: Bytes) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let handle = file.writing().inspect_err(|_| self.refused(&file))?;
+        self.write_staged(handle, offset, data).await
     }
 
     /// `copy_file_range`: the server copies up to `len` bytes between two places, each a handle and
@@ -116,10 +94,9 @@ impl FileSystem {
         len: u64,
     ) -> Result<u64, FsError> {
         let (source, target) = (self.files.get(from.0)?, self.files.get(to.0)?);
-        let is_in_place = source.staged().is_some() || target.staged().is_some();
-        if self.staged.have_disk() || is_in_place {
+        if self.staged_of(&source).is_some() {
             return Err(FsError::Unsupported(
-                "a file that is written in place is copied through this machine",
+                "a file that is being written is copied through this machine",
             ));
         }
         let (ino, (reader, _), _) = source.reading()?;
@@ -137,9 +114,7 @@ impl FileSystem {
             object_size: size,
             range: start..end,
         };
-        let open = target.writing()?;
-        open.written();
-        open.writer.copy(to.1, copied).await
+        self.copy_staged(target.writing()?, to.1, copied).await
     }
 
     /// Handles the close of a descriptor.
@@ -147,92 +122,25 @@ impl FileSystem {
     /// Returns when the bucket holds the written bytes, unless another descriptor is still open.
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        if let Some(handle) = file.staged() {
-            return self.flush_staged(handle, closing).await;
+        match file.staged() {
+            Some(handle) => self.flush_staged(handle, closing).await,
+            None => Ok(()),
         }
-        let Ok(open) = file.writing() else {
-            return Ok(());
-        };
-        if let Some(error) = open.writer.failure() {
-            return Err(error);
-        }
-        if open.close_stores(closing) {
-            open.writer.finish().await?;
-        }
-        Ok(())
     }
 
     /// Returns when the bucket holds the written bytes, or the local disk with write-back.
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        if let Some(handle) = file.staged() {
-            return handle.open.file.commit().await;
+        match file.staged() {
+            Some(handle) => handle.open.file.commit().await,
+            None => Ok(()),
         }
-        let Some(open) = file.written() else {
-            return Ok(());
-        };
-        open.synchronised();
-        open.writer.store().await.map(drop)
     }
 
     /// Notes a refused write.
     fn refused(&self, file: &OpenFile) {
         if let OpenFile::Reading { ino, .. } = file {
             self.namespace.write_refused(*ino);
-        }
-    }
-
-    /// Handles the last close of a handle.
-    pub(super) fn release_writer(&self, open: Arc<OpenWriter>) {
-        if !open.released() {
-            return;
-        }
-        let namespace = Arc::clone(&self.namespace);
-        let writers = Arc::clone(&self.writers);
-        background::run(async move {
-            if open.writer.is_open().await
-                && let Err(error) = open.writer.finish().await
-            {
-                let (key, stays) = (open.writer.key(), open.writer.what_stays().await);
-                tracing::error!(%key, "a file that was closed could not be stored, {stays}: {error}");
-            }
-            writers.lock().retain(|_, known| !Arc::ptr_eq(known, &open));
-            namespace.unchanged(open.ino, open.writer.progress());
-            namespace.close_writer(open.ino);
-        });
-    }
-
-    /// Stores the file `ino` now if its writer has closed it.
-    ///
-    /// An open then need not wait until the kernel reports the last close. A failed writer was told
-    /// so, and the name means the object in S3 again.
-    pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
-        if let Some(open) = self.writer(ino)
-            && open.was_flushed()
-            && self.namespace.is_being_written(ino)
-        {
-            let stored = match open.goes_on() {
-                true => open.writer.store().await,
-                false => open.writer.finish().await,
-            };
-            stored?;
-        }
-        Ok(())
-    }
-
-    /// Stores closed files below `directory`. An error if a file in it is being written.
-    ///
-    /// Its writer would store it under the old name.
-    pub(super) async fn finish_closed_below(&self, directory: InodeNo) -> Result<(), FsError> {
-        for (ino, _) in self.namespace.written_below(directory) {
-            // A failed file is gone.
-            self.finish_closed(ino).await.ok();
-        }
-        let written = self.namespace.written_below(directory).into_iter();
-        let mut written = written.filter(|(ino, _)| self.staged_file(*ino).is_none());
-        match written.next() {
-            Some((_, name)) => Err(being_written(&name)),
-            None => Ok(()),
         }
     }
 
@@ -262,25 +170,16 @@ impl FileSystem {
         self.writing.drained().await;
     }
 
-    /// Whether a file is open for writing.
+    /// Whether a file has changes that are neither in the bucket nor durable on the local disk.
     pub fn is_writing(&self) -> bool {
-        self.has_staged_changes() || !self.writers.lock().is_empty()
+        self.has_staged_changes()
     }
 
-    /// Gives up every file that is not stored. For the end of the mount.
-    pub async fn abandon_writers(&self) {
-        let open: Vec<_> = self.writers.lock().values().map(Arc::clone).collect();
-        let ended = FsError::ReadOnly;
+    /// Gives up what was not stored. For the end of the mount, behind
+    /// [`Self::keep_staged`].
+    pub async fn abandon_uploads(&self) {
         self.writing.end_waiting();
-        let given_up = open.iter().map(async |open| {
-            if open.writer.is_open().await {
-                let (key, stays) = (open.writer.key(), open.writer.what_stays().await);
-                tracing::warn!(%key, "the mount ends while the file is being written: it is given up, {stays}");
-                open.writer.abandon(&ended).await;
-            }
-        });
-        // A file whose lock is taken must not delay the abort of its upload.
-        join(join_all(given_up), self.writing.abort_all()).await;
+        self.writing.abort_all().await;
         // Uploads that were begun meanwhile.
         self.writing.abort_all().await;
     }

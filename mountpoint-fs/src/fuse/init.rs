@@ -119,7 +119,7 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 /// - `HANDLE_KILLPRIV_V2` by our own transport: without it each small write costs a second request,
 ///   for `security.capability`, and a `chown` more. We take the set-ID bits from files that
 ///   keep modes; capabilities are never kept. `HANDLE_KILLPRIV` off: it is what that replaced.
-/// - `WRITEBACK_CACHE` off: writes must arrive in order. `POSIX_ACL` off: objects have none.
+/// - `WRITEBACK_CACHE` off: a close must know all bytes. `POSIX_ACL` off: objects have none.
 ///   `POSIX_LOCKS`, `FLOCK_LOCKS` off: locks are local, and the kernel keeps them.
 pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::ATOMIC_O_TRUNC

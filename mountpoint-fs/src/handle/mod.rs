@@ -3,14 +3,14 @@
 //! Knows no names and no inodes' contents. Invariant: a handle number is never used twice, so a
 //! late request can never hit another open. The table's lock is held only to clone an `Arc`.
 
+mod closing;
 mod handle_table;
 mod open_file;
-mod open_writer;
 mod staged;
 mod staged_markers;
 
+pub use closing::{Closer, Closing, Opener, OtherDescriptors};
 pub use handle_table::HandleTable;
 pub use open_file::OpenFile;
-pub use open_writer::{Closer, Closing, OpenWriter, Opener, OtherDescriptors};
 pub use staged::{OpenStaged, StagedFiles, StagedHandle};
 pub use staged_markers::{StagedMarker, StagedMarkers};

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::open_writer::{Closer, Closing, Opener, OtherDescriptors};
+use super::closing::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
 use crate::staging::{StagedFile, StagedObserver, Staging};
 use crate::sync::Mutex;
@@ -24,8 +24,10 @@ pub struct OpenStaged {
     pub file: StagedFile,
     /// Whether the open that began it has made the file.
     pub is_new: bool,
-    /// Its handles. Changed under the lock of [`StagedFiles`].
+    /// Its handles, and those among them that may write. Changed under the lock of
+    /// [`StagedFiles`].
     handles: AtomicU32,
+    writers: AtomicU32,
     /// Whether an application changed the bytes since the open that made or emptied the file.
     was_written: AtomicBool,
 }
@@ -39,6 +41,8 @@ pub struct StagedHandle {
     pub writes: bool,
     /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
     pub is_synchronous: bool,
+    /// Whether its writes pass the kernel's page cache by.
+    pub is_direct: bool,
     /// The process that opened it.
     pub opener: Opener,
     /// Whether that process has closed its descriptor for good. A visible duplicate means that it
@@ -55,6 +59,7 @@ impl OpenStaged {
             file,
             is_new,
             handles: AtomicU32::new(0),
+            writers: AtomicU32::new(0),
             was_written: AtomicBool::new(false),
         }
     }
@@ -63,6 +68,12 @@ impl OpenStaged {
     fn shared(self: &Arc<Self>) -> Arc<Self> {
         self.handles.fetch_add(1, Ordering::Relaxed);
         Arc::clone(self)
+    }
+
+    /// Whether it has more than one handle.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        self.handles.load(Ordering::Relaxed) > 1
     }
 
     /// Whether it has a handle.
@@ -77,13 +88,14 @@ impl OpenStaged {
 }
 
 impl StagedHandle {
-    /// A handle of `open` of the process `opener`, which `writes` or reads alone.
+    /// A handle of `open` of the process `opener`, for writing unless it is changed.
     #[must_use]
-    pub fn new(open: Arc<OpenStaged>, writes: bool, is_synchronous: bool, opener: Opener) -> Self {
+    pub fn new(open: Arc<OpenStaged>, opener: Opener) -> Self {
         Self {
             open,
-            writes,
-            is_synchronous,
+            writes: true,
+            is_synchronous: false,
+            is_direct: false,
             opener,
             was_closed: AtomicBool::new(false),
         }
@@ -234,16 +246,27 @@ impl StagedFiles {
         known.is_some_and(|known| std::ptr::eq(&**known, open) && known.is_shared())
     }
 
-    /// Counts a handle that was released. Returns whether none is left.
+    /// Counts a handle of `open` that may write.
+    pub fn add_writer(&self, open: &OpenStaged) {
+        let _files = self.open.lock();
+        open.writers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a handle that was released, and that `writes`. Returns whether none is left, or none
+    /// that may write.
     #[must_use]
-    pub fn released(&self, open: &OpenStaged) -> bool {
+    pub fn released(&self, open: &OpenStaged, writes: bool) -> bool {
         let files = self.open.lock();
         let Some(known) = files.get(&open.ino) else {
             return false;
         };
-        let handles = known.handles.load(Ordering::Relaxed).saturating_sub(1);
-        known.handles.store(handles, Ordering::Relaxed);
-        handles == 0
+        let one_less = |count: &AtomicU32| {
+            let left = count.load(Ordering::Relaxed).saturating_sub(1);
+            count.store(left, Ordering::Relaxed);
+            left == 0
+        };
+        let was_last_writer = writes && one_less(&known.writers);
+        one_less(&known.handles) || was_last_writer
     }
 
     /// Forgets `open` and calls `end`, unless a handle is open or `is_needed` says so.

@@ -9,7 +9,7 @@ use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 
 use super::directory::{DataFileName, StagingDirectory};
 use super::journal::Journal;
-use super::local::{ChunkSource, DataFiles, FileMemory, RoomHolders, StoredFiles, disk_error};
+use super::local::{DataFiles, FileMemory, RoomHolders, StoredFiles, disk_error};
 use super::uploads::UploadQueue;
 use crate::clock::Clock;
 use crate::config::StagingConfig;
@@ -35,8 +35,6 @@ pub(in crate::staging) struct StagingContext {
     pub(in crate::staging) write_back: Option<WriteBack>,
     /// For the bytes of small files.
     pub(in crate::staging) file_memory: Arc<FileMemory>,
-    /// For the bytes of files that are in memory alone.
-    pub(in crate::staging) chunks: ChunkSource,
     /// For the reads of small files behind their stores.
     pub(in crate::staging) stored_files: Arc<StoredFiles>,
     /// For writes that find the disk full.
@@ -75,11 +73,6 @@ impl StagingContext {
         let stored_files = StoredFiles::new(&budget, clock.clone());
         let holder: Weak<dyn MemoryHolder> = Arc::downgrade(&(Arc::clone(&stored_files) as _));
         reading.add_memory_holder(holder);
-        let chunks = ChunkSource {
-            writing: Arc::clone(writing),
-            pool: pool.clone(),
-            memory: FileMemory::of_chunks(&budget),
-        };
         Arc::new(Self {
             config: config.clone(),
             directory,
@@ -89,7 +82,6 @@ impl StagingContext {
             clock,
             write_back,
             file_memory,
-            chunks,
             stored_files,
             room_holders: RoomHolders::default(),
             rested: AtomicU64::new(0),
@@ -129,7 +121,7 @@ impl StagingContext {
             }
             None => {
                 let name = DataFileName(self.next_name.fetch_add(1, Ordering::Relaxed));
-                DataFiles::in_memory(name, &self.chunks)
+                DataFiles::in_memory(name, &self.writing)
             }
         }
     }
@@ -147,11 +139,10 @@ impl StagingContext {
         Ok(self.threads.get_or_init(|| started))
     }
 
-    /// The time of a change. Without a disk and without stored attributes it is one that an object
-    /// has: in whole seconds.
+    /// The time of a change. Without a disk it is one that an object has: in whole seconds.
     pub(in crate::staging) fn wall_now(&self) -> SystemTime {
         let now = self.clock.wall();
-        match self.directory.is_some() || self.writing.config().posix_metadata {
+        match self.directory.is_some() {
             true => now,
             false => {
                 let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -198,11 +189,6 @@ impl StagingContext {
             zeros.block()
         };
         self.zeros.get_or_init(make).clone()
-    }
-
-    /// Asks reads for memory that they still hold.
-    pub(in crate::staging) fn make_room(&self) {
-        (self.memory.make_room)();
     }
 }
 

@@ -11,7 +11,7 @@ use super::local::DataFiles;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::operation::{FsError, ReadData};
 use crate::read::Reader;
-use crate::write::{PartBody, PartBuffer, SUMMED_AT_ONCE};
+use crate::write::{CopiedRange, PartBody, PartBuffer, SUMMED_AT_ONCE};
 
 /// The places of a staged file's bytes.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub(in crate::staging) struct ByteSources {
     pub(in crate::staging) files: Arc<DataFiles>,
     /// The reader of the base; `None` without a base.
     pub(in crate::staging) base: Option<Reader>,
+    /// Objects that the server copies, each as a whole.
+    pub(in crate::staging) copied: Arc<Vec<CopiedRange>>,
 }
 
 /// Reads `pieces`, which are one range in order. `fills_cache` tells that the kernel asks for
@@ -59,8 +61,9 @@ pub(in crate::staging) async fn body_in_memory(
         return Ok(None);
     }
     let is_short = range.end - range.start <= SUMMED_INLINE_MAX;
-    if let Some(body) = files.body(file, &range, is_short) {
-        return Ok(Some(body));
+    let body = files.body(file, &range, is_short);
+    if body.is_some() || is_short {
+        return Ok(body);
     }
     let files = Arc::clone(files);
     context
@@ -77,12 +80,12 @@ pub(in crate::staging) async fn read_part(
 ) -> Result<PartBuffer, FsError> {
     let mut pieces = pieces.into_iter().peekable();
     while let Some(first) = pieces.next() {
-        if first.source == Source::Base {
-            part = read_base(context, sources, &first, part).await?;
+        if is_remote(&first) {
+            part = read_remote(context, sources, &first, part).await?;
             continue;
         }
         let mut run = vec![first];
-        while let Some(next) = pieces.next_if(|piece| piece.source != Source::Base) {
+        while let Some(next) = pieces.next_if(|piece| !is_remote(piece)) {
             run.push(next);
         }
         let steps = run.iter().flat_map(|piece| {
@@ -120,7 +123,7 @@ async fn read_steps(
                     fill.append(zeros.bytes(0..len));
                     Ok(())
                 }
-                Source::Base => unreachable!("it is read from the bucket"),
+                Source::Base | Source::Copied(_) => unreachable!("it is read from the bucket"),
                 Source::Sent => Err(is_sent()),
             };
             part.append(append)?;
@@ -133,8 +136,13 @@ async fn read_steps(
     }
 }
 
-/// Reads a range of the base into `part`, a READ at a time.
-async fn read_base(
+/// Whether the bytes are read from the bucket.
+fn is_remote(piece: &Piece) -> bool {
+    matches!(piece.source, Source::Base | Source::Copied(_))
+}
+
+/// Reads a range of an object into `part`, a READ at a time.
+async fn read_remote(
     context: &Arc<StagingContext>,
     sources: &ByteSources,
     piece: &Piece,
@@ -192,10 +200,23 @@ async fn read_piece(
             }
         }
         Source::Sent => return Err(is_sent()),
-        Source::Base => {
-            let reader = sources.base.as_ref().ok_or_else(no_base)?;
+        Source::Base | Source::Copied(_) => {
+            let (reader, start) = match piece.source {
+                Source::Copied(place) => {
+                    let object = sources.copied.get(place.object()).ok_or_else(no_base)?;
+                    let CopiedRange {
+                        key,
+                        etag,
+                        object_size,
+                        ..
+                    } = object;
+                    let reader = Reader::shared(&context.reading, key, etag, *object_size);
+                    (reader, place.of(&piece.range).start)
+                }
+                _ => (sources.base.clone().ok_or_else(no_base)?, piece.range.start),
+            };
             let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-            let read = reader.read_for(piece.range.start, len, fills_cache).await?;
+            let read = reader.read_for(start, len, fills_cache).await?;
             if read.len() as u64 != piece.len() {
                 return Err(FsError::Stale(
                     "the object is shorter than it was".to_owned(),

@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 
 use super::content_type;
 use super::failure::failed;
-use super::memory::buffers::{MemorySource, WriteMemory};
+use super::memory::buffers::{Grant, MemorySource, WriteMemory, least, stage};
 use super::memory::pending::PendingWrite;
-use super::memory::pressure::MemoryPressure;
+use super::memory::pressure::{MemoryPressure, Reclaim};
 use super::send::checkpoint::{CheckpointFound, UploadCheckpoint};
 use super::send::context::{PendingWork, SendContext};
 use super::send::features::ServerFeatures;
@@ -21,10 +21,10 @@ use super::send::parts::part_sizes::PartPlan;
 use super::send::parts::parts_in_flight::PartsInFlight;
 use super::send::permission::{Permission, Proof};
 use super::send::permission_probe::probe_permission;
-use super::types::UploadMode;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
+use crate::memory::BufferRequest;
 use crate::mutate::Mutator;
 use crate::mutate::conditions::{Conditional, look};
 use crate::operation::FsError;
@@ -86,6 +86,12 @@ impl WriteContext {
         self.send
             .permission
             .stored(&Key::parse("believed").expect("it is a key"));
+    }
+
+    /// Helps writers that wait for memory, once. Returns whether any waits.
+    #[cfg(test)]
+    pub(crate) fn relieve_once(&self) -> bool {
+        self.pressure.look()
     }
 
     /// The permissions of the mount.
@@ -189,15 +195,69 @@ impl WriteContext {
         self.plan.range_at(offset)
     }
 
+    /// A request for memory for `needed` bytes of a part of `whole` bytes that has `held` bytes of
+    /// memory. With `is_large`, all of the part is likely to be written.
+    #[must_use]
+    pub fn request(
+        &self,
+        (held, needed): (usize, usize),
+        whole: usize,
+        is_large: bool,
+    ) -> BufferRequest {
+        let shortest = match self.plan.is_fixed() {
+            true => whole as u64,
+            false => UPLOAD_PART_MIN.min(whole as u64),
+        };
+        BufferRequest {
+            held: held as u64,
+            len: stage(needed, whole) as u64,
+            least: least(needed, whole) as u64,
+            whole: whole as u64,
+            shortest,
+            is_large,
+        }
+    }
+
+    /// Memory at once, or `None`.
+    #[must_use]
+    pub fn try_memory(&self, request: BufferRequest) -> Option<Grant> {
+        self.memory.try_take(request)
+    }
+
+    /// Waits for memory for the file `key`, of which `written` bytes were taken. Other files give
+    /// some back meanwhile.
+    ///
+    /// # Errors
+    /// There will be none.
+    pub async fn memory_for(
+        &self,
+        key: &Key,
+        request: BufferRequest,
+        written: u64,
+    ) -> Result<Grant, FsError> {
+        self.pressure.memory_for(key, request, written).await
+    }
+
+    /// Whether writers wait for memory.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.memory.is_short(0)
+    }
+
+    /// Counts `bytes` that were written to a file. Returns the count before, which orders files.
+    pub fn wrote(&self, bytes: u64) -> u64 {
+        self.pressure.written(bytes)
+    }
+
+    /// Adds a file that may give memory back.
+    pub fn add_file(&self, file: Weak<dyn Reclaim>) {
+        self.pressure.register(file);
+    }
+
     /// Bytes of the parts that are in flight at once, and of two that are filled meanwhile.
     #[must_use]
     pub fn parts_in_flight_bytes(&self) -> u64 {
         (self.send.parts.limit() as u64 + 2).saturating_mul(self.plan.first())
-    }
-
-    /// Returns a moment later, as long as [`Self::relieve`] runs.
-    pub async fn tick(&self) {
-        self.pressure.tick().await;
     }
 
     /// Whether it is in doubt that `key` may be stored.
@@ -302,22 +362,10 @@ impl WriteContext {
             && self.send.client.appends()
     }
 
-    /// The upload mode of new files.
-    pub(super) fn mode_of_new(&self) -> UploadMode {
-        if self.send.config.incremental_upload {
-            self.mode_behind()
-        } else {
-            UploadMode::Upload
-        }
-    }
-
-    /// The upload mode of bytes behind an object.
-    pub(super) fn mode_behind(&self) -> UploadMode {
-        if self.appends() {
-            UploadMode::Append
-        } else {
-            UploadMode::Upload
-        }
+    /// Whether a new file begins as an object of its first part, to which the others are appended.
+    #[must_use]
+    pub fn begins_by_part(&self) -> bool {
+        self.send.config.incremental_upload && self.appends()
     }
 
     pub(super) fn register(&self, upload: &Arc<Upload>) {

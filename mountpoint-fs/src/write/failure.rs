@@ -1,59 +1,23 @@
-//! The first failure of a file, which is final, and the errors that applications see.
-
-use std::fmt;
-use std::sync::Arc;
+//! The first failure of an upload, which is final, and the errors that applications see.
 
 use mountpoint_client::types::{Key, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::operation::FsError;
 use crate::sync::Mutex;
-use crate::write::types::WriteObserver;
 
-/// The first failure of a file. The lock is a leaf; the observer is called without it.
-pub(in crate::write) struct Failure {
-    first: Mutex<Option<FsError>>,
-    /// `None` if the caller of each step is told.
-    observer: Option<Arc<dyn WriteObserver>>,
-}
+/// The first failure of an upload. A leaf.
+#[derive(Debug, Default)]
+pub(in crate::write) struct Failure(Mutex<Option<FsError>>);
 
 impl Failure {
-    pub(in crate::write) fn new(observer: &Arc<dyn WriteObserver>) -> Self {
-        Self {
-            first: Mutex::default(),
-            observer: Some(Arc::clone(observer)),
-        }
-    }
-
-    /// A failure that only the caller of each step is told.
-    pub(in crate::write) fn unobserved() -> Self {
-        Self {
-            first: Mutex::default(),
-            observer: None,
-        }
-    }
-
-    /// Remembers `error`, and reports it, if it is the first.
+    /// Remembers `error` if it is the first.
     pub(in crate::write) fn set(&self, error: &FsError) {
-        let is_first = {
-            let mut first = self.first.lock();
-            let is_first = first.is_none();
-            first.get_or_insert_with(|| error.clone());
-            is_first
-        };
-        if let Some(observer) = self.observer.as_ref().filter(|_| is_first) {
-            observer.failed(error);
-        }
+        self.0.lock().get_or_insert_with(|| error.clone());
     }
 
     pub(in crate::write) fn get(&self) -> Option<FsError> {
-        self.first.lock().clone()
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Failure").field(&self.first).finish()
+        self.0.lock().clone()
     }
 }
 

@@ -1,9 +1,7 @@
-//! Written files: bytes in order, into an object that appears whole or not at all.
+//! Objects that are made of written bytes, whole or not at all.
 //!
-//! A [`Writer`] is one open file, an [`ObjectUpload`] one object whose bytes a caller has. Bytes
-//! are copied once, into a buffer of the memory budget. A file of less than a part is one PutObject
-//! at its close; a larger one is a multipart upload, with parts that are sent while the application
-//! writes on. Knows no names, no inodes and no handles.
+//! An [`ObjectUpload`] is one object whose bytes a caller has. An object of less than a part is one
+//! PutObject; a larger one is a multipart upload. Knows no names, no inodes and no handles.
 //!
 //! Invariants: the first failure of a file is final, and then no object appears; an upload is
 //! completed or aborted, or named in the journal. Runs on each thread that polls it or brings an
@@ -14,20 +12,16 @@ mod checksum;
 mod content_type;
 mod context;
 mod failure;
-mod file;
 mod memory;
 mod object_upload;
 mod send;
 mod types;
 mod written_part;
 
-#[cfg(test)]
-mod tests;
-
 pub use context::WriteContext;
-pub use file::writer::Writer;
-pub use memory::buffers::MemorySource;
+pub use memory::buffers::{Grant, MemorySource, Spared};
 pub use memory::pending::PendingWrite;
+pub use memory::pressure::Reclaim;
 pub use object_upload::{ObjectUpload, PartBuffer, PartOutcome, UploadTarget};
 pub use send::checkpoint::{
     BegunUpload, CheckpointFound, CheckpointStore, FinishedPart, PartContent, UploadCheckpoint,
@@ -35,5 +29,5 @@ pub use send::checkpoint::{
 pub use send::context::PendingWork;
 pub use send::copied_range::CopiedRange;
 pub use send::put::Adopts;
-pub use types::{Beginning, Outcome, Replaced, Stored, WriteObserver};
+pub use types::{Outcome, Replaced, Stored};
 pub use written_part::{PartBody, SUMMED_AT_ONCE, WrittenPart};

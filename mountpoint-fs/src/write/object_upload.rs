@@ -10,19 +10,20 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use mountpoint_client::types::{ETag, Key, ObjectHeaders, Part, PutCondition};
+use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, Part, PutCondition};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::background::{self, SharedOutcome};
 use super::checksum::RunningChecksum;
 use super::context::WriteContext;
 use super::failure::Failure;
+use super::send::append::append;
 use super::send::checkpoint::UploadCheckpoint;
 use super::send::copied_range::CopiedRange;
 use super::send::multipart::Upload;
 use super::send::put::Adopts;
 use super::send::whole_object::WholeObject;
-use super::types::{Outcome, Replaced};
+use super::types::{Outcome, Replaced, Stored};
 use super::written_part::PartBody;
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::memory::BufferRequest;
@@ -85,7 +86,7 @@ impl ObjectUpload {
             adopts,
             checkpoint: checkpoint.cloned(),
             has_copies,
-            failure: Arc::new(Failure::unobserved()),
+            failure: Arc::default(),
             upload: OnceLock::new(),
             parts: AtomicU16::new(0),
             whole: Mutex::default(),
@@ -123,12 +124,12 @@ impl ObjectUpload {
         self.buffer(request, at).await
     }
 
-    /// As [`Self::part_buffer`], for all `len` bytes of an object that is shorter than a part.
+    /// As [`Self::part_buffer`], for all `len` bytes.
     ///
     /// # Errors
     /// There will be no memory.
     pub async fn whole_buffer(&self, len: u64) -> Result<PartBuffer, FsError> {
-        let whole = self.context.plan.first() + WRITE_SIZE_MAX as u64;
+        let whole = len.max(self.context.plan.first() + WRITE_SIZE_MAX as u64);
         let request = BufferRequest {
             held: 0,
             len,
@@ -286,6 +287,33 @@ impl ObjectUpload {
         outcome.wait().await
     }
 
+    /// Puts `part` behind the end of `before`, the version of the object that the bucket has, whose
+    /// checksum is of `algorithm`.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if another client has changed it.
+    pub async fn append(
+        &self,
+        (before, algorithm): (Stored, Option<ChecksumAlgorithm>),
+        part: PartBody,
+    ) -> Result<Outcome, FsError> {
+        self.context.pressure.written(part.len());
+        let outcome = SharedOutcome::new();
+        let (settled, pending) = (outcome.clone(), self.context.send.begin());
+        let (context, key) = (Arc::clone(&self.context.send), self.target.key.clone());
+        background::run(async move {
+            let checksum = part.checksum_of(algorithm);
+            let appended = append(&context, &key, before, part.bytes, checksum).await;
+            match &appended {
+                Ok(_) => context.permission.stored(&key),
+                Err(error) => context.permission.failed(&key, error),
+            }
+            settled.settle(appended.map(Outcome::Stored));
+            drop(pending);
+        });
+        outcome.wait().await
+    }
+
     /// The request that makes the object.
     fn make(&self) -> impl Future<Output = Result<Outcome, FsError>> + Send + use<> {
         let upload = self.upload.get().cloned();
@@ -341,6 +369,7 @@ impl Replaced {
     pub(crate) fn condition(&self) -> PutCondition {
         match self {
             Self::Nothing | Self::NothingUnasked => PutCondition::Absent,
+            Self::Any => PutCondition::None,
             Self::Version(version) => PutCondition::Match(ETag::clone(version)),
         }
     }

@@ -2,17 +2,22 @@
 //! part is sent.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm};
-use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
+use mountpoint_crt_sys::block::{Block, BlockFill};
 
 use super::checksum::RunningChecksum;
+use super::memory::buffers::{Grant, Lease, Spared};
+use crate::config::limits::WRITE_SIZE_MAX;
 
 /// The bytes of a part, from its first one on.
 #[derive(Debug)]
 pub struct WrittenPart {
     fill: BlockFill,
+    /// The memory of the bytes, which requests have as well.
+    lease: Arc<Lease>,
     algorithm: Option<ChecksumAlgorithm>,
     /// The checksum of all bytes; `None` if some were written over.
     checksum: Option<RunningChecksum>,
@@ -26,17 +31,14 @@ pub struct PartBody {
 }
 
 impl WrittenPart {
-    /// Room for `capacity` bytes of `pool`, with a `guard` that lives as long as their memory. The
-    /// part will be sent with a checksum of `algorithm`.
+    /// Room for as many bytes as were granted. The part will be sent with a checksum of
+    /// `algorithm`.
     #[must_use]
-    pub fn new(
-        pool: &BlockPool,
-        capacity: usize,
-        guard: impl Send + Sync + 'static,
-        algorithm: Option<ChecksumAlgorithm>,
-    ) -> Self {
+    pub fn new(grant: Grant, algorithm: Option<ChecksumAlgorithm>) -> Self {
+        let (fill, lease) = grant.block();
         Self {
-            fill: pool.allocate_guarded(capacity, guard),
+            fill,
+            lease,
             algorithm,
             checksum: Some(RunningChecksum::new(algorithm)),
         }
@@ -67,9 +69,18 @@ impl WrittenPart {
         self.fill.is_shared()
     }
 
-    /// Makes room for `capacity` bytes. Panics if a request has the bytes.
-    pub fn grow(&mut self, capacity: usize) {
-        assert!(self.fill.grow(capacity), "no request has the bytes");
+    /// Makes room for as many bytes as were granted, for a part of this capacity. Panics if a
+    /// request has the bytes. Returns what others may have now.
+    pub fn grow(&mut self, grant: Grant) -> Option<Spared> {
+        grant.grow(&mut self.fill, &self.lease)
+    }
+
+    /// Gives back the memory of a whole part behind the last byte, where that is worth it and no
+    /// request has the bytes.
+    pub fn cut(&mut self) -> Option<Spared> {
+        let is_worth_it = self.capacity() - self.len() >= WRITE_SIZE_MAX;
+        let cuts = is_worth_it && self.lease.is_part();
+        cuts.then(|| self.lease.cut(&mut self.fill)).flatten()
     }
 
     /// Takes over the bytes of `other`, which were written before any of this part.
@@ -149,6 +160,20 @@ impl PartBody {
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
+
+    /// The checksum of `algorithm`.
+    pub(super) fn checksum_of(&self, algorithm: Option<ChecksumAlgorithm>) -> Option<Checksum> {
+        let is_of = |checksum: &Checksum| match checksum {
+            Checksum::Crc32c(_) => algorithm == Some(ChecksumAlgorithm::Crc32c),
+            Checksum::Crc64Nvme(_) => algorithm == Some(ChecksumAlgorithm::Crc64Nvme),
+        };
+        if self.checksum.as_ref().is_some_and(is_of) {
+            return self.checksum;
+        }
+        let mut checksum = RunningChecksum::new(algorithm);
+        checksum.update(&self.bytes);
+        checksum.value()
+    }
 }
 
 /// The first bytes of a block.
@@ -172,9 +197,35 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 #[cfg(test)]
 mod tests {
+    use mountpoint_crt_sys::block::BlockPool;
+
     use super::*;
+    use crate::clock::Clock;
+    use crate::memory::{Budget, BufferRequest};
+    use crate::write::memory::buffers::{MemorySource, WriteMemory};
 
     const CRC: Option<ChecksumAlgorithm> = Some(ChecksumAlgorithm::Crc64Nvme);
+
+    fn memory() -> Arc<WriteMemory> {
+        let source = MemorySource {
+            budget: Budget::new(64 << 20),
+            pool: BlockPool::new(0),
+            make_room: Arc::new(|| {}),
+        };
+        WriteMemory::new(source, 8 << 20, Clock::monotonic())
+    }
+
+    fn grant(memory: &Arc<WriteMemory>, held: u64, len: u64) -> Grant {
+        let request = BufferRequest {
+            held,
+            len,
+            least: len,
+            whole: 8 << 20,
+            shortest: 8 << 20,
+            is_large: false,
+        };
+        memory.try_take(request).expect("there is enough")
+    }
 
     fn sum_of(bytes: &[u8]) -> Option<Checksum> {
         let mut checksum = RunningChecksum::new(CRC);
@@ -192,8 +243,8 @@ mod tests {
 
     #[test]
     fn bytes_are_written_at_any_place() {
-        let pool = BlockPool::new(0);
-        let mut part = WrittenPart::new(&pool, 100, (), CRC);
+        let memory = memory();
+        let mut part = WrittenPart::new(grant(&memory, 0, 100), CRC);
         part.write(0, b"abc");
         assert!(part.is_summed(3));
         check(&part, b"abc");
@@ -207,19 +258,19 @@ mod tests {
         assert!(!part.is_summed(9));
         part.write(7, b"4567");
         check(&part, b"a12def\x004567");
-        part.grow(200);
+        part.grow(grant(&memory, 100, 200));
         assert_eq!((part.capacity(), part.len()), (200, 11));
     }
 
     #[test]
     fn a_request_keeps_its_bytes() {
-        let pool = BlockPool::new(0);
-        let mut part = WrittenPart::new(&pool, 100, (), CRC);
+        let memory = memory();
+        let mut part = WrittenPart::new(grant(&memory, 0, 100), CRC);
         part.write(0, b"abcdef");
         let body = part.body(6);
         assert!(part.is_in_flight());
         part.write(6, b"g");
-        let mut copy = WrittenPart::new(&pool, 100, (), CRC);
+        let mut copy = WrittenPart::new(grant(&memory, 0, 100), CRC);
         copy.copy_from(&part);
         copy.write(0, b"X");
         assert_eq!(&body.bytes[..], b"abcdef");

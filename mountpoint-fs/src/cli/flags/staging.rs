@@ -1,4 +1,4 @@
-//! Files that are written in place, on a local disk.
+//! Written files on a local disk.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::config::{ConflictPolicy, WriteBackConfig};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Staging options")]
 pub struct StagingFlags {
-    /// Let files be written at any place and in any order, with their changes in this directory of
-    /// a local disk until `close` or `fsync` has stored them. One mount uses it at a time
+    /// Keep written bytes in this directory of a local disk, not in memory, until `close` or `fsync`
+    /// has stored them: files of any size can be changed anywhere. One mount uses it at a time
     #[arg(long, value_name = "DIRECTORY")]
     pub staging: Option<PathBuf>,
 

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use crate::fs::FileSystem;
 use crate::fs::permission::{Change, not_kept, permit};
-use crate::namespace::Version;
 use crate::operation::{
     AllocateMode, AttributeChange, Attributes, FileKind, FsError, HandleNo, InodeNo,
     PosixAttributes, Progress, TimeChange,
@@ -23,17 +22,11 @@ impl FileSystem {
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
         let mut change = change;
-        if self.has_no_writer(ino)
-            && let Some(len) = change.size.take()
-        {
+        if let Some(len) = change.size.take() {
             self.set_staged_len(&self.staged, ino, (len, &change))
                 .await?;
         }
-        let mut now = self.attributes(ino).await?;
-        if self.set_len(&change, now.size).await? {
-            change.size = None;
-            now = self.attributes(ino).await?;
-        }
+        let now = self.attributes(ino).await?;
         if self.write.posix_metadata {
             return self.set_stored_attributes(ino, change, now).await;
         }
@@ -46,18 +39,13 @@ impl FileSystem {
         {
             return self.set_while_written(ino, &change, &progress).await;
         }
-        let wanted = SizeEffect::of(&change, &now)?;
-        match wanted {
-            SizeEffect::Nothing => return Ok(now),
-            SizeEffect::Touch | SizeEffect::Shorten(_) => permit(&self.write, Change::Overwrite)?,
+        if !touches(&change, &now)? {
+            return Ok(now);
         }
-        if let SizeEffect::Shorten(size) = wanted {
-            return self.shorten(ino, size, None).await;
-        }
+        permit(&self.write, Change::Overwrite)?;
         let name = self.namespace.change_inode(ino)?;
         let object = self.object(&name).await?;
-        let open = self.writer(ino);
-        let _held = self.replace_headers(name, &object, open.as_deref()).await?;
+        let _held = self.replace_headers(name, &object).await?;
         if let Some(progress) = self.namespace.progress(ino) {
             progress.advance(progress.size(), self.wall_now());
         }
@@ -81,36 +69,7 @@ impl FileSystem {
         self.set_stored_attributes(ino, change, now).await.map(drop)
     }
 
-    /// `ftruncate` of a written or empty file to at least its length. Returns whether it was that.
-    ///
-    /// The server cuts a stored file instead.
-    async fn set_len(&self, change: &AttributeChange, len_now: u64) -> Result<bool, FsError> {
-        let (Some(handle), Some(len)) = (change.handle, change.size) else {
-            return Ok(false);
-        };
-        let file = self.files.get(handle)?;
-        let Ok(open) = file.writing() else {
-            return Ok(false);
-        };
-        if len <= len_now && !self.namespace.is_being_written(open.ino) {
-            return Ok(false);
-        }
-        open.writer.set_len(len).await?;
-        if len != len_now {
-            open.written();
-        }
-        Ok(true)
-    }
-
-    /// Whether no open file is written one byte after the other under this inode.
-    fn has_no_writer(&self, ino: InodeNo) -> bool {
-        self.staged_file(ino).is_some() || !self.namespace.is_being_written(ino)
-    }
-
-    /// `fallocate`. Without flags the file has at least the bytes of `range` then; only a staged
-    /// file takes flags.
-    ///
-    /// [`FsError::Unsupported`] for a stored file with content: S3 cannot reserve space.
+    /// `fallocate`. Without flags the file has at least the bytes of `range` then.
     pub async fn allocate(
         &self,
         handle: HandleNo,
@@ -118,32 +77,7 @@ impl FileSystem {
         mode: AllocateMode,
     ) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        if let Some(handle) = file.staged() {
-            return self.allocate_staged(handle, range, mode).await;
-        }
-        let end = range.end;
-        if mode != (AllocateMode::Reserve { keeps_size: false }) {
-            return Err(FsError::Unsupported(
-                "a file that is only written is made longer alone; O_RDWR takes zeros within it",
-            ));
-        }
-        let ino = file.writing()?.ino;
-        let len_now = self.attributes(ino).await?.size;
-        if end <= len_now {
-            return Ok(());
-        }
-        let change = AttributeChange {
-            size: Some(end),
-            handle: Some(handle),
-            ..AttributeChange::default()
-        };
-        if self.set_len(&change, len_now).await? {
-            Ok(())
-        } else {
-            Err(FsError::Unsupported(
-                "nothing can be reserved behind an object's end",
-            ))
-        }
+        self.allocate_staged(file.writing()?, range, mode).await
     }
 
     /// Stores the attributes in metadata (`--posix-metadata`): of the object, or of a directory's
@@ -154,15 +88,7 @@ impl FileSystem {
         change: AttributeChange,
         now: Attributes,
     ) -> Result<Attributes, FsError> {
-        let size = AttributeChange {
-            size: change.size,
-            ..AttributeChange::default()
-        };
-        let wanted = SizeEffect::of(&size, &now)?;
         let progress = self.namespace.progress(ino);
-        if progress.is_some() && wanted != SizeEffect::Nothing {
-            return Err(cut_while_written());
-        }
         let mut posix = PosixAttributes::of_attributes(&now);
         let wall = self.wall_now();
         apply(&change, wall, &mut posix);
@@ -170,16 +96,8 @@ impl FileSystem {
         if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
             posix.mode = posix.mode.map(without_set_id);
         }
-        let is_same = posix == PosixAttributes::of_attributes(&now);
-        if is_same && wanted == SizeEffect::Nothing {
+        if posix == PosixAttributes::of_attributes(&now) {
             return Ok(now);
-        }
-        if let SizeEffect::Shorten(size) = wanted {
-            permit(&self.write, Change::Overwrite)?;
-            if change.mtime.is_none() {
-                posix.mtime = Some(wall);
-            }
-            return self.shorten(ino, size, Some((now.kind, posix))).await;
         }
         // The object of a written file gets the time of its writing, unless an application sets
         // another one.
@@ -216,32 +134,6 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
-    /// Cuts a stored object to `size` bytes, and stores these attributes with it, if any.
-    async fn shorten(
-        &self,
-        ino: InodeNo,
-        size: u64,
-        posix: Option<(FileKind, PosixAttributes)>,
-    ) -> Result<Attributes, FsError> {
-        let name = self.namespace.change_inode(ino)?;
-        let mut object = self.object(&name).await?;
-        if let Some((kind, posix)) = posix {
-            posix.store(kind, self.wall_now(), &mut object.headers.metadata);
-        }
-        let etag = self.mutator.shorten(&object, size).await?;
-        if let Some((_, posix)) = posix {
-            self.namespace.set_posix(ino, posix);
-        }
-        let _held = name.replaced_in_place(Version {
-            size,
-            etag,
-            // About that of the object, until S3 is asked.
-            mtime: self.wall_now(),
-            is_archived: false,
-        })?;
-        self.attributes(ino).await
-    }
-
     /// Sets the time that a written file shows until it is stored, as in mountpoint-s3.
     ///
     /// Programs that copy files set it before they close them.
@@ -257,10 +149,7 @@ impl FileSystem {
             mtime: None,
             ..*change
         };
-        match SizeEffect::of(&without_times, &now)? {
-            SizeEffect::Nothing => {}
-            SizeEffect::Touch | SizeEffect::Shorten(_) => return Err(cut_while_written()),
-        }
+        touches(&without_times, &now)?;
         let mut posix = PosixAttributes::of_attributes(&now);
         apply(change, self.wall_now(), &mut posix);
         if let Some(mtime) = posix.mtime {
@@ -268,10 +157,6 @@ impl FileSystem {
         }
         self.attributes(ino).await
     }
-}
-
-fn cut_while_written() -> FsError {
-    FsError::NotPermitted("a file cannot be cut while it is being written".to_owned())
 }
 
 /// Applies `change` to the POSIX attributes of an object. The time of the last access is not kept.
@@ -294,49 +179,27 @@ fn without_set_id(mode: u16) -> u16 {
     mode & !(0o4000 | group)
 }
 
-/// The effect of a change without stored attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SizeEffect {
-    /// No change is needed.
-    Nothing,
-    /// The time of the last change becomes now.
-    Touch,
-    /// The file is cut to so many bytes.
-    Shorten(u64),
-}
-
-impl SizeEffect {
-    fn of(change: &AttributeChange, now: &Attributes) -> Result<Self, FsError> {
-        let differs = |wanted: Option<u32>, is: u32| wanted.is_some_and(|wanted| wanted != is);
-        if change.mode.is_some_and(|mode| mode != now.mode) {
-            return Err(not_kept(
-                "the mode (--file-mode and --dir-mode set it for all)",
-            ));
-        }
-        if differs(change.uid, now.uid) || differs(change.gid, now.gid) {
-            return Err(not_kept("the owner (--uid and --gid set it for all)"));
-        }
-        match change.size {
-            Some(size) if now.kind == FileKind::File && size < now.size => {
-                return Ok(Self::Shorten(size));
-            }
-            Some(size) if size > now.size => {
-                return Err(FsError::NotPermitted(
-                    "a file cannot be made longer but by writing at its end, when it is made or with --allow-changes, \
-                     or --allow-append alone"
-                        .to_owned(),
-                ));
-            }
-            Some(_) | None => {}
-        }
-        match (change.mtime, change.atime) {
-            (None, None) => Ok(Self::Nothing),
-            (Some(TimeChange::Now), _) if now.kind == FileKind::File => Ok(Self::Touch),
-            (Some(time), _) if time.is(now.mtime) => Ok(Self::Nothing),
-            // The kernel shows the time of the last change as that of the last access.
-            (None, Some(time)) if time.is(now.mtime) => Ok(Self::Nothing),
-            _ => Err(not_kept("the time")),
-        }
+/// Whether the time of the last change is to become now, where attributes are not stored.
+///
+/// # Errors
+/// The change cannot be kept.
+fn touches(change: &AttributeChange, now: &Attributes) -> Result<bool, FsError> {
+    let differs = |wanted: Option<u32>, is: u32| wanted.is_some_and(|wanted| wanted != is);
+    if change.mode.is_some_and(|mode| mode != now.mode) {
+        return Err(not_kept(
+            "the mode (--file-mode and --dir-mode set it for all)",
+        ));
+    }
+    if differs(change.uid, now.uid) || differs(change.gid, now.gid) {
+        return Err(not_kept("the owner (--uid and --gid set it for all)"));
+    }
+    match (change.mtime, change.atime) {
+        (None, None) => Ok(false),
+        (Some(TimeChange::Now), _) if now.kind == FileKind::File => Ok(true),
+        (Some(time), _) if time.is(now.mtime) => Ok(false),
+        // The kernel shows the time of the last change as that of the last access.
+        (None, Some(time)) if time.is(now.mtime) => Ok(false),
+        _ => Err(not_kept("the time")),
     }
 }
 
@@ -361,8 +224,8 @@ mod tests {
         };
         let none = AttributeChange::default();
         #[track_caller]
-        fn check(change: AttributeChange, now: &Attributes, expected: Result<SizeEffect, &str>) {
-            match (SizeEffect::of(&change, now), expected) {
+        fn check(change: AttributeChange, now: &Attributes, expected: Result<bool, &str>) {
+            match (touches(&change, now), expected) {
                 (Ok(wanted), Ok(expected)) => assert_eq!(wanted, expected, "{change:?}"),
                 (Err(FsError::NotPermitted(text)), Err(part)) => {
                     assert!(text.contains(part), "{change:?}: {text}");
@@ -374,28 +237,20 @@ mod tests {
             mode: Some(mode),
             ..none
         };
-        let size = |size| AttributeChange {
-            size: Some(size),
-            ..none
-        };
         let mtime = |mtime| AttributeChange {
             mtime: Some(mtime),
             ..none
         };
         let owner = |uid, gid| AttributeChange { uid, gid, ..none };
         let at = |seconds, nanos| TimeChange::At { seconds, nanos };
-        check(none, &now, Ok(SizeEffect::Nothing));
-        check(mode(0o644), &now, Ok(SizeEffect::Nothing));
+        check(none, &now, Ok(false));
+        check(mode(0o644), &now, Ok(false));
         check(mode(0o600), &now, Err("--posix-metadata"));
-        check(owner(Some(10), Some(20)), &now, Ok(SizeEffect::Nothing));
+        check(owner(Some(10), Some(20)), &now, Ok(false));
         check(owner(Some(11), None), &now, Err("--posix-metadata"));
         check(owner(None, Some(21)), &now, Err("--uid and --gid"));
-        check(size(100), &now, Ok(SizeEffect::Nothing));
-        check(size(0), &now, Ok(SizeEffect::Shorten(0)));
-        check(size(99), &now, Ok(SizeEffect::Shorten(99)));
-        check(size(101), &now, Err("--allow-append"));
-        check(mtime(TimeChange::Now), &now, Ok(SizeEffect::Touch));
-        check(mtime(at(50, 7)), &now, Ok(SizeEffect::Nothing));
+        check(mtime(TimeChange::Now), &now, Ok(true));
+        check(mtime(at(50, 7)), &now, Ok(false));
         check(mtime(at(50, 8)), &now, Err("--posix-metadata"));
         check(mtime(at(-50, 7)), &now, Err("--posix-metadata"));
         let accessed = AttributeChange {

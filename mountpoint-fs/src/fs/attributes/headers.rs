@@ -3,13 +3,10 @@
 //! A change of a file that is being written goes to its writer, which sends it with the file. The
 //! server copies the object of any other file onto itself; a directory's object is its marker.
 
-use std::sync::Arc;
-
 use mountpoint_client::types::{Key, ObjectDetails, ObjectHeaders};
 
 use crate::config::limits::METADATA_LEN_MAX;
 use crate::fs::FileSystem;
-use crate::handle::OpenWriter;
 use crate::namespace::{KeyLockGuard, NameChange, Version};
 use crate::operation::{FileKind, FsError, InodeNo, Maker, PosixAttributes, WriteOptions};
 
@@ -47,17 +44,7 @@ impl FileSystem {
             let name = self.namespace.change_inode(ino)?;
             let mut object = self.object(&name).await?;
             object.headers = changed.expect("it was changed");
-            return self.replace_headers(name, &object, None).await;
-        }
-        if let Some(open) = self.writer(ino) {
-            if open.writer.change_metadata(change).await? {
-                return Ok(None);
-            }
-            // The bucket has the object, as the writer knows.
-            let name = self.namespace.change_inode(ino)?;
-            let mut object = self.object(&name).await?;
-            object.headers = changed.expect("it was changed");
-            return self.replace_headers(name, &object, Some(&open)).await;
+            return self.replace_headers(name, &object).await;
         }
         let is_directory = self.attributes(ino).await?.kind == FileKind::Directory;
         let name = self.namespace.change_inode(ino)?;
@@ -76,18 +63,16 @@ impl FileSystem {
         }
         let mut object = self.object(&name).await?;
         change(&mut object.headers)?;
-        self.replace_headers(name, &object, None).await
+        self.replace_headers(name, &object).await
     }
 
     /// Replaces the object's headers by those of `object`.
     ///
-    /// An open writer of the file continues behind the new version. A rename waits as long as the
-    /// returned guard is held.
+    /// A rename waits as long as the returned guard is held.
     pub(in crate::fs) async fn replace_headers<'a>(
         &self,
         name: NameChange<'a>,
         object: &ObjectDetails,
-        open: Option<&OpenWriter>,
     ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let (info, headers) = (&object.info, object.headers.clone());
         let seen = (&info.etag, info.size);
@@ -95,9 +80,6 @@ impl FileSystem {
         let etag = self.mutator.replace_headers(&info.key, seen, headers);
         let etag = etag.await?;
         renewal.made(&etag);
-        if let Some(open) = open {
-            open.writer.metadata_replaced(&info.etag, &etag).await;
-        }
         if let Some((ino, _)) = name.known()
             && let Some(staged) = self.staged_file(*ino)
         {
@@ -132,15 +114,6 @@ impl FileSystem {
         }
         let details = self.namespace.details(ino).await?;
         Ok(details.map(|details| details.headers.clone()))
-    }
-
-    /// The headers of a file that is extended behind `version`: the current ones.
-    pub(in crate::fs) async fn headers_of_version(
-        &self,
-        key: &Key,
-        version: &Version,
-    ) -> Result<ObjectHeaders, FsError> {
-        Ok(self.describe_version(key, version).await?.headers)
     }
 
     /// The object's details, if it has that version.
@@ -184,11 +157,6 @@ impl FileSystem {
             gid: self.namespace.passed_group(parent).or(Some(gid)),
             mtime: None,
         }
-    }
-
-    /// The writer of `ino`.
-    pub(in crate::fs) fn writer(&self, ino: InodeNo) -> Option<Arc<OpenWriter>> {
-        self.writers.lock().get(&ino).map(Arc::clone)
     }
 }
 

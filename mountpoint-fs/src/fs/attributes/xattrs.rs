@@ -96,7 +96,7 @@ impl FileSystem {
         self.namespace.progress(ino)?;
         let headers = match self.staged_file(ino) {
             Some(staged) => staged.file.headers(),
-            None => self.writer(ino)?.writer.headers(),
+            None => return None,
         };
         Some(ExtendedAttributes::of(&headers.metadata))
     }

@@ -29,28 +29,17 @@ impl FileSystem {
         ino: InodeNo,
         options: OpenOptions,
     ) -> Result<Opened, FsError> {
-        // A failed file is gone, which is no error of the reader: the kernel looks the name up
-        // again.
-        self.finish_closed(ino).await.ok();
-        let followed = self.synchronised(ino);
-        let is_direct = options.direct || followed.is_some();
         let opened = self
             .namespace
-            .open(ino, is_direct, options.is_vouched)
+            .open(ino, options.direct, options.is_vouched)
             .await?;
         let reader = self.reader(&opened);
         if opened.proof == Proof::Fetch {
             self.distrust_stale(ino, reader.fetch_whole().await)?;
         }
-        if let Some(progress) = followed
-            && self.namespace.opened_following(ino, &progress)?
-        {
-            return Ok(self.followed(ino, reader));
-        }
         let was_opened = match self.namespace.opened(ino, &opened.version)? {
-            FileOpened::Following => return Ok(self.followed(ino, reader)),
             FileOpened::Again => true,
-            FileOpened::First => false,
+            FileOpened::Following | FileOpened::First => false,
         };
         if self.reading.uses_local_files() {
             reader.when_cache_known().await;

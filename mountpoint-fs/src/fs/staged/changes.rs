@@ -8,6 +8,7 @@ use crate::fs::FileSystem;
 use crate::fs::permission::{Change, permit};
 use crate::handle::{OpenStaged, StagedFiles, StagedHandle};
 use crate::operation::{AllocateMode, AttributeChange, FsError, InodeNo};
+use crate::write::CopiedRange;
 
 impl FileSystem {
     /// Writes `data` at `offset`.
@@ -63,6 +64,23 @@ impl FileSystem {
             self.namespace.write_refused(open.ino);
         }
         Some(written)
+    }
+
+    /// Has the server copy `source` to the end of a file, which is at `offset`. Returns the number of
+    /// copied bytes.
+    pub(in crate::fs) async fn copy_staged(
+        &self,
+        handle: &StagedHandle,
+        offset: u64,
+        source: CopiedRange,
+    ) -> Result<u64, FsError> {
+        let open = &handle.open;
+        if !handle.writes {
+            return Err(FsError::BadHandle);
+        }
+        let copied = open.file.copy(offset, source).await?;
+        open.written();
+        Ok(copied)
     }
 
     /// Sets the length of the file `ino` to `len`, as a `change` of its attributes asks: by an open

@@ -25,10 +25,10 @@ impl FileSystem {
         }
     }
 
-    /// Handles the last close of a handle. Behind the last of the file, changes of a mapping are
-    /// stored, or kept in the directory.
-    pub(in crate::fs) fn release_staged(&self, open: &Arc<OpenStaged>) {
-        if !self.staged.released(open) {
+    /// Handles the last close of a handle, which `writes`. Behind the last of the file that does,
+    /// changes of a mapping are stored, or kept in the directory.
+    pub(in crate::fs) fn release_staged(&self, open: &Arc<OpenStaged>, writes: bool) {
+        if !self.staged.released(open, writes) {
             return;
         }
         let (files, namespace) = (Arc::clone(&self.staged), Arc::clone(&self.namespace));

@@ -94,16 +94,13 @@ impl FileSystem {
     pub(in crate::fs) async fn store_to_claim(
         &self,
         (parent, name): (InodeNo, &OsStr),
-        process: Opener,
         stop: &Stop,
     ) -> Result<(), FsError> {
         if self.exclusive_files().is_none() {
             return Ok(());
         }
         match self.namespace.known_child(parent, name) {
-            Some(ino) if self.staged_file(ino).is_some() => {
-                self.store_newest(ino, process, stop).await
-            }
+            Some(ino) if self.staged_file(ino).is_some() => self.store_newest(ino, stop).await,
             Some(_) | None => Ok(()),
         }
     }

@@ -10,6 +10,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use mountpoint_client::types::{ETag, Key};
 
 use crate::fs::FileSystem;
+use crate::fs::staged_names::carried_time;
 use crate::handle::OpenStaged;
 use crate::mutate::Target;
 use crate::namespace::{Found, NameChange, Version};
@@ -281,8 +282,10 @@ impl FileSystem {
             let base = Stored { etag, ..base };
             let progress = file.open.file.progress();
             let noted = file.open.file.renamed(key, base.clone()).await;
+            let mtime = carried_time(&self.staged, progress);
+            let version = (base.size, base.etag);
             self.namespace
-                .stored_staged(file.open.ino, progress, base.size, base.etag);
+                .stored_staged(file.open.ino, progress, version, mtime);
             noted
         });
         join_all(moved).await.into_iter().collect()

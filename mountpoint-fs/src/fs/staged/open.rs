@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::types::{Key, ObjectDetails, ObjectHeaders, StoredChecksum};
 
 use super::names::VAIN;
 use crate::config::StagingConfig;
 use crate::fs::FileSystem;
-use crate::fs::permission::{Change, permit};
+use crate::fs::opening::permit_writing;
 use crate::fs::staged_names::staged_files;
 use crate::handle::{OpenFile, OpenStaged, Opener, StagedFiles, StagedHandle};
 use crate::namespace::{Readers, Version};
@@ -41,7 +41,7 @@ impl Opening<'_> {
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
-            self.fs.release_staged(open);
+            self.fs.release_staged(open, false);
         }
     }
 }
@@ -116,7 +116,6 @@ impl FileSystem {
         match file {
             OpenFile::Staged(handle) => Some(Arc::clone(&handle.open)),
             OpenFile::Reading { ino, .. } => self.staged_file(*ino),
-            OpenFile::Following { .. } | OpenFile::Writing(_) => None,
         }
     }
 
@@ -228,29 +227,21 @@ impl FileSystem {
         options: WriteOptions,
         opener: Opener,
     ) -> Result<Opened, FsError> {
-        let change = match options {
-            WriteOptions {
-                append: true,
-                truncate: false,
-                ..
-            } => Change::Append,
-            WriteOptions { .. } => Change::Overwrite,
-        };
         let opening = match self.share_staged(files, ino).await? {
             Some(opening) => {
                 // A file that was made by this mount a moment ago is not an existing one.
                 if !opening.open().is_new {
-                    permit(&self.write, change)?;
+                    permit_writing(&self.write, options)?;
                 }
                 opening
             }
             None => {
-                permit(&self.write, change)?;
+                permit_writing(&self.write, options)?;
                 self.begin_staged(files, ino, options.truncate).await?
             }
         };
         if options.truncate {
-            opening.open().file.set_len(0).await?;
+            opening.open().file.empty().await?;
         }
         Ok(self.insert_staged(opening.take(), Some(options), opener))
     }
@@ -270,7 +261,7 @@ impl FileSystem {
             tries -= 1;
             match self.open_version(ino, options).await {
                 // A file that is written in place may have come, and may be gone again.
-                Err(FsError::NotPermitted(_)) if tries > 0 && self.writer(ino).is_none() => {}
+                Err(FsError::NotPermitted(_)) if tries > 0 => {}
                 Err(error) if self.staged_file(ino).is_none() || tries == 0 => return Err(error),
                 Err(_) => {}
                 opened => return opened,
@@ -330,16 +321,19 @@ impl FileSystem {
     ) -> Result<Opening<'a>, FsError> {
         let gone = || FsError::Stale("the file is not there any more".to_owned());
         let (key, version) = self.namespace.stored_version(ino).ok_or_else(gone)?;
-        let headers = match is_cut {
-            true => self.headers_of_replaced(ino).await?,
+        let (headers, checksum) = match is_cut {
+            true => (self.headers_of_replaced(ino).await?, StoredChecksum::Other),
             false => {
-                let headers = self.headers_of_staged(&key, &version).await;
-                Some(self.distrust_stale(ino, headers)?)
+                let details = self.details_of_staged(&key, &version).await;
+                let details = self.distrust_stale(ino, details)?;
+                (Some(details.headers), details.checksum)
             }
         };
         let headers = headers.unwrap_or_else(|| files.staging().headers_of_new(&key));
         let mtime = self.namespace.known_mtime(ino).unwrap_or(version.mtime);
-        self.begin_over(files, ino, (key, version), (headers, mtime), false)
+        let opening = self.begin_over(files, ino, (key, version), (headers, mtime), false)?;
+        opening.open().file.set_checksum(checksum);
+        Ok(opening)
     }
 
     /// The staged file of `ino`, which is `version` of `key` with these headers, with one handle
@@ -373,19 +367,19 @@ impl FileSystem {
         })
     }
 
-    /// The headers of an object whose next version keeps them.
-    async fn headers_of_staged(
+    /// The details of an object whose next version keeps its headers.
+    async fn details_of_staged(
         &self,
         key: &Key,
         version: &Version,
-    ) -> Result<ObjectHeaders, FsError> {
+    ) -> Result<ObjectDetails, FsError> {
         let details = self.describe_version(key, version).await?;
         if Version::from(&details.info).is_archived {
             return Err(FsError::Denied(format!(
                 "{key} is archived; restore it to write it"
             )));
         }
-        Ok(details.headers)
+        Ok(details)
     }
 
     /// A handle of a staged file, for writing with `options` or for reading alone.
@@ -395,15 +389,23 @@ impl FileSystem {
         options: Option<WriteOptions>,
         opener: Opener,
     ) -> Opened {
-        let keep_cache = self.namespace.opened_staged(open.ino);
         let writes = options.is_some();
         let is_synchronous = options.is_some_and(|options| options.synchronous);
-        let handle = StagedHandle::new(open, writes, is_synchronous, opener);
+        // In memory, bytes need no second copy in the page cache; a mapping does.
+        let is_mapped = options.is_none_or(|options| options.both);
+        let direct_io = !is_mapped && !self.staged.have_disk();
+        let keep_cache = !direct_io && self.namespace.opened_staged(open.ino);
+        let mut handle = StagedHandle::new(open, opener);
+        handle.writes = writes;
+        handle.is_synchronous = is_synchronous;
+        handle.is_direct = direct_io;
+        if writes {
+            self.staged.add_writer(&handle.open);
+        }
         let handle = self.files.insert(OpenFile::Staged(handle));
         Opened {
             handle,
-            // Shared mappings need the page cache, through which all other changes go as well.
-            direct_io: false,
+            direct_io,
             keep_cache,
             flush: writes,
             grows: false,

@@ -262,10 +262,33 @@ impl DirectorySink for Sink {
 /// The output of a future that does not wait.
 #[track_caller]
 fn now<T>(future: impl Future<Output = T>) -> T {
-    future
-        .now_or_never()
-        .expect("it does not wait for anything")
+    let mut future = std::pin::pin!(future);
+    let woken = Arc::new(Woken(std::thread::current()));
+    let waker = std::task::Waker::from(woken);
+    let mut context = std::task::Context::from_waker(&waker);
+    let clock = Clock::monotonic();
+    let until = clock.now() + THREADS_WAIT_MAX;
+    loop {
+        if let std::task::Poll::Ready(outcome) = future.as_mut().poll(&mut context) {
+            return outcome;
+        }
+        let left = until.saturating_sub(clock.now());
+        assert!(!left.is_zero(), "it does not wait for anything");
+        std::thread::park_timeout(left);
+    }
 }
+
+/// A thread that waits for another one, which sums bytes.
+struct Woken(std::thread::Thread);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Longest wait for a thread that sums bytes.
+const THREADS_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// Polls a future that waits.
 #[track_caller]

@@ -22,8 +22,8 @@ use crate::fuse::errno::{
 use crate::fuse::mounting::DeviceNumber;
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::passthrough::Passthrough;
+use crate::fuse::proc::LookingThread;
 use crate::fuse::proc::{ClosingThread, opener};
-use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::fuse::written_pages::WrittenPages;
@@ -380,7 +380,7 @@ impl Dispatcher {
         data: &[u8],
         (drops_set_id, is_direct): (bool, bool),
     ) -> Answer {
-        let (ino, thread) = (InodeNo(header.node), WritingThread(header.pid));
+        let ino = InodeNo(header.node);
         // A thread of another namespace has no number here: then its file stands for it.
         let thread_or_file = match header.pid {
             0 => handle.0,
@@ -394,7 +394,7 @@ impl Dispatcher {
         let old = self
             .pages
             .as_ref()
-            .filter(|_| is_direct && len > 0)
+            .filter(|_| len > 0 && (is_direct || self.fs.overtakes_pages(handle)))
             .map(|_| old);
         let this = Arc::clone(self);
         if !drops_set_id && let Some(result) = self.fs.write_now(handle, offset, data) {
@@ -409,9 +409,7 @@ impl Dispatcher {
         }
         let held = self.fs.hold(data);
         let pending = async move {
-            let goes_on = || thread.goes_on();
-            let written = this.fs.write_held(handle, offset, held, &goes_on);
-            let mut result = written.await;
+            let mut result = this.fs.write_held(handle, offset, held).await;
             if drops_set_id && result.is_ok() {
                 // Behind the write, so that the file carries the mode to the bucket by itself.
                 result = this.fs.drop_set_id(ino).await;

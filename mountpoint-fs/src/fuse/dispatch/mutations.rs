@@ -9,10 +9,8 @@ use super::maker::maker;
 use super::refusal::Refusal;
 use crate::fuse::errno::{FuseOperation, NO_SUCH_ATTRIBUTES};
 use crate::fuse::parked::{OnSignal, PendingReply};
-use crate::fuse::proc::opener;
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Header, Mutation};
-use crate::handle::Opener;
 use crate::operation::{
     AllocateMode, AttributeChange, FsError, HandleNo, InodeNo, Maker, RenameMode, SetMode, Stop,
     WriteOptions,
@@ -21,7 +19,7 @@ use crate::operation::{
 impl Dispatcher {
     /// The operation that `mutation` asks for; the refusal where there is none.
     pub(super) fn mutate(self: &Arc<Self>, header: &Header, mutation: &Mutation<'_>) -> Answer {
-        let (ino, thread, keeps_set_id) = (InodeNo(header.node), header.pid, header.uid == 0);
+        let (ino, keeps_set_id) = (InodeNo(header.node), header.uid == 0);
         let (this, stop) = (Arc::clone(self), Stop::default());
         let on_signal = OnSignal::Ask(stop.clone());
         let pending = match *mutation {
@@ -37,14 +35,14 @@ impl Dispatcher {
                 mode,
             } => {
                 let to = (InodeNo(new_directory), new_name);
-                return this.rename((ino, name), to, mode, opener(thread));
+                return this.rename((ino, name), to, mode);
             }
             Mutation::SymbolicLink { name, target } => {
                 let target = target.to_owned();
                 this.symbolic_link(ino, name.to_owned(), (target, maker(header)), stop)
             }
             Mutation::HardLink { file, name } => {
-                return this.link(InodeNo(file), (ino, name), opener(thread));
+                return this.link(InodeNo(file), (ino, name));
             }
             Mutation::SetAttributes(change) => this.set_attributes(ino, change, stop),
             Mutation::SetExtendedAttribute { name, .. }
@@ -137,7 +135,6 @@ impl Dispatcher {
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
         mode: Option<RenameMode>,
-        process: Opener,
     ) -> Answer {
         let Some(mode) = mode else {
             return Answer::Now(self.refuse(from, Refusal::RENAME_SPECIAL));
@@ -148,7 +145,7 @@ impl Dispatcher {
         let on_signal = OnSignal::Ask(stop.clone());
         let pending = async move {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
-            let rename = || self.fs.rename_for(from, to, mode, &stop, process);
+            let rename = || self.fs.rename(from, to, mode, &stop);
             let result = self.fs.when_at_rest(&stop, rename).await;
             self.fs.settled().await;
             self.done(FuseOperation::Rename, from, result)
@@ -157,17 +154,12 @@ impl Dispatcher {
     }
 
     /// Another name for a file, which is a copy on the server.
-    fn link(
-        self: Arc<Self>,
-        file: InodeNo,
-        (directory, name): (InodeNo, &OsStr),
-        process: Opener,
-    ) -> Answer {
+    fn link(self: Arc<Self>, file: InodeNo, (directory, name): (InodeNo, &OsStr)) -> Answer {
         let (name, stop) = (name.to_owned(), Stop::default());
         let on_signal = OnSignal::Ask(stop.clone());
         let pending = async move {
             let to = (directory, name.as_os_str());
-            let link = || self.fs.link(file, to, &stop, process);
+            let link = || self.fs.link(file, to, &stop);
             let result = self.fs.when_at_rest(&stop, link).await;
             self.fs.settled().await;
             self.reply(FuseOperation::HardLink, to, result, |(entry, shown)| {

@@ -38,8 +38,6 @@ impl Dispatcher {
                 let opener = opener(pid);
                 let open = || fs.open_for_both(ino, options, how, opener);
                 fs.when_at_rest(&Stop::never(), open).await
-            } else if let Some(opened) = fs.open_own(ino, || opener(pid)) {
-                Ok(opened)
             } else {
                 fs.open(ino, options).await
             };

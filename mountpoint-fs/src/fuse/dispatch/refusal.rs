@@ -28,8 +28,7 @@ impl Refusal {
     /// ask for the other kind.
     pub(super) const ALLOCATE: Self = Self {
         errno: Errno::EOPNOTSUPP,
-        reason: "fallocate with flags was refused: a file that is open with O_RDWR, or any with --staging, takes zeros, and none \
-                 reserves space",
+        reason: "fallocate with these flags was refused: a file takes zeros, and none reserves space",
     };
 }
 

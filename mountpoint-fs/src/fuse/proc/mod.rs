@@ -10,4 +10,4 @@ mod syscall;
 
 pub(super) use close::{ClosingThread, opener};
 pub(super) use signals::Effect;
-pub(super) use syscall::{LookingThread, WritingThread};
+pub(super) use syscall::LookingThread;

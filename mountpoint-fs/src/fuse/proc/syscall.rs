@@ -59,26 +59,6 @@ impl LookingThread {
     }
 }
 
-/// The thread that writes, by its number in our PID namespace; 0 if it is invisible.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::fuse) struct WritingThread(pub(in crate::fuse) u32);
-
-impl WritingThread {
-    /// Whether the thread may have sent other WRITEs without waiting for them. `false` only if it
-    /// is seen in a call that writes and waits.
-    pub(in crate::fuse) fn goes_on(self) -> bool {
-        call_of(self.0).is_none_or(|call| !waits_for_its_write(&call))
-    }
-}
-
-/// Whether the call that the kernel shows as `text` writes, and returns after the write.
-fn waits_for_its_write(text: &str) -> bool {
-    let mut words = text.split_ascii_whitespace();
-    let number = words.next().and_then(|number| number.parse().ok());
-    let is_write = number.is_some_and(|number| WAITING_WRITES.contains(&number));
-    is_write && is_waiting_call(text)
-}
-
 /// Whether the kernel shows as `text` the call in which a program waits: its number, six arguments,
 /// the stack pointer and the return address.
 fn is_waiting_call(text: &str) -> bool {
@@ -87,18 +67,6 @@ fn is_waiting_call(text: &str) -> bool {
     // does a thread of the kernel.
     values.len() == 9 && values[7..].iter().all(|value| *value != "0x0")
 }
-
-/// Calls that write, and wait for each WRITE that they send.
-const WAITING_WRITES: [libc::c_long; 8] = [
-    libc::SYS_write,
-    libc::SYS_pwrite64,
-    libc::SYS_writev,
-    libc::SYS_pwritev,
-    libc::SYS_pwritev2,
-    libc::SYS_sendfile,
-    libc::SYS_splice,
-    libc::SYS_copy_file_range,
-];
 
 /// The current call of `thread`.
 fn call_of(thread: u32) -> Option<String> {
@@ -339,31 +307,6 @@ mod tests {
         for text in [other.as_str(), "-1 0x7ff 0x7f\n", "running\n", ""] {
             assert_eq!(Making::parse(text), None, "{text:?}");
         }
-    }
-
-    #[test]
-    fn who_waits_for_a_write_has_sent_no_other() {
-        let arguments = "0x3 0x7f0 0x100000 0x0 0x0 0x0";
-        for (number, ends, expected) in [
-            (libc::SYS_write, "0x7ff 0x7f", true),
-            (libc::SYS_pwrite64, "0x7ff 0x7f", true),
-            (libc::SYS_copy_file_range, "0x7ff 0x7f", true),
-            (libc::SYS_io_submit, "0x7ff 0x7f", false),
-            (libc::SYS_io_uring_enter, "0x7ff 0x7f", false),
-            (libc::SYS_read, "0x7ff 0x7f", false),
-            // A worker of a ring, and a line that is cut.
-            (libc::SYS_write, "0x0 0x0", false),
-            (libc::SYS_write, "0x7ff", false),
-        ] {
-            let text = format!("{number} {arguments} {ends}\n");
-            assert_eq!(waits_for_its_write(&text), expected, "{text:?}");
-        }
-        for text in ["-1 0x7ff 0x7f\n", "running\n", ""] {
-            assert!(!waits_for_its_write(text), "{text:?}");
-        }
-        assert!(WritingThread(0).goes_on());
-        // Larger than any number of a thread.
-        assert!(WritingThread(1 << 30).goes_on());
     }
 
     /// Linux 6.18's view of threads that wait for a LOOKUP.

@@ -57,7 +57,7 @@ pub(super) fn finish_writes(
             );
         }
         let given_up = async {
-            tokio::join!(fs.keep_staged(), fs.abandon_writers());
+            tokio::join!(fs.keep_staged(), fs.abandon_uploads());
             if let Some(staging) = fs.staging() {
                 staging.end_journal().await;
             }

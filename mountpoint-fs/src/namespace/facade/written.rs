@@ -105,7 +105,13 @@ impl Namespace {
     /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the
     /// kernel keeps the page as it was written: the next open is to see the object.
     pub fn write_refused(&self, ino: InodeNo) {
-        self.table.drop_pages(ino);
+        let _ = self.table.drop_pages(ino);
+    }
+
+    /// Has the next open of `ino` drop the kernel's pages. Returns whether it may have some.
+    #[must_use]
+    pub fn drop_pages(&self, ino: InodeNo) -> bool {
+        self.table.drop_pages(ino)
     }
 
     /// Whether the file `ino` has bytes now, as its writer says it, or S3.
@@ -124,10 +130,17 @@ impl Namespace {
     }
 
     /// S3 has the staged file `ino` as it was a moment ago; it stays open.
-    pub fn stored_staged(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
+    pub fn stored_staged(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        (size, etag): (u64, ETag),
+        mtime: Option<SystemTime>,
+    ) {
         let observed = self.seen_now();
         let version = written(progress, size, etag);
-        self.table.stored_staged(ino, progress, &version, observed);
+        self.table
+            .stored_staged(ino, progress, (&version, mtime), observed);
         self.settle_stored(ino);
     }
 

@@ -13,8 +13,9 @@ use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::piece::{DataFileNo, Piece};
+use super::piece::{CopyPlace, DataFileNo, Piece};
 use super::snapshot::{Change, LocalRange, Place, Snapshot};
+use crate::write::CopiedRange;
 
 /// The contents of one file.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl Contents {
                 changes: rangemap::RangeMap::new(),
                 generation: FIRST_GENERATION,
                 stored: 0,
+                copied: Arc::default(),
             },
             changed: 0,
             storing: None,
@@ -142,6 +144,28 @@ impl Contents {
         }
     }
 
+    /// Has the server copy the range of `source` to `offset`. `false`, and no change, if the file
+    /// has bytes of too many objects.
+    pub(in crate::staging) fn copy(&mut self, offset: u64, source: &CopiedRange) -> bool {
+        let whole = CopiedRange {
+            range: 0..source.object_size,
+            ..source.clone()
+        };
+        let known = self.now.copied.iter().position(|known| *known == whole);
+        let object = known.unwrap_or(self.now.copied.len());
+        if object >= COPIED_OBJECTS_MAX {
+            return false;
+        }
+        if known.is_none() {
+            Arc::make_mut(&mut self.now.copied).push(whole);
+        }
+        let range = offset..offset + (source.range.end - source.range.start);
+        let shift = source.range.start.cast_signed() - offset.cast_signed();
+        self.now.size = self.now.size.max(range.end);
+        self.change(range, Place::Copied(CopyPlace { object, shift }));
+        true
+    }
+
     fn change(&mut self, range: Range<u64>, place: Place) {
         let generation = self.now.generation;
         self.now.changes.insert(range, Change { place, generation });
@@ -193,10 +217,36 @@ impl Contents {
 
     /// Begins a store of the contents as they are. One at a time.
     pub(in crate::staging) fn begin_store(&mut self) -> Arc<Snapshot> {
+        self.begin_store_until(self.now.size)
+    }
+
+    /// Begins a store of the bytes before `limit`. Those behind it count as changed since.
+    pub(in crate::staging) fn begin_store_until(&mut self, limit: u64) -> Arc<Snapshot> {
         debug_assert!(self.storing.is_none(), "one store at a time");
         self.merge();
-        let snapshot = Arc::new(self.now.clone());
+        let mut snapshot = self.now.clone();
         self.now.generation += 1;
+        if limit < self.now.size {
+            snapshot.size = limit;
+            snapshot.changes.remove(limit..u64::MAX);
+            let generation = self.now.generation;
+            let behind = self.now.changes.overlapping(limit..u64::MAX);
+            let behind: Vec<_> = behind
+                .map(|(range, change)| {
+                    let range = range.start.max(limit)..range.end;
+                    (
+                        range,
+                        Change {
+                            generation,
+                            ..*change
+                        },
+                    )
+                })
+                .collect();
+            self.now.changes.extend(behind);
+            self.touch();
+        }
+        let snapshot = Arc::new(snapshot);
         self.storing = Some(Storing {
             snapshot: Arc::clone(&snapshot),
             base_len: snapshot.size,
@@ -231,15 +281,17 @@ impl Contents {
         self.drop_sent();
     }
 
-    /// Bytes that an upload alone had show through from the base that it has become.
+    /// Bytes that an upload alone had, or the server has copied, show through from the base that it
+    /// has become.
     fn drop_sent(&mut self) {
         let stored = self.now.stored;
-        if !self.now.has_sent() {
+        let is_remote = |place: Place| matches!(place, Place::Sent | Place::Copied(_));
+        if !self.now.changes.iter().any(|(_, it)| is_remote(it.place)) {
             return;
         }
         let changes = std::mem::take(&mut self.now.changes).into_iter();
         let kept =
-            changes.filter(|(_, change)| change.place != Place::Sent || change.generation > stored);
+            changes.filter(|(_, change)| !is_remote(change.place) || change.generation > stored);
         self.now.changes = kept.collect();
     }
 
@@ -303,3 +355,6 @@ impl Contents {
 }
 
 const FIRST_GENERATION: u64 = 1;
+
+/// Most objects whose bytes the server copies into one file.
+const COPIED_OBJECTS_MAX: usize = 1024;

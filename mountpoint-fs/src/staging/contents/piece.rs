@@ -26,6 +26,30 @@ pub(in crate::staging) enum Source {
     Base,
     /// A part that S3 has of an upload that is not completed: they cannot be read.
     Sent,
+    /// Another object, which the server copies.
+    Copied(CopyPlace),
+}
+
+/// The place of bytes in an object that the server copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::staging) struct CopyPlace {
+    /// The object's place among those of the file.
+    pub(super) object: usize,
+    /// The offset in the object less that in the file.
+    pub(super) shift: i64,
+}
+
+impl CopyPlace {
+    /// The object's place among those of the file.
+    pub(in crate::staging) fn object(self) -> usize {
+        self.object
+    }
+
+    /// The range of the object that has `range` of the file.
+    pub(in crate::staging) fn of(self, range: &Range<u64>) -> Range<u64> {
+        let at = |offset: u64| offset.saturating_add_signed(self.shift);
+        at(range.start)..at(range.end)
+    }
 }
 
 /// A range of bytes in one place.

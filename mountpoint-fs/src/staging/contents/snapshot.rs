@@ -1,10 +1,12 @@
 //! The contents of a staged file at one moment: what a store sends.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rangemap::RangeMap;
 
-use super::piece::{DataFileNo, Piece, Source};
+use super::piece::{CopyPlace, DataFileNo, Piece, Source};
+use crate::write::CopiedRange;
 
 /// The place of changed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub(super) enum Place {
     Zeros,
     /// An unfinished upload.
     Sent,
+    /// Another object.
+    Copied(CopyPlace),
 }
 
 impl Place {
@@ -21,6 +25,7 @@ impl Place {
             Self::Data(file) => Source::Local(file),
             Self::Zeros => Source::Zeros,
             Self::Sent => Source::Sent,
+            Self::Copied(place) => Source::Copied(place),
         }
     }
 }
@@ -55,6 +60,8 @@ pub(in crate::staging) struct Snapshot {
     pub(super) generation: u64,
     /// The base has the changes of this generation and of those before.
     pub(super) stored: u64,
+    /// Objects that the server copies, each as a whole.
+    pub(super) copied: Arc<Vec<CopiedRange>>,
 }
 
 impl Snapshot {
@@ -75,7 +82,7 @@ impl Snapshot {
             let place = match change.place {
                 Place::Data(file) => Some(file),
                 Place::Zeros => None,
-                Place::Sent => return None,
+                Place::Sent | Place::Copied(_) => return None,
             };
             Some(LocalRange {
                 range: range.clone(),
@@ -150,27 +157,51 @@ impl Snapshot {
         changed.map_or(limit, |(range, _)| range.start.max(at))
     }
 
+    /// The end of the bytes from `at` on that the server can copy at once: those that the base has
+    /// as well, or those of another object. `at` if there are none.
+    pub(in crate::staging) fn copied_until(&self, at: u64) -> u64 {
+        match self.changes.get_key_value(&at) {
+            Some((range, change)) if matches!(change.place, Place::Copied(_)) => {
+                range.end.min(self.size)
+            }
+            _ => self.in_base_until(at),
+        }
+    }
+
+    /// The object of the bytes at `at`, as a whole, and their place in it; `None` if it is the
+    /// base.
+    pub(in crate::staging) fn copied_at(&self, at: u64) -> Option<(&CopiedRange, CopyPlace)> {
+        match self.changes.get(&at)?.place {
+            Place::Copied(place) => Some((self.copied.get(place.object)?, place)),
+            Place::Data(_) | Place::Zeros | Place::Sent => None,
+        }
+    }
+
+    /// Objects that the server copies, each as a whole.
+    pub(in crate::staging) fn copied(&self) -> &Arc<Vec<CopiedRange>> {
+        &self.copied
+    }
+
     /// The start of the first range of `least` bytes or more that begins at `at` or behind it,
-    /// before `end`, and that the base has as well.
-    pub(in crate::staging) fn next_in_base(&self, at: u64, end: u64, least: u64) -> Option<u64> {
+    /// before `end`, and that the server can copy.
+    pub(in crate::staging) fn next_copied(&self, at: u64, end: u64, least: u64) -> Option<u64> {
         let mut at = at;
         while at < end {
-            let until = self.in_base_until(at);
+            let until = self.copied_until(at);
             if until - at >= least {
                 return Some(at);
             }
-            // The changed range that ends this one.
-            at = self.changed_until(until);
+            at = self.piece_end(until);
         }
         None
     }
 
-    /// The end of the changed bytes from `at` on.
-    fn changed_until(&self, at: u64) -> u64 {
-        if at >= self.size.min(self.base_len) {
-            return u64::MAX;
-        }
-        let found = self.changes.get_key_value(&at);
-        found.map_or(u64::MAX, |(range, _)| range.end)
+    /// The end of the changed range that has `at`, or the beginning of the next one.
+    fn piece_end(&self, at: u64) -> u64 {
+        let behind = self.changes.overlapping(at..u64::MAX).next();
+        behind.map_or(u64::MAX, |(range, _)| match range.start > at {
+            true => range.start,
+            false => range.end,
+        })
     }
 }

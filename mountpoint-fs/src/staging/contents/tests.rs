@@ -135,7 +135,7 @@ impl Model {
                 Source::Local(file) => self.file(file)[range.clone()].to_vec(),
                 Source::Zeros => vec![0; range.len()],
                 Source::Base => self.base[range.clone()].to_vec(),
-                Source::Sent => unreachable!("nothing was sent"),
+                Source::Sent | Source::Copied(_) => unreachable!("nothing was sent"),
             };
             if piece.is_in_base {
                 assert_eq!(found, self.base[range.clone()], "{piece:?}");
@@ -198,7 +198,7 @@ fn check_next(changed: &[(u64, u64)], at: u64, least: u64, expected: Option<u64>
     for (start, end) in changed {
         contents.wrote(*start..*end, DataFileNo::First);
     }
-    let found = contents.now().next_in_base(at, 100, least);
+    let found = contents.now().next_copied(at, 100, least);
     assert_eq!(found, expected, "{changed:?} {at} {least}");
 }
 

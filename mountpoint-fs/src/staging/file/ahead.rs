@@ -82,13 +82,14 @@ impl SendAhead {
         }
     }
 
-    /// Takes the parts that S3 has as they are: all but the first one.
-    pub(super) fn take_arrived(&mut self) -> Vec<Range<u64>> {
+    /// Takes the parts that S3 has as they are: without the first one, unless memory `is_scarce`.
+    pub(super) fn take_arrived(&mut self, is_scarce: bool) -> Vec<Range<u64>> {
         if self.is_void {
             return Vec::new();
         }
         let changed = &self.changes.changed;
-        let is_needed = |part: &Range<u64>| part.start == 0 || changed.overlaps(part);
+        let stays = |part: &Range<u64>| part.start == 0 && !is_scarce;
+        let is_needed = |part: &Range<u64>| stays(part) || changed.overlaps(part);
         let (kept, taken) = std::mem::take(&mut self.arrived)
             .into_iter()
             .partition(is_needed);
@@ -102,6 +103,11 @@ impl SendAhead {
             Some(store) if range.start < self.until => store.parts_in(range),
             _ => Vec::new(),
         }
+    }
+
+    /// Whether the store that was begun takes copies.
+    pub(super) fn takes_copies(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| store.has_copies())
     }
 
     /// The bytes of `range` change.
@@ -178,9 +184,9 @@ mod tests {
             ahead.answered(start..start + 10, start != 30);
         }
         ahead.changed(&(10..11));
-        let taken = ahead.take_arrived();
+        let taken = ahead.take_arrived(false);
         assert!(taken.len() == 1 && taken[0] == (20..30), "{taken:?}");
-        assert_eq!(ahead.take_arrived(), []);
+        assert_eq!(ahead.take_arrived(false), []);
         ahead.cut(5);
         assert_eq!(ahead.arrived, []);
     }

@@ -7,10 +7,11 @@ use mountpoint_client::types::Key;
 
 use super::life::{FileParts, FileState};
 use super::releasing::give_back;
+use crate::memory::BufferRequest;
 use crate::operation::{FsError, ReadData};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::sources::read;
-use crate::write::Stored;
+use crate::write::{Grant, Stored};
 
 /// Where the bytes of `range` are: the object, and what of them is not in it.
 pub(super) fn places_of(file: &FileParts, range: &Range<u64>) -> (Key, Option<Stored>, Vec<Piece>) {
@@ -55,12 +56,26 @@ pub(super) fn may_be_replaced_by_itself(file: &FileParts) -> bool {
     state.may_be_stored() && state.needs_store().unwrap_or(false)
 }
 
-/// Writes to data files in memory. `false` if the disk has to take the bytes, all of them
-/// again.
-pub(super) fn write_in_memory(file: &FileParts, offset: u64, data: &[u8]) -> Result<bool, FsError> {
+/// What became of a write to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All bytes are written.
+    Whole,
+    /// The disk has to take the bytes, all of them again.
+    NotInMemory,
+    /// There is not enough memory: this much is needed. All bytes are to be written again.
+    Needs(BufferRequest),
+}
+
+/// Writes to data files in memory: in that of `grant`, if there is one, and in what is free.
+pub(super) fn write_in_memory(
+    file: &FileParts,
+    (offset, data): (u64, &[u8]),
+    grant: &mut Option<Grant>,
+) -> Result<Taken, FsError> {
     let files = &file.files;
     if !files.are_in_memory() {
-        return Ok(false);
+        return Ok(Taken::NotInMemory);
     }
     let range = offset..offset + data.len() as u64;
     let mut rest = data;
@@ -68,12 +83,19 @@ pub(super) fn write_in_memory(file: &FileParts, offset: u64, data: &[u8]) -> Res
     for (range, place) in places_to_write(file, &range)? {
         let (piece, behind) = split(rest, &range);
         rest = behind;
-        if !files.write_memory(place, range.start, piece) {
-            return Ok(false);
+        if files.have_no_disk() {
+            if let Err(needed) = files.write_chunks(place, range.start, piece, grant) {
+                return Ok(Taken::Needs(needed));
+            }
+        } else if !files.write_memory(place, range.start, piece) {
+            return Ok(Taken::NotInMemory);
         }
         wrote(file, range, place);
     }
-    Ok(true)
+    if files.have_no_disk() {
+        file.written_last(data.len());
+    }
+    Ok(Taken::Whole)
 }
 
 /// The data files for the bytes of a write to `range`.

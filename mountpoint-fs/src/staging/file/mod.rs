@@ -2,14 +2,14 @@
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
 //! `storing` → `committing` → `ending` → `releasing` → `sending_ahead` → `life` → `ahead`,
-//! and `memory_wait` → `sending_ahead`, `bytes` → `releasing`.
+//! and `memory` → `storing`, `bytes` → `releasing`.
 
 mod ahead;
 mod bytes;
 mod committing;
 mod ending;
 mod life;
-mod memory_wait;
+mod memory;
 mod naming;
 mod releasing;
 mod sending_ahead;

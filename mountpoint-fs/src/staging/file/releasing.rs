@@ -4,8 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::life::{Awake, Base, FileLife, FileParts, abort_unfinished};
-use super::sending_ahead::{give_back_sent, send_ahead};
+use super::life::{Awake, Base, FileParts, abort_unfinished};
 use crate::staging::contents::{DataFileNo, Piece, Source};
 use crate::staging::journal::{Commit, RecordId};
 use crate::staging::local::RoomHolder;
@@ -71,7 +70,7 @@ pub(super) fn keep_stored(file: &FileParts) {
                 .files
                 .read_bytes(place, &piece.range, &mut bytes)
                 .is_ok(),
-            Source::Zeros | Source::Base | Source::Sent => false,
+            Source::Zeros | Source::Base | Source::Sent | Source::Copied(_) => false,
         };
         if !is_read {
             return;
@@ -170,18 +169,6 @@ impl RoomHolder for FileParts {
         // Not beside a commit, whose record may need the bytes.
         if let Ok(_turn) = self.gate.try_read() {
             give_back(&self);
-        }
-    }
-}
-
-/// A file in memory alone, which needs its parts to send some.
-impl RoomHolder for FileLife {
-    fn give_back(self: Arc<Self>) {
-        let file = self.wake();
-        give_back_sent(&file);
-        send_ahead(&file, true);
-        if let Ok(_turn) = file.gate.try_read() {
-            give_back(&file);
         }
     }
 }

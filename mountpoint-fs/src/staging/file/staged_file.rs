@@ -7,7 +7,6 @@
 //! Bytes are read and written by threads of the local disk.
 
 use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,11 +14,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures::poll;
-use mountpoint_client::types::{ETag, Key, ObjectHeaders};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders, StoredChecksum};
 use tokio::sync::OwnedMutexGuard;
 
 use super::bytes::{
-    READS_MAX, changed, may_be_replaced_by_itself, places_of, read_base, write_in_memory,
+    READS_MAX, Taken, changed, may_be_replaced_by_itself, places_of, read_base, write_in_memory,
     write_local,
 };
 use super::committing::{
@@ -27,20 +26,21 @@ use super::committing::{
 };
 use super::ending::{keep_uncommitted, lose_name};
 use super::life::{
-    Awake, Base, FileLife, FileState, NeverStored, Nobody, StagedBase, StagedObserver, UnstoredName,
+    Awake, Base, FileLife, FileState, Haste, NeverStored, Nobody, StagedBase, StagedObserver,
+    UnstoredName,
 };
-use super::memory_wait::{MemoryWait, is_in_doubt, is_throttled, prove};
+use super::memory::{is_in_doubt, is_throttled, memory_for, prove, unthrottled};
 use super::naming::{self, commit_name, remove, settle};
 use super::releasing::{give_back_cut, keep_stored};
-use super::sending_ahead::send_ahead;
-use super::storing::store;
+use super::sending_ahead::send_copies;
+use super::storing::{send_due, store};
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, InodeNo, Progress, ReadData};
 use crate::staging::contents::{Piece, Source};
 use crate::staging::context::StagingContext;
 use crate::staging::record::RecoveredVersion;
 use crate::staging::upload::FoundCheckpoint;
-use crate::write::{Adopts, Stored};
+use crate::write::{Adopts, CopiedRange, Stored};
 
 /// A file that is written in place, for each owner of it.
 #[derive(Clone)]
@@ -69,8 +69,11 @@ impl StagedFile {
             StagedBase::Version(version) => Some(Base::new(version)),
             StagedBase::None | StagedBase::Unasked => None,
         };
-        let state = FileState::new(key, headers, base, is_unasked);
         let files = context.new_files();
+        if let Some(base) = base.as_ref().filter(|base| base.version.size > 0) {
+            files.begin_part(base.version.size);
+        }
+        let state = FileState::new(key, headers, base, is_unasked);
         let life = FileLife::new(context, files, (state, None), progress, observer);
         Self { life }
     }
@@ -198,7 +201,7 @@ impl StagedFile {
         let parts = self.life.wake();
         prove(&parts).await?;
         let mut room = RoomWait::new(&parts.context);
-        let mut memory = MemoryWait::default();
+        let mut grant = None;
         loop {
             let turn = Arc::clone(&parts.gate).read_owned().await;
             if parts.files.is_sealed(offset) {
@@ -209,15 +212,24 @@ impl StagedFile {
                 }
                 continue;
             }
-            let has_to_wait = is_throttled(&parts);
-            if !has_to_wait && write_in_memory(&parts, offset, &data)? {
-                send_ahead(&parts, false);
-                return Ok(());
-            }
-            if parts.files.have_no_disk() {
+            if is_throttled(&parts) {
                 drop(turn);
-                memory.wait(&parts, has_to_wait).await?;
+                unthrottled(&parts).await;
                 continue;
+            }
+            check_gap(&parts.state.lock(), offset)?;
+            match write_in_memory(&parts, (offset, &data), &mut grant)? {
+                Taken::Whole => {
+                    drop(turn);
+                    send_due(&parts, Haste::None);
+                    return Ok(());
+                }
+                Taken::Needs(request) => {
+                    drop((turn, grant.take()));
+                    grant = Some(memory_for(&parts, request).await?);
+                    continue;
+                }
+                Taken::NotInMemory => {}
             }
             let (this, data) = (parts.clone(), data.clone());
             let job = move || {
@@ -227,7 +239,7 @@ impl StagedFile {
             };
             match parts.context.on_disk(job).await? {
                 None => {
-                    send_ahead(&parts, false);
+                    send_due(&parts, Haste::None);
                     return Ok(());
                 }
                 Some(full) => {
@@ -249,16 +261,96 @@ impl StagedFile {
             return None;
         }
         let _turn = parts.gate.try_read().ok()?;
-        if let Err(error) = self.check_len(end) {
+        let checked = self.check_len(end);
+        let checked = checked.and_then(|()| check_gap(&parts.state.lock(), offset));
+        if let Err(error) = checked {
             return Some(Err(error));
         }
-        match write_in_memory(&parts, offset, data) {
-            Ok(true) => {
-                send_ahead(&parts, false);
+        match write_in_memory(&parts, (offset, data), &mut None) {
+            Ok(Taken::Whole) => {
+                send_due(&parts, Haste::None);
                 Some(Ok(()))
             }
-            Ok(false) => None,
+            Ok(Taken::Needs(_) | Taken::NotInMemory) => None,
             Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Has the server copy `source` to the end of the file, which is at `offset`. Returns the
+    /// number of copied bytes, at least one, when it has them.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] if reads and writes are cheaper, or the server copies nothing; then
+    /// nothing has changed.
+    pub async fn copy(&self, offset: u64, source: CopiedRange) -> Result<u64, FsError> {
+        let parts = self.life.wake();
+        let source = source.for_one_call();
+        let writing = &parts.context.writing;
+        let is_possible = parts.files.have_no_disk()
+            && source.is_a_part()
+            && writing.copies_parts() != Some(false);
+        if !is_possible {
+            return Err(AS_BYTES);
+        }
+        let len = source.range.end - source.range.start;
+        self.check_len(offset + len)?;
+        let turn = parts.gate.write().await;
+        {
+            let mut state = parts.state.lock();
+            state.check()?;
+            let may_copy = offset == state.contents.size() && state.may_copy();
+            if !may_copy || !state.contents.copy(offset, &source) {
+                return Err(AS_BYTES);
+            }
+            changed(&parts, &mut state);
+        }
+        drop(turn);
+        match send_copies(&parts, offset + len).await {
+            Ok(()) => Ok(len),
+            Err(error) => {
+                let is_refused = writing.copies_parts() == Some(false);
+                self.take_back_copy(&parts, offset).await;
+                Err(if is_refused { AS_BYTES } else { error })
+            }
+        }
+    }
+
+    /// Cuts off a copy that was refused.
+    async fn take_back_copy(&self, parts: &Awake, offset: u64) {
+        let _turn = parts.gate.write().await;
+        let mut state = parts.state.lock();
+        if state.failure.is_none() {
+            state.contents.set_len(offset);
+            state.ahead.cut(offset);
+            changed(parts, &mut state);
+        }
+    }
+
+    /// Empties the file as its open asks: what it replaces in the bucket does not matter.
+    pub async fn empty(&self) -> Result<(), FsError> {
+        self.set_len(0).await?;
+        let parts = self.life.wake();
+        let mut state = parts.state.lock();
+        if let Some(base) = state.base.as_mut().filter(|_| parts.files.have_no_disk()) {
+            base.is_emptied = true;
+            // An object without bytes is made anew, too.
+            state.contents.touch();
+            changed(&parts, &mut state);
+        }
+        Ok(())
+    }
+
+    /// Notes the checksum of the object that the file begins with.
+    pub fn set_checksum(&self, checksum: StoredChecksum) {
+        let parts = self.life.wake();
+        let mut state = parts.state.lock();
+        if let Some(base) = &mut state.base {
+            base.grows_with = match checksum {
+                StoredChecksum::None => Some(None),
+                StoredChecksum::Of(algorithm) => Some(Some(algorithm)),
+                // Appended bytes would need a checksum that is not computed here.
+                StoredChecksum::Other => None,
+            };
         }
     }
 
@@ -281,6 +373,7 @@ impl StagedFile {
         state.ahead.cut(len);
         changed(&parts, &mut state);
         drop(state);
+        parts.files.cut(len);
         give_back_cut(&parts);
         Ok(())
     }
@@ -570,8 +663,12 @@ impl StagedFile {
                 let offset = at;
                 at += data.len() as u64;
                 if parts.files.have_no_disk() {
-                    if !write_in_memory(&parts, offset, &data)? {
-                        return Err(parts.files.error(&io::ErrorKind::StorageFull.into()));
+                    let mut grant = None;
+                    while let Taken::Needs(request) =
+                        write_in_memory(&parts, (offset, &data), &mut grant)?
+                    {
+                        drop(grant.take());
+                        grant = Some(memory_for(&parts, request).await?);
                     }
                     continue;
                 }
@@ -628,10 +725,19 @@ impl fmt::Debug for StagedFile {
     }
 }
 
+/// The error that makes the application, or the kernel, read and write instead.
+const AS_BYTES: FsError = FsError::Unsupported("this range is not copied on the server");
+
+/// Zeros that deserve a warning: they take time and money.
+const GAP_NOTED: u64 = 64 << 20;
+
 /// Refuses a length with more zeros than a store should send: S3 has no holes.
 fn check_gap(state: &FileState, len: u64) -> Result<(), FsError> {
     let gap = len.saturating_sub(state.contents.size());
     if gap <= GAP_BYTES_MAX {
+        if gap > GAP_NOTED {
+            tracing::warn!(key = %state.key, "a gap of {gap} bytes is filled with zeros, which are stored as any bytes: S3 has no holes");
+        }
         return Ok(());
     }
     Err(FsError::TooLarge(format!(

@@ -7,8 +7,9 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::committing::commit_now;
 use super::ending::{give_way, keep_as};
-use super::life::{Awake, Base, FileParts};
-use super::releasing::{end_upload, release};
+use super::life::{Awake, Base, FileParts, Haste};
+use super::releasing::{end_upload, give_back, release};
+use super::sending_ahead::send_ahead;
 use crate::config::limits::METADATA_LEN_MAX;
 use crate::config::{ConflictPolicy, StagingConfig};
 use crate::operation::{FileKind, FsError, PosixAttributes};
@@ -49,7 +50,7 @@ pub(super) async fn store_in_turn(
     mut turn: StoreTurn,
 ) -> (StoreTurn, Result<(), FsError>) {
     loop {
-        let stored = store_now(file).await;
+        let stored = store_now(file, None).await;
         if !matches!(stored, Ok(StoreEnd::Stopped)) {
             return (turn, stored.map(drop));
         }
@@ -72,24 +73,67 @@ enum StoreEnd {
     Stopped,
 }
 
-/// Stores the file as it is. The caller holds `storing`.
-async fn store_now(file: &Awake) -> Result<StoreEnd, FsError> {
+/// Sends what is due in the background: called behind each write, and where memory is short.
+/// Returns whether something is.
+pub(super) fn send_due(file: &Awake, haste: Haste) -> bool {
+    grow_ahead(file, haste) || send_ahead(file, haste)
+}
+
+/// Sends whole parts of an object that grows while its file is written, in the background: all
+/// that may be sent where memory is needed. Returns whether something is due.
+fn grow_ahead(file: &Awake, haste: Haste) -> bool {
+    let is_due = {
+        let mut state = file.state.lock();
+        let next = state.next_growth((&file.files, &file.context.writing), Some(haste));
+        next.is_some() && state.ahead.run()
+    };
+    if !is_due {
+        return false;
+    }
+    let (file, work) = (file.clone(), file.context.writing.begin_work());
+    background::run(async move {
+        let _turn = file.storing.lock().await;
+        while grow_once(&file, haste).await {
+            if file.files.chunk_bytes() > GROWN_MAX || file.context.writing.is_short() {
+                give_back(&file);
+            }
+            file.moved.notify_waiters();
+        }
+        file.state.lock().ahead.rest();
+        file.moved.notify_waiters();
+        drop(work);
+    });
+    true
+}
+
+/// Sends the next part of an object that grows. Returns whether there was one. A failure stays for
+/// the close to tell.
+async fn grow_once(file: &Awake, haste: Haste) -> bool {
+    let ways = (&*file.files, &*file.context.writing);
+    let next = file.state.lock().next_growth(ways, Some(haste));
+    next.is_some() && matches!(store_now(file, Some(haste)).await, Ok(StoreEnd::Done))
+}
+
+/// Stores the file as it is, or the part of it that is due ahead of its close. The caller holds
+/// `storing`.
+async fn store_now(file: &Awake, ahead: Option<Haste>) -> Result<StoreEnd, FsError> {
     if file.stop.is_asked() {
         return Ok(StoreEnd::Stopped);
     }
     let (mut beside, mut met) = (None, None);
-    for _ in 0..SENDS_MAX {
-        let mut request = begin(file).await?;
+    let mut sends_left = SENDS_MAX;
+    while sends_left > 0 {
+        sends_left -= 1;
+        let (mut request, is_part) = begin(file, ahead).await?;
         keep_time(file, &mut request.headers);
         request.beside = beside.take();
         match resolve(&file.context, &request).await {
             Ok(Resolved::Stored { version, is_sent }) => {
-                let has_old_headers = request.has_made_old_headers();
-                let base = Base::new(version.clone());
-                file.state.lock().stored(base, is_sent, has_old_headers);
-                end_stored(file, &version);
-                if !has_old_headers {
-                    return Ok(StoreEnd::Done);
+                let has_all = end_sent(file, &request, version, is_sent);
+                match is_part {
+                    true if ahead.is_none() => sends_left = SENDS_MAX,
+                    _ if !has_all => {}
+                    true | false => return Ok(StoreEnd::Done),
                 }
             }
             Ok(Resolved::Sent(there, number)) => {
@@ -157,6 +201,24 @@ async fn end_refused(file: &Awake, snapshot: &Snapshot, error: FsError) -> FsErr
     }
 }
 
+/// The bucket has what `request` asked for as `version`, which `is_sent` by it. Returns whether it
+/// has the headers as well.
+fn end_sent(file: &Awake, request: &StoreRequest, version: Stored, is_sent: bool) -> bool {
+    let has_old_headers = request.has_made_old_headers();
+    let algorithm = match &request.grows {
+        Some((_, algorithm)) => Some(*algorithm),
+        None if request.is_one_request(&file.context) => {
+            Some(file.context.writing.config().checksum)
+        }
+        // The checksum of an object of parts may be made of theirs.
+        None => None,
+    };
+    let (base, sent) = (Base::new(version.clone()), (is_sent, algorithm));
+    file.state.lock().stored(base, sent, has_old_headers);
+    end_stored(file, &version);
+    !has_old_headers
+}
+
 /// The bucket has all that a store has sent, as `version`.
 fn end_stored(file: &Awake, version: &Stored) {
     file.tell(|observer, file| observer.stored(file, version));
@@ -190,9 +252,10 @@ fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError)
     format!("another client changed the object: {error}{lacks}")
 }
 
-/// Begins a store of the file as it is. The version that it sends is in the journal before, unless
-/// the disk is full.
-async fn begin(file: &Awake) -> Result<StoreRequest, FsError> {
+/// Begins a store of the file as it is, or of a part of it where the object grows: with that, tells
+/// whether more is to come. The version that it sends is in the journal before, unless the disk is
+/// full.
+async fn begin(file: &Awake, ahead: Option<Haste>) -> Result<(StoreRequest, bool), FsError> {
     let ranges = file.state.lock().contents.range_count();
     if ranges > FEW_RANGES {
         // The snapshot of many ranges takes time that no thread of the kernel has.
@@ -204,8 +267,12 @@ async fn begin(file: &Awake) -> Result<StoreRequest, FsError> {
     match commit_now(file).await {
         // The upload makes room.
         Ok(_) | Err(FsError::NoSpace(_)) => {
+            let writing = &*file.context.writing;
             let mut state = file.state.lock();
-            Ok(state.begin_store(file.places(), file.ways()))
+            let limit = state.next_growth((&file.files, writing), ahead);
+            let is_part = limit.is_some_and(|limit| limit < state.contents.size());
+            let request = state.begin_store(file.places(), file.ways(), (writing, limit));
+            Ok((request, is_part))
         }
         Err(error) => Err(error),
     }
@@ -216,7 +283,8 @@ async fn begin(file: &Awake) -> Result<StoreRequest, FsError> {
 fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
     // A directory has the time that was set, or that of its making.
     let is_file = !file.state.lock().key.is_marker();
-    if is_file && file.context.writing.config().posix_metadata {
+    // The object of a file in memory is as new as its close.
+    if is_file && !file.files.have_no_disk() && file.context.writing.config().posix_metadata {
         let posix = PosixAttributes {
             mtime: Some(file.progress.mtime()),
             ..PosixAttributes::default()
@@ -237,6 +305,9 @@ const SENDS_MAX: usize = 3;
 /// Why a recovered file is kept that was changed before its upload.
 const SUPERSEDED: &str = "the bucket has a later version, which a killed process had stored and not recorded, and the \
                           recorded one was changed since";
+
+/// Bytes of an object that grows that stay in memory behind their sending.
+const GROWN_MAX: u64 = 16 << 20;
 
 /// Ranges that any thread has the time to copy.
 const FEW_RANGES: usize = 256;

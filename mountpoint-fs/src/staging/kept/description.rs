@@ -76,7 +76,7 @@ impl KeptRange {
                 Source::Local(DataFileNo::First) => KeptPlace::First,
                 Source::Local(DataFileNo::Second) => KeptPlace::Second,
                 Source::Zeros => KeptPlace::Zeros,
-                Source::Base | Source::Sent => KeptPlace::Base,
+                Source::Base | Source::Sent | Source::Copied(_) => KeptPlace::Base,
             },
         }
     }

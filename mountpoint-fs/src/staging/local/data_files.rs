@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_crt_sys::block::BlockFill;
 
-use super::chunks::{ChunkSource, Chunks, Discarded};
+use super::chunks::{Chunks, Discarded};
 use super::file_sums::{FileSums, NotedSums, index};
 use super::memory_file::{FileMemory, MemoryFile, Share};
 use super::sums::{BLOCK_LEN, BlockLook, blocks_of, sum_of};
+use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::staging::contents::DataFileNo;
 use crate::staging::directory::{DataFileName, StagingDirectory};
 use crate::staging::disk::DiskFile;
 use crate::sync::Mutex;
-use crate::write::PartBody;
+use crate::write::{Grant, PartBody, WriteContext};
 
 /// The data files of a staged file.
 pub(in crate::staging) struct DataFiles {
@@ -90,9 +91,9 @@ impl DataFiles {
     }
 
     /// No files yet, which will be in memory alone.
-    pub(in crate::staging) fn in_memory(name: DataFileName, source: &ChunkSource) -> Self {
+    pub(in crate::staging) fn in_memory(name: DataFileName, writing: &Arc<WriteContext>) -> Self {
         let mut files = Self::at(None, name, [false; 2]);
-        files.chunks = Some([Chunks::new(source), Chunks::new(source)]);
+        files.chunks = Some([Chunks::new(writing), Chunks::new(writing)]);
         files
     }
 
@@ -314,9 +315,6 @@ impl DataFiles {
         offset: u64,
         data: &[u8],
     ) -> bool {
-        if let Some(chunks) = &self.chunks {
-            return chunks[index(file)].write(offset, data);
-        }
         let Some(memory) = &self.memory else {
             return false;
         };
@@ -355,6 +353,61 @@ impl DataFiles {
     /// Whether the bytes are in memory alone, whatever the length of the file.
     pub(in crate::staging) fn have_no_disk(&self) -> bool {
         self.chunks.is_some()
+    }
+
+    /// Writes `data` at `offset` of a file that is in memory alone: in memory of `grant`, if there
+    /// is one, and of what is free.
+    ///
+    /// # Errors
+    /// Nothing was written: there is not enough memory, and this much is needed.
+    pub(in crate::staging) fn write_chunks(
+        &self,
+        file: DataFileNo,
+        offset: u64,
+        data: &[u8],
+        grant: &mut Option<Grant>,
+    ) -> Result<(), BufferRequest> {
+        let chunks = self.chunks.as_ref().expect("it has no disk");
+        chunks[index(file)].write(offset, data, grant)
+    }
+
+    /// The end of the part that begins at `offset` of a file that is in memory alone.
+    pub(in crate::staging) fn part_end(&self, offset: u64) -> Option<u64> {
+        self.chunks.as_ref()?[0].part_end(offset)
+    }
+
+    /// Has a part begin at `offset`, where the base of a file in memory ends.
+    pub(in crate::staging) fn begin_part(&self, offset: u64) {
+        if let Some([first, _]) = &self.chunks {
+            first.begin_part(offset);
+        }
+    }
+
+    /// Notes that the file was cut to `len` bytes.
+    pub(in crate::staging) fn cut(&self, len: u64) {
+        if let Some([first, _]) = &self.chunks {
+            first.forget_parts(len);
+        }
+    }
+
+    /// Whether the part that begins at `start` can be sent before it is full.
+    pub(in crate::staging) fn can_cut(&self, start: u64) -> bool {
+        let chunks = self.chunks.as_ref();
+        chunks.is_some_and(|[first, _]| first.can_cut(start))
+    }
+
+    /// Ends the part that begins at `start` behind the bytes that are in memory, if they are enough
+    /// for a part.
+    pub(in crate::staging) fn cut_part(&self, start: u64) {
+        if let Some([first, _]) = &self.chunks {
+            first.cut_part(start);
+        }
+    }
+
+    /// Gives back the memory of parts that are not full.
+    pub(in crate::staging) fn shrink_parts(&self) -> Vec<Discarded> {
+        let chunks = self.chunks.iter().flatten();
+        chunks.map(Chunks::shrink).collect()
     }
 
     /// Bytes of memory of files that are in memory alone.
@@ -578,6 +631,9 @@ impl DataFiles {
     pub(in crate::staging) fn error(&self, error: &io::Error) -> FsError {
         match &self.directory {
             Some(directory) => disk_error(directory, error),
+            None if error.kind() != io::ErrorKind::StorageFull => {
+                FsError::Local(format!("bytes in memory are missing: {error}"))
+            }
             None => FsError::NoSpace(
                 "there is no memory for more written bytes that S3 does not have: raise --memory-target, or keep \
                  them on a local disk with --staging"

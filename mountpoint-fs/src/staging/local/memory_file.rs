@@ -7,9 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
-
 use crate::memory::{Budget, Purpose, Reservation};
 use crate::sync::Mutex;
 
@@ -20,8 +17,6 @@ pub(in crate::staging) struct FileMemory {
     used: AtomicU64,
     /// Of all files. A leaf.
     reserved: Mutex<Option<Reservation>>,
-    /// Bytes were given back, or can be.
-    freed: Notify,
 }
 
 /// A data file in memory.
@@ -41,32 +36,12 @@ pub(in crate::staging) struct Share {
 impl FileMemory {
     /// A share of `budget` for small data files.
     pub(in crate::staging) fn new(budget: &Arc<Budget>) -> Arc<Self> {
-        Self::of(budget, MEMORY_BYTES_MAX.min(budget.limit() / MEMORY_SHARE))
-    }
-
-    /// A share of `budget` for the bytes of files that are in memory alone.
-    pub(in crate::staging) fn of_chunks(budget: &Arc<Budget>) -> Arc<Self> {
-        Self::of(budget, budget.limit() / CHUNKS_SHARE)
-    }
-
-    fn of(budget: &Arc<Budget>, bytes_max: u64) -> Arc<Self> {
         Arc::new(Self {
             budget: Arc::clone(budget),
-            bytes_max,
+            bytes_max: MEMORY_BYTES_MAX.min(budget.limit() / MEMORY_SHARE),
             used: AtomicU64::new(0),
             reserved: Mutex::default(),
-            freed: Notify::new(),
         })
-    }
-
-    /// Wakes all that wait in [`Self::freed`].
-    pub(in crate::staging) fn wake(&self) {
-        self.freed.notify_waiters();
-    }
-
-    /// Told when bytes were given back, or can be. To be made before the look at the memory.
-    pub(in crate::staging) fn freed(&self) -> Notified<'_> {
-        self.freed.notified()
     }
 
     /// Has all further data files made on the disk.
@@ -189,9 +164,6 @@ impl Drop for Share {
             .map(|it| it.split(self.bytes));
         self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
         drop(reserved);
-        if self.bytes > 0 {
-            self.memory.wake();
-        }
     }
 }
 
@@ -210,9 +182,6 @@ const MEMORY_BYTES_MAX: u64 = 256 << 20;
 
 /// The share of the mount's memory is one of so many: uploads and reads need the rest.
 const MEMORY_SHARE: u64 = 8;
-
-/// The share of files that are in memory alone is one of so many: reads need the rest.
-const CHUNKS_SHARE: u64 = 2;
 
 /// Memory grows by pages first, then by doubling.
 const PAGE_LEN: usize = 4096;

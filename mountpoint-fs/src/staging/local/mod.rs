@@ -11,7 +11,6 @@ mod room;
 mod stored_files;
 mod sums;
 
-pub(super) use chunks::ChunkSource;
 pub(super) use data_files::{DataFiles, RestingBytes, disk_error};
 pub(super) use file_sums::NotedSums;
 pub(super) use memory_file::{FileMemory, Share};

@@ -6,6 +6,7 @@ mod disk;
 mod ends;
 mod histories;
 mod kept;
+mod memory;
 mod model;
 mod recovery;
 mod resuming;

@@ -162,7 +162,7 @@ fn files_have_the_bytes_that_were_written_and_so_has_the_bucket() {
             let Model { bench, file, .. } = model;
             drop(file);
             assert_eq!(bench.names("files"), [""; 0], "data files go with the file");
-            assert_eq!(bench.staging.context().chunks.memory.used(), 0);
+            assert_eq!(bench.staging.context().writing.bytes_held(), 0);
         }
     });
 }

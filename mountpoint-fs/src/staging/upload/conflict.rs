@@ -162,6 +162,7 @@ async fn store_beside(
         replaced,
         adopts: Adopts::Nothing,
         early: None,
+        grows: None,
         ..request.clone()
     };
     let Outcome::Stored(version) = store(context, &beside).await? else {
@@ -192,6 +193,7 @@ async fn overwrite(
             replaced: replaced.clone(),
             adopts: Adopts::Nothing,
             early: None,
+            grows: None,
             ..request.clone()
         };
         match store(context, &request).await {

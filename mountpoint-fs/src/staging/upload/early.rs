@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mountpoint_client::types::{ObjectHeaders, WriteToken};
+use mountpoint_client::types::{ChecksumAlgorithm, ObjectHeaders, WriteToken};
 use rangemap::RangeSet;
 
 use super::feed::{Feed, Next};
@@ -13,7 +13,9 @@ use crate::operation::FsError;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
 use crate::sync::Mutex;
-use crate::write::{Adopts, ObjectUpload, Outcome, PartOutcome, UploadCheckpoint, UploadTarget};
+use crate::write::{
+    Adopts, ObjectUpload, Outcome, PartOutcome, Stored, UploadCheckpoint, UploadTarget,
+};
 
 /// A store whose first bytes are sent, and the rest later.
 #[derive(Debug)]
@@ -173,10 +175,10 @@ impl EarlyStore {
         }
         match feed.next(context, &self.upload, at)? {
             Next::Bytes(range) if range.end > limit => Ok(None),
-            Next::Copy(source) if source.range.end > limit => Ok(None),
-            Next::Copy(source) => {
+            Next::Copy(_, range) if range.end > limit => Ok(None),
+            Next::Copy(source, range) => {
                 self.upload.copy(&source).await?;
-                self.sent(source.range, true);
+                self.sent(range, true);
                 Ok(Some(NewPart::Copied))
             }
             Next::Bytes(range) => {
@@ -184,6 +186,15 @@ impl EarlyStore {
                 Ok(Some(NewPart::Sent(range, outcome)))
             }
         }
+    }
+
+    /// Returns when S3 has all that was sent.
+    ///
+    /// # Errors
+    /// It has refused some.
+    pub(in crate::staging) async fn arrived(&self) -> Result<(), FsError> {
+        self.upload.arrived().await;
+        self.upload.failure().map_or(Ok(()), Err)
     }
 
     async fn send_part(
@@ -233,9 +244,9 @@ impl EarlyStore {
                 break;
             }
             match feed.next(context, &self.upload, at)? {
-                Next::Copy(source) => {
+                Next::Copy(source, range) => {
                     self.upload.copy(&source).await?;
-                    self.sent(source.range, true);
+                    self.sent(range, true);
                 }
                 Next::Bytes(range) if range == (0..size) && feed.is_one_request(context) => {
                     let whole = feed.whole(context, &self.upload, range).await?;
@@ -271,6 +282,19 @@ impl EarlyStore {
             self.upload.send_again(part.number, body);
         }
         Ok(())
+    }
+
+    /// Puts the bytes behind `before`, which the server has as the beginning of the file, behind
+    /// its end.
+    pub(super) async fn grow(
+        &self,
+        context: &Arc<StagingContext>,
+        feed: &Feed,
+        before: (Stored, Option<ChecksumAlgorithm>),
+    ) -> Result<Outcome, FsError> {
+        let range = before.0.size..feed.snapshot.size();
+        let rest = feed.whole(context, &self.upload, range).await?;
+        self.upload.append(before, rest).await
     }
 
     /// Makes the object, when all bytes were sent.

@@ -22,8 +22,8 @@ pub(in crate::staging) struct Feed {
 
 /// What is brought next.
 pub(super) enum Next {
-    /// Parts that the server copies.
-    Copy(CopiedRange),
+    /// Parts that the server copies, and their range in the file.
+    Copy(CopiedRange, Range<u64>),
     /// The bytes of one part.
     Bytes(Range<u64>),
 }
@@ -40,7 +40,7 @@ pub(super) fn copied_min(snapshot: &Snapshot) -> u64 {
 
 /// The end of the range from `at` on that is worth a copy; `at` if there is none.
 fn copied_until(snapshot: &Snapshot, at: u64) -> u64 {
-    let until = snapshot.in_base_until(at);
+    let until = snapshot.copied_until(at);
     if until - at >= copied_min(snapshot) {
         until
     } else {
@@ -53,7 +53,7 @@ fn copied_until(snapshot: &Snapshot, at: u64) -> u64 {
 /// among them.
 fn bytes_before_copy(snapshot: &Snapshot, part: Range<u64>) -> Range<u64> {
     let least_end = part.start + UPLOAD_PART_MIN;
-    let copied = snapshot.next_in_base(least_end, part.end, copied_min(snapshot));
+    let copied = snapshot.next_copied(least_end, part.end, copied_min(snapshot));
     part.start..copied.unwrap_or(part.end)
 }
 
@@ -70,23 +70,34 @@ impl Feed {
     ) -> Result<Next, FsError> {
         let end = self.part_end(context, at, upload.next_part_len()?);
         let as_bytes = at..self.snapshot.size().min(end);
-        let Some(base) = self.sources.base.as_ref().filter(|_| self.copies) else {
+        if !self.copies {
             return Ok(Next::Bytes(as_bytes));
-        };
-        let until = copied_until(&self.snapshot, at);
-        if until == at {
+        }
+        let range = at..copied_until(&self.snapshot, at);
+        if range.is_empty() {
             return Ok(Next::Bytes(bytes_before_copy(&self.snapshot, as_bytes)));
         }
-        let (key, etag, object_size) = base.version();
-        let source = CopiedRange {
+        Ok(match self.source(&range) {
+            Some(source) if upload.takes_copy(&source) => Next::Copy(source, range),
+            _ => Next::Bytes(as_bytes),
+        })
+    }
+
+    /// The bytes that the server copies for `range`.
+    fn source(&self, range: &Range<u64>) -> Option<CopiedRange> {
+        if let Some((object, place)) = self.snapshot.copied_at(range.start) {
+            let range = place.of(range);
+            return Some(CopiedRange {
+                range,
+                ..object.clone()
+            });
+        }
+        let (key, etag, object_size) = self.sources.base.as_ref()?.version();
+        Some(CopiedRange {
             key: key.clone(),
             etag: etag.clone(),
             object_size,
-            range: at..until,
-        };
-        Ok(match upload.takes_copy(&source) {
-            true => Next::Copy(source),
-            false => Next::Bytes(as_bytes),
+            range: range.clone(),
         })
     }
 
@@ -94,21 +105,18 @@ impl Feed {
     /// that the next parts are chunks.
     fn part_end(&self, context: &StagingContext, at: u64, len: u64) -> u64 {
         let usual = at + len;
-        let writing = &context.writing;
-        if !self.sources.files.have_no_disk() || writing.has_fixed_parts() {
-            return usual;
-        }
-        let chunk_end = |offset| writing.part_at(offset).map_or(usual, |chunk| chunk.end);
-        match chunk_end(at) {
-            end if end - at < UPLOAD_PART_MIN => chunk_end(end),
-            end => end,
+        let files = &self.sources.files;
+        match files.have_no_disk() && !context.writing.has_fixed_parts() {
+            true => files.part_end(at).unwrap_or(usual),
+            false => usual,
         }
     }
 
-    /// Whether one request makes the object of all bytes.
+    /// Whether one request makes the object of all bytes. An object that grows begins with a part.
     pub(super) fn is_one_request(&self, context: &StagingContext) -> bool {
-        let first = context.writing.part_at(0);
-        first.is_some_and(|first| self.snapshot.size() < first.end)
+        let most = context.writing.part_at(0).map_or(0, |first| first.end);
+        let size = self.snapshot.size();
+        size < most || size == most && context.writing.begins_by_part()
     }
 
     /// All bytes of `range`: of an object that is shorter than a part, or of a part that S3 has.

@@ -25,6 +25,5 @@ pub(super) use checkpoint_file::{checkpoint, find_checkpoint};
 pub(super) use checkpoint_lines::FoundCheckpoint;
 pub(super) use conflict::{Resolved, is_conflict, resolve};
 pub(super) use early::{EarlyStore, NewPart, SentChanges};
-pub(super) use feed::Feed;
 pub(super) use request::{StoreIdentity, StoreRequest};
 pub(super) use stop::StoreStop;

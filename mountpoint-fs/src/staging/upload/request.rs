@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use mountpoint_client::types::{Key, ObjectHeaders, WriteToken};
+use mountpoint_client::types::{ChecksumAlgorithm, Key, ObjectHeaders, WriteToken};
 
 use super::early::{EarlyStore, SentChanges};
-use super::feed::copied_min;
+use super::feed::{Feed, copied_min};
 use super::stop::StoreStop;
 use crate::staging::contents::Snapshot;
 use crate::staging::context::StagingContext;
@@ -30,6 +30,9 @@ pub(in crate::staging) struct StoreRequest {
     /// The store that was begun while the file was still written, and what has changed of its bytes
     /// since.
     pub(in crate::staging) early: Option<(Arc<EarlyStore>, SentChanges)>,
+    /// The version behind whose end the server puts the rest of the bytes, which are a part at
+    /// most, and the algorithm of its checksum; `None` if the object is made anew.
+    pub(in crate::staging) grows: Option<(Stored, Option<ChecksumAlgorithm>)>,
     /// Ends the store before its object is made.
     pub(in crate::staging) stop: Arc<StoreStop>,
     pub(in crate::staging) identity: StoreIdentity,
@@ -84,6 +87,15 @@ impl StoreRequest {
         }
     }
 
+    /// Brings the bytes. With `copies` the server copies what it can.
+    pub(in crate::staging) fn feed(&self, copies: bool) -> Feed {
+        Feed {
+            snapshot: Arc::clone(&self.snapshot),
+            sources: self.sources.clone(),
+            copies,
+        }
+    }
+
     /// Begins the store. Sends nothing.
     pub(in crate::staging) fn begin(
         &self,
@@ -95,6 +107,11 @@ impl StoreRequest {
         let has_disk = !self.sources.files.have_no_disk();
         let checkpoint = has_disk.then_some(&self.checkpoint);
         EarlyStore::begin(context, object, self.adopts, checkpoint, has_copies)
+    }
+
+    /// Whether one request makes the object of all bytes, and no part was sent.
+    pub(in crate::staging) fn is_one_request(&self, context: &StagingContext) -> bool {
+        self.early.is_none() && self.feed(false).is_one_request(context)
     }
 
     /// Whether the object was made with headers from before a change: those of the file are to
@@ -109,7 +126,7 @@ impl StoreRequest {
         let size = self.snapshot.size();
         let copied = self
             .snapshot
-            .next_in_base(0, size, copied_min(&self.snapshot));
-        self.sources.base.is_some() && copied.is_some()
+            .next_copied(0, size, copied_min(&self.snapshot));
+        copied.is_some()
     }
 }

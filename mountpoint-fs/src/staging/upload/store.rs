@@ -7,7 +7,6 @@ use futures::future::{Either, select};
 use mountpoint_client::ErrorKind;
 
 use super::early::{EarlyStore, SentChanges};
-use super::feed::Feed;
 use super::request::StoreRequest;
 use crate::operation::FsError;
 use crate::staging::context::StagingContext;
@@ -21,6 +20,11 @@ pub(super) async fn store(
     context: &Arc<StagingContext>,
     request: &StoreRequest,
 ) -> Result<Outcome, FsError> {
+    if let Some(before) = &request.grows {
+        let begun = request.begin(context, false);
+        let feed = request.feed(false);
+        return begun.grow(context, &feed, before.clone()).await;
+    }
     let copies = request.has_copies() && context.writing.copies_parts() != Some(false);
     let outcome = attempt(context, request, copies).await;
     match outcome {
@@ -65,11 +69,7 @@ async fn attempt(
             (request.begin(context, has_copies), SentChanges::default())
         }
     };
-    let feed = Feed {
-        snapshot: Arc::clone(&request.snapshot),
-        sources: request.sources.clone(),
-        copies: begun.has_copies(),
-    };
+    let feed = request.feed(begun.has_copies());
     let sent = {
         let sending = pin!(begun.send_rest(context, &feed, &changes));
         match select(sending, pin!(request.stop.asked())).await {

@@ -9,7 +9,6 @@ use mountpoint_client::{ClientError, ErrorKind};
 use crate::config::limits::{COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
 use crate::operation::FsError;
 use crate::write::failure::failed;
-use crate::write::types::Stored;
 
 /// Bytes of one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,28 +24,20 @@ pub struct CopiedRange {
 }
 
 impl CopiedRange {
-    /// All of an object.
-    pub(in crate::write) fn whole(key: &Key, stored: Stored) -> Self {
-        Self {
-            key: key.clone(),
-            etag: stored.etag,
-            object_size: stored.size,
-            range: 0..stored.size,
-        }
-    }
-
     pub(in crate::write) fn len(&self) -> u64 {
         self.range.end - self.range.start
     }
 
     /// Whether S3 takes the range as a part in front of others.
-    pub(in crate::write) fn is_a_part(&self) -> bool {
+    #[must_use]
+    pub fn is_a_part(&self) -> bool {
         self.len() >= UPLOAD_PART_MIN
     }
 
     /// The beginning of the range that one call copies. The rest of the object then suffices for
     /// another part.
-    pub(in crate::write) fn for_one_call(mut self) -> Self {
+    #[must_use]
+    pub fn for_one_call(mut self) -> Self {
         let mut len = self.len().min(COPY_CALL_MAX);
         let left = self.object_size - (self.range.start + len);
         if (1..UPLOAD_PART_MIN).contains(&left) && len >= 2 * UPLOAD_PART_MIN {

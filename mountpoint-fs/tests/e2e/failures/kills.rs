@@ -119,7 +119,7 @@ const WORKS: [(&str, Work, &[Operation]); 12] = [
     (GENERAL, Work::GoOn, &[UploadPartCopy]),
     (GENERAL, Work::Touch, &[CopyObject]),
     (DIRECTORY, Work::CutLate, UPLOAD),
-    (DIRECTORY, Work::WriteLate, COPYING_UPLOAD),
+    (DIRECTORY, Work::WriteLate, &[PutObject]),
     (DIRECTORY, Work::Append(7), &[PutObject]),
     (DIRECTORY, Work::Copy, COPYING_UPLOAD),
     (DIRECTORY, Work::GoOn, &[PutObject]),
@@ -146,9 +146,15 @@ impl When {
         self != Self::BeforeSecond || matches!(operation, UploadPart | PutObject)
     }
 
-    /// Whether the request exists. Behind a server-side copy only a few bytes are sent: one part.
+    /// Whether the request exists. Behind a server-side copy only a few bytes are sent: one part. So
+    /// are the bytes behind an object that ends within a part.
     fn strikes(self, work: Work, operation: Operation) -> bool {
-        (work, operation, self) != (Work::Copy, UploadPart, Self::BeforeSecond)
+        let one = [
+            (Work::Copy, UploadPart),
+            (Work::WriteLate, PutObject),
+            (Work::Append(7), PutObject),
+        ];
+        self != Self::BeforeSecond || !one.contains(&(work, operation))
     }
 }
 
@@ -271,10 +277,10 @@ fn check(server: &Server, bucket: &str, work: Work, key: &str, what: &str) {
     let is_whole = found == work.before()
         || found.as_ref() == Some(&work.after())
         || (found.is_some() && found == work.between());
-    let is_streamed = !matches!(work, Work::Copy | Work::CutLate | Work::WriteLate);
+    let is_streamed = !matches!(work, Work::Copy | Work::CutLate);
     let grows = bucket == DIRECTORY && is_streamed;
     let is_beginning = |found: &Vec<u8>| {
-        let is_appended = matches!(work, Work::Append(_));
+        let is_appended = matches!(work, Work::Append(_) | Work::WriteLate);
         let least = work
             .before()
             .filter(|_| is_appended)
@@ -297,7 +303,7 @@ fn leave_an_upload(server: &Server, bucket: &str) -> (String, String) {
     command.args(["--state-directory", state.path().to_str().unwrap()]);
     let mounted = Mounted::start(command);
     let mut file = create_to_write(mounted.join(OTHERS)).unwrap();
-    for _ in 0..6 {
+    for _ in 0..17 {
         file.write_all(&[5; MIB]).unwrap();
     }
     wait_until("the upload", || !server.store().uploads(bucket).is_empty());

@@ -1,9 +1,6 @@
 //! Required and forbidden contents of the log.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::process::Output;
 
 use nix::sys::signal::{Signal, kill};
@@ -218,35 +215,4 @@ fn debug_tells_of_each_request() {
         assert!(log.lines().any(is_there), "{parts:?}: {log}");
     }
     assert!(!log.contains("18446744073709551615"), "{log}");
-}
-
-#[test]
-fn one_refused_write_is_one_warning() {
-    let server = server();
-    put(&server, "old", "content");
-    let mounted = Mounted::new(&server, &["--allow-overwrite"]);
-    let warnings = || {
-        let log = mounted.log();
-        log.lines().filter(|line| line.contains("WARN")).count()
-    };
-    // Writes at the beginning of a file that is only written.
-    let replaced = || {
-        let mut file = File::create(mounted.join("old")).unwrap();
-        file.write_all(b"content").unwrap();
-        file
-    };
-    let file = replaced();
-    for offset in [3, 4, 5] {
-        file.write_all_at(b"x", offset).unwrap_err();
-    }
-    file.sync_all().unwrap_err();
-    nix::unistd::close(file).unwrap_err();
-    assert_eq!(warnings(), 1, "{}", mounted.log());
-    // The kernel releases the file behind its close. An open after that causes another warning.
-    wait_until("the second warning", || {
-        let file = replaced();
-        file.write_all_at(b"x", 3).unwrap_err();
-        nix::unistd::close(file).unwrap_err();
-        warnings() > 1
-    });
 }

@@ -108,7 +108,7 @@ fn what_is_appended_is_sent_and_nothing_else() {
 fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     let server = server();
     let mounted = mount(&server, &["--incremental-upload"]);
-    let data = bytes(18 * MIB);
+    let data = bytes(21 * MIB);
     let mut file = create_to_write(mounted.join("large")).unwrap();
     file.write_all(&data[..12 * MIB]).unwrap();
     wait_until("two parts", || {
@@ -129,16 +129,16 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     followed(11 * MIB, MIB);
     file.write_all(&data[12 * MIB..]).unwrap();
     wait_until("the next part", || {
-        content(&server, "large").is_some_and(|it| it.len() == 17 * MIB)
+        content(&server, "large").is_some_and(|it| it.len() == 20 * MIB)
     });
     followed(3 * MIB, MIB);
-    followed(16 * MIB, MIB);
+    followed(19 * MIB, MIB);
     // The mount is killed: synchronised bytes are in the bucket, and of later ones a prefix.
     let directory = mounted.path().to_owned();
     mounted.signal(Signal::SIGKILL);
     run("umount", &["-l", directory.to_str().unwrap()]);
     drop(file);
-    assert!(content(&server, "large").unwrap() == data[..17 * MIB]);
+    assert!(content(&server, "large").unwrap() == data[..20 * MIB]);
     assert!(server.store().uploads(BUCKET).is_empty());
     // The next mount continues at the end of the object.
     let mounted = mount(&server, &["--incremental-upload"]);
@@ -147,10 +147,10 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
         .append(true)
         .open(mounted.join("large"))
         .unwrap();
-    file.write_all(&data[17 * MIB..]).unwrap();
+    file.write_all(&data[20 * MIB..]).unwrap();
     drop(file);
     assert!(read(&mounted.join("large")) == data);
-    assert_eq!(offsets(&server.log().take()), [Some(17 << 20)]);
+    assert_eq!(offsets(&server.log().take()), [Some(20 << 20)]);
 }
 
 /// The appends take three forms. By the server, by a PUT of the whole object, by a copy into an

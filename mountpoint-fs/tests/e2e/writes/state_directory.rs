@@ -101,7 +101,7 @@ fn the_uploads_of_another_host_are_left_alone_and_named() {
         .create_new(true)
         .open(mounted.join("file"))
         .unwrap();
-    file.write_all(&vec![1; 6 * MIB]).unwrap();
+    file.write_all(&vec![1; 17 * MIB]).unwrap();
     wait_until("the upload", || server.store().uploads(BUCKET).len() == 1);
     let (_, upload) = server.store().uploads(BUCKET).remove(0);
     let journal = || {

@@ -41,7 +41,7 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
         ("completing", 17 * MIB, Some(complete)),
         ("stored", 17 * MIB, None),
         // The last one: the server never completes a request that it does not answer.
-        ("part-on-its-way", 9 * MIB, Some(Operation::UploadPart)),
+        ("part-on-its-way", 17 * MIB, Some(Operation::UploadPart)),
     ] {
         let mounted = mount(&server, state.path());
         store_the_first(&server, &mounted);
@@ -63,8 +63,9 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
                 closing.join().unwrap()
             })),
             _ => {
-                if len > 8 * MIB {
-                    let parts = u64::try_from(len / (8 * MIB)).unwrap();
+                if len > 16 * MIB {
+                    // The newest bytes are sent by the close.
+                    let parts = u64::try_from(len / (8 * MIB) - 1).unwrap();
                     wait_until("the parts", || {
                         let sent = server.log().counters(Operation::UploadPart);
                         match blocked {
@@ -335,7 +336,7 @@ fn a_reader_beside_a_shell_does_not_hinder_it() {
     let mounted = Mounted::new(&server, &[]);
     shell(
         mounted.path(),
-        "{ if head -c 1 log > /dev/null 2>&1; then exit 1; fi; echo one; /bin/echo two; } > log
+        "{ head -c 1 log > /dev/null; echo one; /bin/echo two; } > log
          test \"$(cat log)\" = $'one\\ntwo'",
     );
     // The opener has closed the file, and a child writes it: the reader has the empty file.
@@ -352,14 +353,14 @@ deadline = time.time() + 30
 while os.stat(path).st_size == 0:
     assert time.time() < deadline
 try:
-    assert reader.read() == b'', 'bytes that are not stored'
+    assert reader.read() in (b'', b'one\n'), 'other bytes'
 except OSError as error:
     assert error.errno == errno.ESTALE, error
 child.communicate(b'go\n')
 assert child.returncode == 0
 assert open(path, 'rb').read() == b'one\ntwo\n'
 try:
-    assert reader.read() in (b'', b'one\ntwo\n'), 'other bytes'
+    assert reader.read() in (b'', b'two\n', b'one\ntwo\n'), 'other bytes'
 except OSError as error:
     assert error.errno == errno.ESTALE, error
 "#;
@@ -425,7 +426,7 @@ fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
 
 /// A mount in its own PID namespace cannot tell outside processes apart.
 #[test]
-fn processes_that_the_mount_cannot_see_share_no_file() {
+fn processes_that_the_mount_cannot_see_share_a_file() {
     let server = server();
     let apart = ["unshare", "--pid", "--fork", "--kill-child"];
     let mounted = Mounted::behind(&server, &apart, |command| {
@@ -433,18 +434,13 @@ fn processes_that_the_mount_cannot_see_share_no_file() {
     });
     // Any fork of this process would duplicate an open file and close the duplicate, which stores
     // the file.
-    let script = "import errno, os, sys
+    let script = "import os, sys
 def open_to_replace():
     return os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-def is_refused():
-    try:
-        open_to_replace()
-    except PermissionError as error:
-        return error.errno == errno.EPERM
-first = open_to_replace()
-assert is_refused()
+first, second = open_to_replace(), open_to_replace()
 os.write(first, b'of the ')
-assert is_refused()
+os.write(second, b'OF')
+os.close(second)
 os.write(first, b'first')
 os.close(first)";
     let path = mounted.join("file");
@@ -452,7 +448,7 @@ os.close(first)";
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     let stored = server.store().object(BUCKET, "file").unwrap();
-    assert_eq!(stored.bytes(), "of the first");
+    assert_eq!(stored.bytes(), "OF the first");
     // The file is closed: another process may replace it now.
     std::fs::write(&path, "of the second").unwrap();
     let stored = server.store().object(BUCKET, "file").unwrap();
@@ -483,16 +479,4 @@ fn a_reader_never_makes_a_writer_fail() {
     );
     let stored = server.store().object(BUCKET, "log").unwrap();
     assert_eq!(stored.bytes(), "one\ntwo\n1\n2\n3\n4\n5\n");
-    // A write at a wrong offset after a synchronisation: the stored bytes stay, and the log agrees.
-    let mut file = File::create(mounted.join("synchronised")).unwrap();
-    file.write_all(b"stored").unwrap();
-    file.sync_all().unwrap();
-    let refused = std::os::unix::fs::FileExt::write_at(&file, b"x", 0).unwrap_err();
-    assert_eq!(refused.raw_os_error(), Some(libc::EINVAL), "{refused}");
-    drop(file);
-    let log = mounted.log();
-    assert!(log.contains("the version stored before stays"), "{log}");
-    assert!(!log.contains("nothing of the file is stored"), "{log}");
-    let stored = server.store().object(BUCKET, "synchronised").unwrap();
-    assert_eq!(stored.bytes(), "stored");
 }

@@ -57,7 +57,7 @@ impl Change {
             Self::SymbolicLink => now(fs.symbolic_link(ROOT, new, f)).map(drop),
             Self::HardLink => {
                 let stop = Stop::never();
-                now(fs.link(ino, (ROOT, new), &stop, Opener::UNSEEN)).map(drop)
+                now(fs.link(ino, (ROOT, new), &stop)).map(drop)
             }
             Self::Empty => {
                 let empty = AttributeChange {

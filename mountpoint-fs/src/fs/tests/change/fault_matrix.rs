@@ -158,7 +158,7 @@ impl Change {
             Self::HardLink | Self::HardLinkLarge => {
                 let ino = f.ok_or(FsError::NotFound)?;
                 let stop = Stop::never();
-                now(fs.link(ino, (ROOT, new), &stop, Opener::UNSEEN)).map(drop)
+                now(fs.link(ino, (ROOT, new), &stop)).map(drop)
             }
             Self::Unlink => now(fs.unlink(ROOT, old)),
             Self::RemoveDirectory => now(fs.remove_directory(ROOT, OsStr::new("d"))),

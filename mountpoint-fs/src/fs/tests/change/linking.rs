@@ -10,19 +10,14 @@ const ME: Opener = Opener {
     started: 1,
 };
 
-async fn link_by(
-    mount: &Mount,
-    process: Opener,
-    ino: InodeNo,
-    name: &str,
-) -> Result<Entry, FsError> {
+async fn link_by(mount: &Mount, ino: InodeNo, name: &str) -> Result<Entry, FsError> {
     let (to, stop) = ((ROOT, OsStr::new(name)), Stop::never());
-    let linked = mount.fs.link(ino, to, &stop, process).await;
+    let linked = mount.fs.link(ino, to, &stop).await;
     linked.map(|(entry, _)| entry)
 }
 
 fn link(mount: &Mount, ino: InodeNo, name: &str) -> Result<Entry, FsError> {
-    now(link_by(mount, Opener::UNSEEN, ino, name))
+    now(link_by(mount, ino, name))
 }
 
 #[test]
@@ -52,7 +47,7 @@ fn a_link_shows_the_number_that_its_file_shows() {
     let a = mount.walk("a");
     let shown = |file: InodeNo, name: &str| {
         let (to, stop) = ((ROOT, OsStr::new(name)), Stop::never());
-        let linked = now(mount.fs.link(file, to, &stop, Opener::UNSEEN));
+        let linked = now(mount.fs.link(file, to, &stop));
         let (entry, shown) = linked.unwrap();
         assert!(entry.attributes.ttl <= FILE_TTL);
         (entry.attributes.ino, shown)
@@ -94,19 +89,12 @@ fn a_link_replaces_nothing() {
 /// Delta Lake and Lance link the file that they have written and not closed, remove its first name
 /// and close it.
 #[test]
-fn a_process_links_what_it_has_not_closed() {
+fn a_file_is_linked_before_its_close() {
     let mount = writable(&[]);
     let (name, options) = (OsStr::new("staged"), WriteOptions::default());
     let (entry, opened) = mount.fs.create(ROOT, name, options, ME).unwrap();
     write(&mount, opened.handle, 0, b"version 1");
-    for other in [Opener::UNSEEN, Opener { started: 2, ..ME }] {
-        let refused = now(link_by(&mount, other, entry.attributes.ino, "new"));
-        assert!(
-            matches!(refused, Err(FsError::NotPermitted(_))),
-            "{refused:?}"
-        );
-    }
-    now(link_by(&mount, ME, entry.attributes.ino, "new")).unwrap();
+    now(link_by(&mount, entry.attributes.ino, "new")).unwrap();
     assert_eq!(content(&mount, "new").unwrap(), "version 1");
     now(mount.fs.unlink(ROOT, name)).unwrap();
     now(mount.fs.flush(opened.handle, &OPENER)).unwrap();
@@ -123,7 +111,7 @@ fn of_two_hosts_that_link_to_one_name_one_is_told() {
         let mounts = [&one, &other];
         let inodes = [walk(&one, "a"), walk(&other, "b")];
         let mut running = [0, 1].map(|host| {
-            let linked = link_by(mounts[host], ME, inodes[host], "name");
+            let linked = link_by(mounts[host], inodes[host], "name");
             Some(Box::pin(linked))
         });
         // Both have asked whether the name is free, and are told so.

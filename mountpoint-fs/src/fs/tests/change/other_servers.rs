@@ -126,85 +126,11 @@ fn what_is_read_and_sent_is_the_version_that_was_opened() {
         ErrorKind::Unsupported,
     );
     mount.bucket.put_object("f", vec![7; LEN]);
-    let written = now(mount.fs.write(opened.handle, LEN as u64, b"more"));
-    assert!(matches!(written, Err(FsError::Stale(_))), "{written:?}");
+    now(mount.fs.write(opened.handle, LEN as u64, b"more")).unwrap();
+    let closed = now(mount.fs.flush(opened.handle, &OPENER));
+    assert!(matches!(closed, Err(FsError::Stale(_))), "{closed:?}");
     assert!(stored(&mount, "f") == vec![7; LEN]);
     mount.fs.release(opened.handle);
-}
-
-/// Polls `operation` while the bucket answers `most` requests at most, one after the other.
-fn answered<T>(mount: &Mount, operation: impl Future<Output = T>, most: usize) -> Option<T> {
-    let mut operation = Box::pin(operation);
-    for _ in 0..most {
-        if let Some(outcome) = operation.as_mut().now_or_never() {
-            return Some(outcome);
-        }
-        let (gets, others) = (mount.bucket.pending_gets(), mount.bucket.pending_requests());
-        let mut ids = gets
-            .iter()
-            .map(|it| it.id)
-            .chain(others.iter().map(|it| it.id));
-        mount.bucket.finish(ids.next()?);
-    }
-    operation.as_mut().now_or_never()
-}
-
-/// A signal ends a write that waits for a copy, after any number of requests.
-#[test]
-fn a_write_that_is_given_up_while_the_object_is_copied_leaves_all_of_it() {
-    // A read and a send take more requests, all alike.
-    for (is_copied, step) in [(true, 1), (false, 3)] {
-        for goes_on in [true, false] {
-            let mut most = 0;
-            while given_up_after(most, is_copied, goes_on) {
-                most += step;
-            }
-            assert!(most > 1, "{most} requests");
-        }
-    }
-}
-
-/// Whether the write was given up after so many requests.
-fn given_up_after(most: usize, is_copied: bool, goes_on: bool) -> bool {
-    const ALL: usize = 1000;
-    let (mount, mut bytes) = mount_in(Time::Manual);
-    let case = format!("{most} requests, copied: {is_copied}, goes on: {goes_on}");
-    if !is_copied {
-        let kind = ErrorKind::Unsupported;
-        refuse(&mount, Operation::UploadPartCopy, When::From(1), kind);
-    }
-    let found = answered(&mount, mount.fs.lookup(ROOT, OsStr::new("f")), ALL);
-    let ino = found.unwrap().unwrap().attributes.ino;
-    let options = WriteOptions {
-        append: true,
-        ..WriteOptions::default()
-    };
-    let opening = mount.fs.open_for_writing(ino, options, Opener::UNSEEN);
-    let handle = answered(&mount, opening, ALL).unwrap().unwrap().handle;
-    let write = || mount.fs.write(handle, LEN as u64, b"more");
-    let first = answered(&mount, write(), most);
-    let is_given_up = first.is_none();
-    if let Some(written) = first {
-        written.unwrap();
-    } else if goes_on {
-        answered(&mount, write(), ALL).expect(&case).expect(&case);
-    }
-    if goes_on || !is_given_up {
-        bytes.extend_from_slice(b"more");
-    }
-    if goes_on {
-        answered(&mount, mount.fs.sync(handle), ALL)
-            .unwrap()
-            .expect(&case);
-    }
-    mount.fs.release(handle);
-    answered(&mount, mount.fs.drained(), ALL).expect(&case);
-    let there = stored(&mount, "f");
-    assert!(there == bytes, "{case}: {} bytes", there.len());
-    let uploads = answered(&mount, mount.bucket.list_uploads(""), ALL);
-    assert!(uploads.unwrap().unwrap().is_empty(), "{case}");
-    assert_eq!(mount.fs.writing.bytes_held(), 0, "{case}");
-    is_given_up
 }
 
 /// s3proxy: HEAD of a marker has no ETag.

@@ -4,7 +4,6 @@ mod concurrent;
 mod names;
 mod sharing;
 mod threads;
-mod writes;
 
 use super::*;
 

@@ -1,7 +1,6 @@
 //! Opening files and reading them: versions, proofs, prefetch.
 
 mod copying;
-mod following;
 mod lost;
 mod opening;
 mod sibling_prefetch;

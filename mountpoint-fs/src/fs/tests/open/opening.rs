@@ -186,16 +186,13 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
             }
             mount.bucket.deliver_all();
             let overtaken = now(opening);
-            let mut was_opened = false;
-            match (writer, &overtaken) {
+            let was_opened = match (writer, &overtaken) {
                 // The answer of a HEAD is compared with the writes since.
-                (Overtaking::HasClosed, Ok(opened)) if len == large => {
-                    was_opened = !opened.keep_cache;
-                }
-                (Overtaking::HasClosed, Err(FsError::Stale(_)))
-                | (Overtaking::WasOpen | Overtaking::IsOpen, Err(FsError::NotPermitted(_))) => {}
+                (Overtaking::HasClosed, Ok(opened)) if len == large => !opened.keep_cache,
+                (Overtaking::HasClosed, Err(FsError::Stale(_))) => false,
+                (Overtaking::WasOpen | Overtaking::IsOpen, Ok(_)) => true,
                 _ => panic!("{len} {writer:?}: {overtaken:?}"),
-            }
+            };
             if writer != Overtaking::HasClosed {
                 close();
             }

@@ -273,33 +273,6 @@ fn a_directory_that_holds_equal_objects_is_not_replaced() {
 }
 
 #[test]
-fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
-    let mount = writable(&["d/s/a"]);
-    let s = mount.walk("d/s");
-    let d = mount.walk("d");
-    mount.walk("d/s/a");
-    let options = WriteOptions::default();
-    let (_, opened) = mount
-        .fs
-        .create(s, OsStr::new("new"), options, Opener::UNSEEN)
-        .unwrap();
-    let written = mount.fs.write_now(opened.handle, 0, b"hello");
-    written.unwrap().unwrap();
-    for (from, to) in [((ROOT, "d"), (ROOT, "e")), ((d, "s"), (ROOT, "s"))] {
-        let outcome = rename(&mount, from, to, Replace);
-        assert!(matches!(&outcome, Err(FsError::NotPermitted(text)) if text.contains("new")));
-    }
-    assert_eq!(mount.bucket.keys(), ["d/s/a"]);
-    now(mount.fs.unlink(s, OsStr::new("a"))).unwrap();
-    let outcome = now(mount.fs.remove_directory(d, OsStr::new("s")));
-    assert!(matches!(outcome, Err(FsError::NotEmpty)), "{outcome:?}");
-    mount.fs.release(opened.handle);
-    assert_eq!(mount.bucket.keys(), ["d/s/new"]);
-    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
-    assert_eq!(mount.bucket.keys(), ["e/s/new"]);
-}
-
-#[test]
 fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
     let mount = writable(&["d/a"]);
     let d = mount.walk("d");

@@ -7,7 +7,6 @@ mod directories;
 mod faults;
 mod files;
 mod meanwhile;
-mod open_files;
 mod reads_during_rename;
 mod waiting;
 

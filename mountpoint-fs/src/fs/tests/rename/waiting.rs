@@ -98,29 +98,3 @@ fn the_wait_ends_with_a_signal_and_has_a_limit() {
     drive(&mount, renaming).unwrap();
     assert_eq!(mount.bucket.keys(), ["e/s/x"]);
 }
-
-/// A file that is open meanwhile: the next write behind an `fsync`.
-#[test]
-fn a_write_that_meets_a_rename_above_waits_for_it() {
-    let mount = manual(&["d/s/x"], all_changes());
-    let fs = &mount.fs;
-    let s = walk(&mount, "d/s");
-    let how = WriteOptions::default();
-    let (_, opened) = fs
-        .create(s, OsStr::new("log"), how, Opener::UNSEEN)
-        .unwrap();
-    let synchronised = opened.handle;
-    drive(&mount, fs.write(synchronised, 0, b"one")).unwrap();
-    drive(&mount, fs.sync(synchronised)).unwrap();
-    let renaming = rename_d(&mount);
-    assert!(fs.write_now(synchronised, 3, b"two").is_none());
-    let mut going_on = Box::pin(fs.write(synchronised, 3, b"two"));
-    waits(&mut going_on);
-    drive(&mount, renaming).unwrap();
-    // It would store the file under its old name.
-    let refused = drive(&mount, going_on);
-    assert!(matches!(refused, Err(FsError::Stale(_))), "{refused:?}");
-    fs.release(synchronised);
-    assert_eq!(content(&mount, "e/s/log").unwrap(), "one");
-    assert_eq!(mount.bucket.keys(), ["e/s/log", "e/s/x"]);
-}

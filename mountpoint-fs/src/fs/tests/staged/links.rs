@@ -7,7 +7,6 @@ use mountpoint_client::testing::sim::Operation;
 
 use super::{ROOT, Staged, all_changes, wait};
 use crate::config::WriteConfig;
-use crate::handle::Opener;
 use crate::operation::{AttributeChange, FileKind, FsError, PosixAttributes, Stop, TimeChange};
 
 fn mount() -> Staged {
@@ -133,7 +132,7 @@ fn a_link_that_could_not_be_made_is_not_there() {
 fn link_to(mount: &Staged, name: &str, to: &str) -> Result<(), FsError> {
     let (ino, to) = (mount.walk(name), (ROOT, OsStr::new(to)));
     let stop = Stop::never();
-    wait(mount.fs.link(ino, to, &stop, Opener::UNSEEN)).map(drop)
+    wait(mount.fs.link(ino, to, &stop)).map(drop)
 }
 
 /// The link is of the bytes as they are: the file goes on without it.

@@ -396,8 +396,7 @@ fn a_new_file_without_bytes_is_what_another_host_has_made() {
         mount.fs.release(opened.handle);
         let written = now(mount.fs.write(handle, 0, b"mine"));
         assert!(matches!(written, Err(FsError::Stale(_))), "{written:?}");
-        let closed = now(mount.fs.flush(handle, &OPENER));
-        assert!(matches!(closed, Err(FsError::Stale(_))), "{closed:?}");
+        now(mount.fs.flush(handle, &OPENER)).unwrap();
         mount.fs.release(handle);
         let there = mount.bucket.object("f").unwrap();
         assert_eq!(there.etag, theirs.etag);
@@ -618,7 +617,8 @@ fn who_may_not_read_asks_by_listing() {
         mount.fs.release(handle);
         if is_there {
             assert!(matches!(outcome, Err(FsError::Exists)), "{outcome:?}");
-            assert_eq!(mount.lists_and_puts(), (1, 0, 1));
+            // One more HEAD bears out the conflict.
+            assert_eq!(mount.lists_and_puts(), (1, 0, 2));
         } else {
             // The PUT is denied.
             assert!(outcome.is_err());

@@ -18,24 +18,22 @@ enum Way {
     /// A touch of an object too large for one request.
     TouchInParts,
     Extended,
-    /// Attributes that a file got after its upload had begun.
-    Late,
 }
 
-const WAYS: [Way; 4] = [Way::Touch, Way::TouchInParts, Way::Extended, Way::Late];
+const WAYS: [Way; 3] = [Way::Touch, Way::TouchInParts, Way::Extended];
 
 impl Way {
     fn mount(self) -> Mount {
         let config = WriteConfig {
             allow_overwrite: true,
-            posix_metadata: matches!(self, Self::Extended | Self::Late),
+            posix_metadata: self == Self::Extended,
             part_size: Some(5 << 20),
             copy_limits: match self {
                 Self::TouchInParts => CopyLimits {
                     whole_max: 1 << 20,
                     part_max: 5 << 20,
                 },
-                Self::Touch | Self::Extended | Self::Late => CopyLimits::default(),
+                Self::Touch | Self::Extended => CopyLimits::default(),
             },
             ..WriteConfig::default()
         };
@@ -48,7 +46,7 @@ impl Way {
     fn operation(self) -> Operation {
         match self {
             Self::TouchInParts => Operation::CompleteMultipartUpload,
-            Self::Touch | Self::Extended | Self::Late => Operation::CopyObject,
+            Self::Touch | Self::Extended => Operation::CopyObject,
         }
     }
 
@@ -67,22 +65,6 @@ impl Way {
                     .fs
                     .set_extended_attribute(ino, name, b"blue", SetMode::Any);
                 now(set)
-            }
-            Self::Late => {
-                let name = format!("late-{}", mount.fs.inode_count());
-                let (ino, handle) = create(mount, ROOT, &name);
-                for offset in 0..6 {
-                    let line = vec![b'x'; MIB];
-                    now(mount.fs.write(handle, offset << 20, &line)).unwrap();
-                }
-                let change = AttributeChange {
-                    mode: Some(0o600),
-                    ..AttributeChange::default()
-                };
-                now(mount.fs.set_attributes(ino, change)).unwrap();
-                let closed = now(mount.fs.flush(handle, &OPENER));
-                mount.fs.release(handle);
-                closed
             }
         }
     }
@@ -148,20 +130,16 @@ fn an_upload_that_vanished_before_its_end_is_no_copy() {
 /// The server's lack is found once, by whichever operation needs it first.
 #[test]
 fn that_a_server_takes_no_conditions_of_copies_is_remembered() {
-    for first in [Way::Extended, Way::Late] {
-        let mount = first.mount();
-        mount
-            .bucket
-            .fail_next(Operation::CopyObject, 1, ErrorKind::Unsupported);
-        first.run(&mount).unwrap();
-        for way in [Way::Extended, Way::Late] {
-            drop(mount.bucket.take_log());
-            way.run(&mount).unwrap();
-            let log = mount.bucket.take_log();
-            // Uploads keep theirs.
-            assert_eq!(log.count(Operation::CopyObject), 0, "{first:?} {way:?}");
-        }
-    }
+    let mount = Way::Extended.mount();
+    mount
+        .bucket
+        .fail_next(Operation::CopyObject, 1, ErrorKind::Unsupported);
+    Way::Extended.run(&mount).unwrap();
+    drop(mount.bucket.take_log());
+    Way::Extended.run(&mount).unwrap();
+    let log = mount.bucket.take_log();
+    // Uploads keep theirs.
+    assert_eq!(log.count(Operation::CopyObject), 0);
 }
 
 /// The object is gone when the mount examines it. A descriptor and a copy see a stale object.
@@ -179,7 +157,7 @@ fn what_was_deleted_by_others_is_stale() {
                     .set_extended_attribute(ino, name, b"blue", SetMode::Any);
                 now(set)
             }
-            Way::Touch | Way::TouchInParts | Way::Late => {
+            Way::Touch | Way::TouchInParts => {
                 let change = AttributeChange {
                     mtime: Some(TimeChange::Now),
                     ..AttributeChange::default()

@@ -125,15 +125,16 @@ fn a_new_file_is_stored_with_its_mode_in_the_request_that_stores_it() {
 
 #[test]
 fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
-    // Lengths written before the change and after it, and the copies of the object onto itself.
-    for (before, behind, copies) in [
-        (0, 0, 0),
-        (10, 0, 0),
-        (0, 10, 0),
-        (10, 10, 0),
-        (11 * MIB, 0, 1),
-        (11 * MIB, 10, 1),
-        (0, 11 * MIB, 0),
+    // Lengths written before the change and after it.
+    for (before, behind) in [
+        (0, 0),
+        (10, 0),
+        (0, 10),
+        (10, 10),
+        (11 * MIB, 0),
+        (20 * MIB, 0),
+        (20 * MIB, 10),
+        (0, 11 * MIB),
     ] {
         let mount = mount(true);
         let (ino, handle) = create(&mount, "f", 0o644);
@@ -175,8 +176,6 @@ fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
             mount.bucket.object("f").unwrap().content.size(),
             (before + behind) as u64
         );
-        let log = mount.bucket.take_log();
-        assert_eq!(log.count(Operation::CopyObject), copies, "{case}");
         assert_eq!(mount.lookup(ROOT, "f").unwrap().attributes.mode, 0o600);
         assert_eq!(
             now(mount.fs.extended_attribute(ino, name))

@@ -249,10 +249,11 @@ impl InodeTable {
     }
 
     /// Lets the next `open` of `ino` drop the kernel's pages, which may be of another version.
-    pub(in crate::namespace) fn drop_pages(&self, ino: InodeNo) {
-        if let Ok(inode) = self.table.lock().inode_mut(ino) {
-            inode.was_opened = false;
-        }
+    /// Returns whether there may be some.
+    pub(in crate::namespace) fn drop_pages(&self, ino: InodeNo) -> bool {
+        let mut table = self.table.lock();
+        let inode = table.inode_mut(ino);
+        inode.is_ok_and(|inode| std::mem::take(&mut inode.was_opened))
     }
 
     /// Whether an `open` of `name` in `directory` would be the first one of `version`.

@@ -5,6 +5,7 @@
 //! writer says.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::InodeTable;
 use super::entries::{Admitted, Table};
@@ -180,13 +181,13 @@ impl InodeTable {
         }
     }
 
-    /// The bucket has the staged file `ino` as `version`. The kernel's pages have at least its
-    /// bytes.
+    /// The bucket has the staged file `ino` as `version`, whose object carries `mtime`. The kernel's
+    /// pages have at least its bytes.
     pub(in crate::namespace) fn stored_staged(
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
-        version: &Version,
+        (version, mtime): (&Version, Option<SystemTime>),
         observed: Observed,
     ) {
         let mut table = self.table.lock();
@@ -201,8 +202,6 @@ impl InodeTable {
             writing.stored_by = Some(Arc::clone(progress));
         }
         if let Some(posix) = table.posix(ino) {
-            // The object carries it.
-            let mtime = Some(progress.mtime());
             table.set_posix(ino, Some(PosixAttributes { mtime, ..posix }));
         }
     }

@@ -16,9 +16,10 @@ use super::state::FileState;
 use crate::operation::{InodeNo, Progress};
 use crate::staging::context::StagingContext;
 use crate::staging::directory::DataFileName;
-use crate::staging::local::{DataFiles, RoomHolder};
+use crate::staging::local::DataFiles;
 use crate::staging::upload::FoundCheckpoint;
 use crate::sync::Mutex;
+use crate::write::Reclaim;
 
 /// A staged file, in use or at rest.
 pub(in crate::staging::file) struct FileLife {
@@ -80,8 +81,8 @@ impl FileLife {
             }),
         });
         if is_in_memory {
-            let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&life) as _));
-            context.room_holders.add(name, holder);
+            let file: Weak<dyn Reclaim> = Arc::downgrade(&(Arc::clone(&life) as _));
+            context.writing.add_file(file);
         }
         life
     }
@@ -174,13 +175,6 @@ impl FileLife {
             Stage::Active(_) => None,
             Stage::Resting(resting) => Some(size_of::<Self>() + resting.heap_bytes()),
         }
-    }
-}
-
-impl Drop for FileLife {
-    fn drop(&mut self) {
-        let this = std::ptr::from_ref(self).cast();
-        self.context.room_holders.remove(self.name, this);
     }
 }
 

@@ -15,4 +15,4 @@ pub(super) use observer::Nobody;
 pub use observer::{ObservedFile, StagedObserver};
 pub(super) use parts::{FileParts, abort_unfinished};
 pub use state::StagedBase;
-pub(super) use state::{Base, FileState, NeverStored, RETAINED_MAX, Recorded, UnstoredName};
+pub(super) use state::{Base, FileState, Haste, NeverStored, RETAINED_MAX, Recorded, UnstoredName};

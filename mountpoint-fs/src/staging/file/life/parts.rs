@@ -1,11 +1,12 @@
 //! The parts of a staged file, which its operations share.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use mountpoint_client::types::Key;
-use tokio::sync::{Mutex as AsyncMutex, RwLock as AsyncRwLock};
+use tokio::sync::{Mutex as AsyncMutex, Notify, RwLock as AsyncRwLock};
 
 use super::state::FileState;
 use crate::operation::{FsError, Progress};
@@ -40,6 +41,10 @@ pub(in crate::staging::file) struct FileParts {
     pub(in crate::staging::file) stop: Arc<StoreStop>,
     /// The permission to store the file is proven, or was not in doubt.
     pub(in crate::staging::file) is_permitted: AtomicBool,
+    /// S3 has a part more, or nothing is sent any more.
+    pub(in crate::staging::file) moved: Notify,
+    /// The order of its last write among those of all files, and the time.
+    last_write: (AtomicU64, AtomicU64),
 }
 
 impl FileParts {
@@ -66,6 +71,11 @@ impl FileParts {
             storing: Arc::default(),
             stop: Arc::default(),
             is_permitted: AtomicBool::new(false),
+            moved: Notify::new(),
+            last_write: (
+                AtomicU64::new(0),
+                AtomicU64::new(millis(context.clock.now())),
+            ),
         });
         if !parts.files.have_no_disk() {
             let holder: Weak<dyn RoomHolder> = Arc::downgrade(&(Arc::clone(&parts) as _));
@@ -77,6 +87,21 @@ impl FileParts {
     /// Whether its changes are made durable on the local disk, and uploaded later.
     pub(in crate::staging::file) fn is_durable(&self) -> bool {
         self.is_durable
+    }
+
+    /// Notes a write of `len` bytes.
+    pub(in crate::staging::file) fn written_last(&self, len: usize) {
+        let (order, when) = &self.last_write;
+        let written = self.context.writing.wrote(len as u64);
+        order.store(written, Ordering::Relaxed);
+        when.store(millis(self.context.clock.now()), Ordering::Relaxed);
+    }
+
+    /// The order of the last write among those of all files, and the time.
+    pub(in crate::staging::file) fn last_write(&self) -> (u64, Duration) {
+        let (order, when) = &self.last_write;
+        let when = Duration::from_millis(when.load(Ordering::Relaxed));
+        (order.load(Ordering::Relaxed), when)
     }
 
     /// The upload that a store goes on with, and what ends the store.
@@ -93,6 +118,10 @@ impl FileParts {
     pub(in crate::staging::file) fn key(&self) -> Key {
         self.state.lock().key.clone()
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Drop for FileParts {

@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mountpoint_client::types::{ETag, Key, ObjectHeaders, WriteToken};
+use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, WriteToken};
 use mountpoint_client::{ClientError, ErrorKind};
 
+use crate::config::limits::UPLOAD_PART_MIN;
 use crate::operation::{FsError, PosixAttributes};
 use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
@@ -52,6 +53,10 @@ pub(in crate::staging::file) struct Base {
     pub(in crate::staging::file) is_sent: bool,
     /// Whether it is about to be removed: bytes that are local as well stay.
     pub(in crate::staging::file) is_leaving: bool,
+    /// Whether the file was emptied by its open: its store replaces whatever is there.
+    pub(in crate::staging::file) is_emptied: bool,
+    /// The algorithm of its checksum, if bytes may be put behind its end.
+    pub(in crate::staging::file) grows_with: Option<Option<ChecksumAlgorithm>>,
 }
 
 impl Base {
@@ -66,6 +71,8 @@ impl Base {
             reader: OnceCell::new(),
             is_sent: false,
             is_leaving: false,
+            is_emptied: false,
+            grows_with: None,
         }
     }
 
@@ -75,6 +82,17 @@ impl Base {
         let made = || Reader::shared(reading, key, etag, *size);
         self.reader.get_or_init(made).clone()
     }
+}
+
+/// How much of a file is sent while it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::staging::file) enum Haste {
+    /// Whole parts, a little behind the last write.
+    None,
+    /// All whole parts.
+    Parts,
+    /// All that is enough for a part: memory is needed, and nothing else gives any back.
+    Everything,
 }
 
 /// The reason why a staged file is never stored again, which is no failure of a close.
@@ -380,35 +398,45 @@ impl FileState {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// The end of the bytes that are sent while the file is written, if some are due. Where memory
-    /// `is_short` that is all that was written.
+    /// The end of the bytes that are sent while the file is written, if some are due.
     ///
     /// With a disk, only a new file has some that is written from its first byte on.
     pub(in crate::staging::file) fn next_ahead(
         &self,
-        files: &DataFiles,
-        writing: &WriteContext,
-        is_short: bool,
+        (files, writing): (&DataFiles, &WriteContext),
+        haste: Haste,
     ) -> Option<u64> {
-        if self.failure.is_some() || self.never_stored.is_some() {
+        let is_over = self.failure.is_some() || self.never_stored.is_some();
+        // Bytes that the bucket has may be in memory as well.
+        if is_over
+            || !self.contents.is_changed()
+            || files.have_no_disk() && self.is_growing(writing)
+        {
             return None;
         }
         let least = match (files.have_no_disk(), &self.base) {
+            (true, _) if haste != Haste::None => 0,
             (true, None) => AHEAD_IN_MEMORY_MIN,
-            (true, Some(_)) if is_short || files.chunk_bytes() >= RETAINED_MAX => 0,
+            (true, Some(_)) if files.chunk_bytes() >= RETAINED_MAX => 0,
             (false, None) => AHEAD_MIN,
             (true | false, Some(_)) => return None,
         };
         // Cheaper than the look at the ranges, for files that are not so long.
-        if self.contents.size() < least && !is_short {
+        if self.contents.size() < least {
             return None;
         }
-        let next = writing.part_at(self.ahead.next()?)?;
-        let limit = match is_short {
-            true => self.contents.last_written(),
-            false => self.contents.written_until().saturating_sub(AHEAD_BEHIND),
+        let at = self.ahead.next()?;
+        let limit = match haste {
+            Haste::None => self.contents.written_until().saturating_sub(AHEAD_BEHIND),
+            Haste::Parts | Haste::Everything => self.contents.last_written(),
         };
-        (limit >= next.end && self.contents.size() >= least).then_some(limit)
+        let part_end = match files.have_no_disk() {
+            true => files.part_end(at)?,
+            false => writing.part_at(at)?.end,
+        };
+        let is_whole = limit >= part_end;
+        let is_due = is_whole || haste == Haste::Everything && files.can_cut(at);
+        is_due.then_some(limit)
     }
 
     /// Refuses a change of `range` where an unfinished upload has bytes of its parts that nobody
@@ -472,6 +500,10 @@ impl FileState {
             self.adopts = Adopts::Nothing;
         }
         self.is_timed = true;
+        if let Some(base) = &mut self.base {
+            // Appended bytes bring no headers.
+            base.grows_with = None;
+        }
         let is_changed = self.contents.is_changed();
         if is_changed {
             self.contents.touch();
@@ -502,6 +534,7 @@ impl FileState {
                 .base
                 .as_ref()
                 .map(|base| base.reader(reading, &self.key)),
+            copied: Arc::clone(self.contents.now().copied()),
         }
     }
 
@@ -515,16 +548,80 @@ impl FileState {
         }
     }
 
-    /// Begins a store of the file as it is.
+    /// The version whose object grows by the next store, if the server puts bytes behind its end.
+    fn grows(&self, writing: &WriteContext) -> Option<(Stored, Option<ChecksumAlgorithm>)> {
+        let base = self.base.as_ref().filter(|_| writing.appends())?;
+        let algorithm = base.grows_with?;
+        let now = self.contents.now();
+        let size = base.version.size;
+        let is_whole = now.base_len() == size && now.in_base_until(0) == size && !now.has_sent();
+        (is_whole && now.size() > size).then(|| (base.version.clone(), algorithm))
+    }
+
+    /// Whether the server can copy another object behind the end. Nothing was sent that has no
+    /// copies, and what comes before is a part or nothing.
+    pub(in crate::staging::file) fn may_copy(&self) -> bool {
+        let unsent = self.ahead.next().map(|at| self.contents.size() - at);
+        let follows_a_part = unsent.is_some_and(|unsent| unsent == 0 || unsent >= UPLOAD_PART_MIN);
+        follows_a_part && self.ahead.takes_copies() && self.contents.sending().is_none()
+    }
+
+    /// Whether the object grows by parts, without an upload.
+    fn is_growing(&self, writing: &WriteContext) -> bool {
+        match self.base {
+            Some(_) => self.grows(writing).is_some(),
+            None => writing.begins_by_part() && self.contents.now().copied().is_empty(),
+        }
+    }
+
+    /// The end of the bytes that the next store sends, where the object grows by parts: whole ones
+    /// alone, if the store `is_ahead` of the close. `None` for any other file, and if nothing is
+    /// due.
+    pub(in crate::staging::file) fn next_growth(
+        &self,
+        (files, writing): (&DataFiles, &WriteContext),
+        haste: Option<Haste>,
+    ) -> Option<u64> {
+        let size = self.contents.size();
+        if !files.have_no_disk() || self.failure.is_some() || self.never_stored.is_some() {
+            return None;
+        }
+        if !self.is_growing(writing) {
+            return None;
+        }
+        let at = self.base.as_ref().map_or(0, |base| base.version.size);
+        let end = files.part_end(at)?;
+        let written = match haste {
+            None => return Some(end.min(size)),
+            Some(Haste::None | Haste::Parts) => end,
+            Some(Haste::Everything) if at + UPLOAD_PART_MIN <= size => end.min(size),
+            Some(Haste::Everything) => return None,
+        };
+        (written <= self.contents.written_until()).then_some(written)
+    }
+
+    /// Begins a store of the file as it is, or of its bytes before `limit`.
     pub(in crate::staging::file) fn begin_store(
         &mut self,
         places: (&Arc<DataFiles>, &ReadContext),
         ways: (&Arc<UploadCheckpoint>, &Arc<StoreStop>),
+        (writing, limit): (&WriteContext, Option<u64>),
     ) -> StoreRequest {
         self.sent_edits = self.edits;
-        let snapshot = self.contents.begin_store();
+        let grows = limit.and_then(|_| self.grows(writing));
+        let snapshot = match limit.filter(|limit| *limit < self.contents.size()) {
+            Some(limit) => {
+                let snapshot = self.contents.begin_store_until(limit);
+                self.count_edit();
+                snapshot
+            }
+            None => self.contents.begin_store(),
+        };
         let early = self.ahead.end();
-        let request = self.request(places, ways, snapshot);
+        let request = StoreRequest {
+            grows,
+            ..self.request(places, ways, snapshot)
+        };
         self.may_have_been_stored = std::mem::replace(&mut self.may_be_stored, true);
         StoreRequest { early, ..request }
     }
@@ -537,6 +634,7 @@ impl FileState {
         snapshot: Arc<Snapshot>,
     ) -> StoreRequest {
         let replaced = match self.replaced_version() {
+            Some(_) if self.base.as_ref().is_some_and(|base| base.is_emptied) => Replaced::Any,
             Some(version) => Replaced::Version(version.etag.clone()),
             None if self.replaced == StagedBase::Unasked => Replaced::NothingUnasked,
             None => Replaced::Nothing,
@@ -551,6 +649,7 @@ impl FileState {
             beside: None,
             checkpoint: Arc::clone(checkpoint),
             early: None,
+            grows: None,
             stop: Arc::clone(stop),
             identity: StoreIdentity {
                 series: self.series.clone(),
@@ -563,12 +662,13 @@ impl FileState {
     }
 
     /// The bucket has the version of the store in progress: `base`. `is_sent` tells that the store
-    /// has sent it, and has not found it there.
+    /// has sent it, and has not found it there. The `algorithm` is that of its checksum, if that is
+    /// known.
     /// With `has_old_headers` the object's are those of an earlier change.
     pub(in crate::staging::file) fn stored(
         &mut self,
         base: Base,
-        is_sent: bool,
+        (is_sent, algorithm): (bool, Option<Option<ChecksumAlgorithm>>),
         has_old_headers: bool,
     ) {
         self.contents.end_store(true);
@@ -576,7 +676,12 @@ impl FileState {
             self.contents.touch();
             self.count_edit();
         }
-        self.base = Some(Base { is_sent, ..base });
+        let grows_with = algorithm.filter(|_| is_sent);
+        self.base = Some(Base {
+            is_sent,
+            grows_with,
+            ..base
+        });
         self.replaced = StagedBase::None;
         self.may_be_stored = false;
         self.adopts = Adopts::Nothing;
@@ -594,7 +699,7 @@ impl FileState {
             return false;
         }
         let size = base.version.size;
-        self.stored(base, false, false);
+        self.stored(base, (false, None), false);
         self.contents = Contents::over(size);
         true
     }

@@ -36,7 +36,7 @@ impl Bench {
     }
 
     fn memory(&self) -> usize {
-        usize::try_from(self.staging.context().chunks.memory.used()).unwrap()
+        usize::try_from(self.staging.context().writing.bytes_held()).unwrap()
     }
 
     /// Stores the file. The bucket has it then, and no upload.

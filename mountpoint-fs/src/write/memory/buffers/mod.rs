@@ -68,7 +68,7 @@ pub(in crate::write) struct WriteMemory {
 
 /// Memory granted for a [`BufferRequest`]; given back on drop, unless it becomes a buffer.
 #[derive(Debug)]
-pub(in crate::write) struct Grant {
+pub struct Grant {
     memory: Arc<WriteMemory>,
     added: Reservation,
     /// Bytes of the small buffer that the memory is added to.
@@ -82,6 +82,21 @@ pub(in crate::write) struct Lease {
     memory: Arc<WriteMemory>,
     /// Locked before the budget's, which is a leaf.
     held: Mutex<Reservation>,
+}
+
+/// Memory for those that wait. To be dropped with no lock held: that wakes them.
+#[derive(Debug)]
+#[must_use]
+pub struct Spared {
+    memory: Arc<WriteMemory>,
+    rest: Option<Reservation>,
+}
+
+impl Drop for Spared {
+    fn drop(&mut self) {
+        drop(self.rest.take());
+        self.memory.serve(WaitState::Waited);
+    }
 }
 
 impl WriteMemory {
@@ -201,9 +216,10 @@ impl Grant {
         self.added.is_for_part()
     }
 
-    /// Whether the memory is for an existing buffer.
-    pub(in crate::write) fn is_growth(&self) -> bool {
-        self.held > 0
+    /// Whether the memory is for a buffer of `held` bytes, and is enough for `needed`.
+    #[must_use]
+    pub fn is_for(&self, held: usize, needed: usize) -> bool {
+        self.held == held as u64 && self.len() >= needed
     }
 
     /// A new buffer.
@@ -217,8 +233,8 @@ impl Grant {
         (self.memory.block(&lease, len), lease)
     }
 
-    /// Makes `fill` as long as the granted memory.
-    pub(in crate::write) fn grow(self, fill: &mut BlockFill, lease: &Lease) {
+    /// Makes `fill` as long as the granted memory. Returns what others may have now.
+    pub(in crate::write) fn grow(self, fill: &mut BlockFill, lease: &Lease) -> Option<Spared> {
         let len = self.len();
         let is_part = self.is_part();
         {
@@ -230,53 +246,34 @@ impl Grant {
             held.merge(self.added);
         }
         assert!(fill.grow(len), "nobody else had it when it was asked for");
-        if is_part {
-            // One small buffer less.
-            lease.memory.serve(WaitState::Waited);
-        }
+        // One small buffer less.
+        is_part.then(|| lease.spared(None))
     }
 }
 
 impl Lease {
-    /// Held bytes.
-    pub(in crate::write) fn bytes(&self) -> u64 {
-        self.held.lock().bytes()
-    }
-
     /// Whether the memory is for a whole part, not for a small buffer.
     pub(in crate::write) fn is_part(&self) -> bool {
         self.held.lock().is_for_part()
     }
 
-    /// Cuts a part's buffer down to its filled bytes, as a small buffer. `false` if other owners
-    /// share the buffer, or small buffers have all of their memory.
-    pub(in crate::write) fn cut(&self, fill: &mut BlockFill) -> bool {
+    /// Cuts a part's buffer down to its filled bytes, as a small buffer. Returns the rest; `None`
+    /// if other owners share the buffer, or small buffers have all of their memory.
+    pub(in crate::write) fn cut(&self, fill: &mut BlockFill) -> Option<Spared> {
         let len = BlockPool::memory_of(fill.filled()).min(fill.capacity());
         if fill.is_shared() {
-            return false;
+            return None;
         }
-        let Some(rest) = self.held.lock().cut(len as u64) else {
-            return false;
-        };
+        let rest = self.held.lock().cut(len as u64)?;
         assert!(fill.shrink(len), "nobody else has it");
-        drop(rest);
-        self.memory.serve(WaitState::Waited);
-        true
+        Some(self.spared(Some(rest)))
     }
 
-    /// A buffer with `data`, the end of this reservation's buffer. Its memory is taken from this
-    /// reservation, which no longer needs it.
-    pub(in crate::write) fn split(&self, data: &[u8]) -> (BlockFill, Arc<Self>) {
-        let mut held = self.held.lock().split(data.len() as u64);
-        held.convert(BufferKind::Small);
-        let lease = Arc::new(Self {
+    fn spared(&self, rest: Option<Reservation>) -> Spared {
+        Spared {
             memory: Arc::clone(&self.memory),
-            held: Mutex::new(held),
-        });
-        let mut fill = self.memory.block(&lease, data.len());
-        // A copy of file data: less than one write, where memory is short.
-        fill.append(data);
-        (fill, lease)
+            rest,
+        }
     }
 }
 

@@ -155,7 +155,10 @@ impl File {
     fn request(&self, len: usize) -> BufferRequest {
         let len = self.filled + len;
         BufferRequest {
-            held: self.buffer.as_ref().map_or(0, |(_, lease)| lease.bytes()),
+            held: self
+                .buffer
+                .as_ref()
+                .map_or(0, |(_, lease)| lease.held.lock().bytes()),
             len: stage(len, WHOLE) as u64,
             least: least(len, WHOLE) as u64,
             whole: WHOLE as u64,
@@ -175,7 +178,7 @@ impl File {
             self.part_size = self.filled.max(grant.len() - WRITE_SIZE_MAX);
         }
         match &mut self.buffer {
-            Some((fill, lease)) if grant.is_growth() => grant.grow(fill, lease),
+            Some((fill, lease)) if grant.held > 0 => drop(grant.grow(fill, lease)),
             buffer => *buffer = Some(grant.block()),
         }
     }
@@ -308,12 +311,15 @@ fn what_is_not_filled_of_a_part_is_given_back() {
     let (fill, lease) = file.buffer.as_mut().unwrap();
     fill.append(&vec![5; 100 * KIB]);
     let block = fill.block();
-    assert!(lease.is_part() && !lease.cut(fill), "somebody else has it");
+    assert!(
+        lease.is_part() && lease.cut(fill).is_none(),
+        "somebody else has it"
+    );
     drop(block);
     // As much as beginnings may have is held by others.
     let others: Vec<_> =
         std::iter::from_fn(|| Some(bench.memory.try_take(ask_of(MIB))?.block())).collect();
-    assert!(lease.cut(fill));
+    assert!(lease.cut(fill).is_some());
     drop(others);
     assert!(!lease.is_part());
     let kept = BlockPool::memory_of(100 * KIB);

@@ -8,9 +8,6 @@
 //! Invariant: no part is sent early and no writer fails while data is in flight to the bucket: its
 //! memory comes back by itself. One task of the runtime checks, with no lock held.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,19 +24,20 @@ use crate::operation::FsError;
 use crate::sync::{Counted, Mutex};
 
 /// An open file, which may give memory back.
-pub(in crate::write) trait Reclaim: Send + Sync {
+pub trait Reclaim: Send + Sync {
+    /// Gives back memory of bytes that S3 has and that may be needed again: all of it if memory
+    /// `is_scarce`. Sends whole parts.
+    fn give_back_sent(self: Arc<Self>, is_scarce: bool);
+
     /// Gives back memory that the file does not need, after a while without a write.
-    fn give_back_idle(&self, now: Duration, is_stuck: bool);
+    fn give_back_idle(self: Arc<Self>, now: Duration, is_stuck: bool);
 
     /// The file's last write, as [`MemoryPressure::written`] counts; `None` if the file cannot send
     /// a partial part.
-    fn can_send_since(&self) -> Option<u64>;
+    fn can_send_since(self: Arc<Self>) -> Option<u64>;
 
     /// Sends the buffer as a part, if it is long enough for one. Returns whether it did.
-    fn send_early(&self) -> bool;
-
-    /// Resumes WRITEs that have waited until `now` for those in front of them.
-    fn expire_waits(&self, now: Duration);
+    fn send_early(self: Arc<Self>) -> bool;
 }
 
 /// The writers that wait for memory, and the files that may give some back.
@@ -47,19 +45,11 @@ pub(in crate::write) struct MemoryPressure {
     memory: Arc<WriteMemory>,
     clock: Clock,
     waiting: AtomicUsize,
-    /// WRITEs that wait for those in front of them.
-    ahead: AtomicUsize,
     /// Counts written bytes: the order of the files' last writes, and a sign of progress.
     moves: AtomicU64,
     /// Requests in flight or about to be sent. Their bodies give memory back at the end.
     sending: Arc<AtomicUsize>,
-    /// Waiting writers that hold enough for a part.
-    holding: AtomicUsize,
     begun: Notify,
-    /// Notified at each check while something waits for that.
-    ticked: Notify,
-    /// Notified when one of `holding` is to send its buffer.
-    send_first: Notify,
     /// The progress at the last check. A leaf.
     seen: Mutex<Option<LastProgress>>,
     /// Open files. A leaf.
@@ -86,13 +76,9 @@ impl MemoryPressure {
             memory,
             clock,
             waiting: AtomicUsize::new(0),
-            ahead: AtomicUsize::new(0),
             moves: AtomicU64::new(0),
             sending: Arc::default(),
-            holding: AtomicUsize::new(0),
             begun: Notify::new(),
-            ticked: Notify::new(),
-            send_first: Notify::new(),
             seen: Mutex::default(),
             writers: Mutex::default(),
         })
@@ -131,36 +117,13 @@ impl MemoryPressure {
         known.into_iter().filter_map(|known| known.upgrade())
     }
 
-    /// The least recently written file that can send a part.
-    fn idlest(&self) -> Option<Arc<dyn Reclaim>> {
-        let open = self.open();
-        let ready = open.filter_map(|writer| Some((writer.can_send_since()?, writer)));
-        Some(ready.min_by_key(|(since, _)| *since)?.1)
-    }
-
-    /// Returns when a file with a waiting writer is to send its buffer; never, unless the buffer
-    /// `has_part`.
-    pub(in crate::write) async fn told_to_send(&self, has_part: bool) {
-        if !has_part {
-            std::future::pending::<()>().await;
-        }
-        let _counted = Counted::new(&self.holding);
-        self.send_first.notified().await;
-    }
-
-    /// Counts a WRITE that waits for those in front of it, until the guard is dropped. The task
-    /// then watches the time.
-    pub(in crate::write) fn wait_ahead(&self) -> Counted<'_> {
-        let waiting = Counted::new(&self.ahead);
-        self.begun.notify_one();
-        waiting
-    }
-
-    /// Returns at the next check, which is due a moment later.
-    pub(in crate::write) async fn tick(&self) {
-        let ticked = self.ticked.notified();
-        let _counted = self.wait_ahead();
-        ticked.await;
+    /// Has the least recently written file send a part that can. Returns whether one does.
+    fn send_one_early(&self) -> bool {
+        let since = |file: Arc<dyn Reclaim>| Some((Arc::clone(&file).can_send_since()?, file));
+        let mut ready: Vec<_> = self.open().filter_map(since).collect();
+        ready.sort_by_key(|(since, _)| *since);
+        // A file whose store is in progress sends nothing beside it.
+        ready.into_iter().any(|(_, file)| file.send_early())
     }
 
     fn wait(&self) -> Counted<'_> {
@@ -192,12 +155,18 @@ impl MemoryPressure {
         if let Some(grant) = self.memory.try_take(request) {
             return Ok(grant);
         }
+        for is_scarce in [false, true] {
+            self.open().for_each(|file| file.give_back_sent(is_scarce));
+            if let Some(grant) = self.memory.try_take(request) {
+                return Ok(grant);
+            }
+        }
         let _waiting = self.wait();
         let Some(grant) = self.memory.take(request, written).await else {
             return Err(FsError::NoSpace(format!(
-                "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
-                 written or sent; close files before others are written, raise --memory-target, or leave out \
-                 --write-part-size: parts of a fixed size are not sent before they are full",
+                "{key}: files that are open hold all memory for writing, and for {} s nothing was written or sent; close \
+                 files before others are written, raise --memory-target, or leave out --write-part-size: parts of a \
+                 fixed size are not sent before they are full",
                 MEMORY_WAIT_MAX.as_secs()
             )));
         };
@@ -215,22 +184,9 @@ impl MemoryPressure {
         }
     }
 
-    /// Helps writers that wait for memory or for the WRITEs in front of theirs. Returns whether
-    /// there are any. Called with no lock held.
+    /// Helps writers that wait for memory: makes a file send a part early, or fails one writer.
+    /// Returns whether any writer waits. Called with no lock held.
     pub(in crate::write) fn look(&self) -> bool {
-        let is_ahead = self.ahead.load(Ordering::Acquire) > 0;
-        if is_ahead {
-            let now = self.clock.now();
-            let open = self.open();
-            open.for_each(|writer| writer.expire_waits(now));
-            self.ticked.notify_waiters();
-        }
-        self.look_for_memory() || is_ahead
-    }
-
-    /// Makes a file send a part early, or fails one writer that waits for memory. Returns whether
-    /// any writer waits.
-    fn look_for_memory(&self) -> bool {
         if self.waiting.load(Ordering::Acquire) == 0 {
             *self.seen.lock() = None;
             return false;
@@ -238,9 +194,8 @@ impl MemoryPressure {
         // Completions and copies on the server give no memory back, and may take hours.
         let is_busy = self.sending.load(Ordering::Acquire) > 0;
         let now = self.clock.now();
-        for writer in self.open() {
-            writer.give_back_idle(now, !is_busy);
-        }
+        self.open()
+            .for_each(|file| file.give_back_idle(now, !is_busy));
         let wait = if is_busy {
             WaitState::Waited
         } else {
@@ -267,18 +222,6 @@ impl MemoryPressure {
             self.memory.fail_one();
         }
         true
-    }
-
-    fn send_one_early(&self) -> bool {
-        let idlest = self.idlest();
-        if idlest.is_some_and(|writer| writer.send_early()) {
-            return true;
-        }
-        let is_held = self.holding.load(Ordering::Acquire) > 0;
-        if is_held {
-            self.send_first.notify_one();
-        }
-        is_held
     }
 }
 

@@ -8,9 +8,6 @@
 //! A policy may permit some prefixes only: after a refusal in a directory, files there make a probe
 //! until one of them is stored.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,15 +1,12 @@
 //! Requests before the first write of a file is answered, and the effects of refusals.
 
-use std::sync::Arc;
-
 use futures::FutureExt as _;
-use mountpoint_client::testing::sim::{Operation, SimOptions, Time};
-use mountpoint_client::{ErrorKind, SimClient};
+use mountpoint_client::ErrorKind;
+use mountpoint_client::testing::sim::{Operation, Time};
 
-use crate::config::WriteConfig;
+use super::{MIB, Mount, client, now, pattern, small_parts};
 use crate::operation::FsError;
-use crate::write::tests::{Bench, MIB, now, pattern};
-use crate::write::{Beginning, Writer};
+use crate::staging::StagedFile;
 
 /// The change of a program to a file of this key, and the call that reports a refusal.
 #[derive(Clone, Copy, Debug)]
@@ -22,88 +19,84 @@ enum Step {
     FirstWrite(&'static str, Operation),
     /// A failure that the close reports.
     Close(&'static str, Operation),
-    /// Another failure of its PutObject, which says nothing of other files.
+    /// Another host has made the file, which says nothing of other files.
     Taken(&'static str),
     /// Nothing is written to it.
     Empty(&'static str),
 }
 
-fn mount(time: Time) -> Bench {
-    let options = SimOptions {
-        time,
-        ..SimOptions::default()
-    };
-    let config = WriteConfig {
-        part_size: Some(5 << 20),
-        ..WriteConfig::default()
-    };
-    Bench::doubting(Arc::new(SimClient::new(options)), 256 << 20, config)
+fn mount(time: Time) -> Mount {
+    Mount::doubting(client(time, false), 256 << 20, small_parts())
 }
 
-fn write(writer: &Writer, content: &[u8]) -> Result<(), FsError> {
+fn write(file: &StagedFile, content: &[u8]) -> Result<(), FsError> {
     for (number, piece) in content.chunks(MIB).enumerate() {
-        now(writer.write((number * MIB) as u64, piece))?;
+        now(file.write((number * MIB) as u64, piece.to_vec().into()))?;
     }
     Ok(())
 }
 
-fn denied(outcome: Result<(), FsError>, case: &str) {
-    assert!(
-        matches!(outcome, Err(FsError::Denied(_))),
-        "{case}: {outcome:?}"
-    );
+#[track_caller]
+fn denied(outcome: &Result<(), FsError>, case: &str) {
+    let is_denied = matches!(outcome, Err(FsError::Denied(_)));
+    assert!(is_denied, "{case}: {outcome:?}");
 }
 
 /// Runs `steps` and says how many proofs each made: uploads begun, but for those of its own file.
 #[track_caller]
 fn check(steps: &[(Step, usize)]) {
-    let bench = mount(Time::Immediate);
+    let mount = mount(Time::Immediate);
     for (step, proofs) in steps {
         let case = format!("{step:?} of {steps:?}");
-        drop(bench.client.take_log());
+        drop(mount.client.take_log());
         let (Step::Stored(key)
         | Step::StoredInParts(key)
         | Step::FirstWrite(key, _)
         | Step::Close(key, _)
         | Step::Taken(key)
         | Step::Empty(key)) = *step;
-        let writer = bench.writer_of(key, Beginning::New);
-        let store = || now(writer.store()).map(drop);
+        let file = mount.new_file(key);
         let mut own = 0;
         match *step {
             Step::Stored(_) => {
-                write(&writer, b"bytes").unwrap();
-                store().unwrap();
+                write(&file, b"bytes").unwrap();
+                now(file.store()).unwrap();
             }
             Step::StoredInParts(_) => {
                 own = 1;
-                write(&writer, &pattern(6 * MIB)).unwrap();
-                store().unwrap();
+                write(&file, &pattern(6 * MIB)).unwrap();
+                now(file.store()).unwrap();
             }
             Step::FirstWrite(_, operation) => {
-                bench.client.fail_next(operation, 1, ErrorKind::Denied);
-                denied(write(&writer, b"bytes"), &case);
-                denied(store(), &case);
+                let kind = ErrorKind::Denied;
+                mount.client.fail_next(operation, 1, kind);
+                let quick = file.write_now(0, b"bytes");
+                assert!(quick.is_none(), "{case}: it waits for the proof");
+                denied(&write(&file, b"bytes"), &case);
+                denied(&now(file.store()), &case);
+                assert_eq!(mount.content(key), None, "{case}");
             }
             Step::Close(_, operation) => {
-                write(&writer, b"bytes").unwrap();
-                bench.client.fail_next(operation, 1, ErrorKind::Denied);
-                denied(store(), &case);
+                write(&file, b"bytes").unwrap();
+                let kind = ErrorKind::Denied;
+                mount.client.fail_next(operation, 1, kind);
+                denied(&now(file.store()), &case);
+                // The file has the bytes, and a program may try again.
+                assert!(file.is_changed(), "{case}");
             }
             Step::Taken(_) => {
-                write(&writer, b"bytes").unwrap();
-                let kind = ErrorKind::PreconditionFailed;
-                bench.client.fail_next(Operation::PutObject, 1, kind);
-                let taken = store();
+                write(&file, b"bytes").unwrap();
+                mount.client.put_object(key, "theirs");
+                let taken = now(file.store());
                 assert!(matches!(taken, Err(FsError::Exists)), "{case}: {taken:?}");
             }
-            Step::Empty(_) => store().unwrap(),
+            Step::Empty(_) => now(file.store()).unwrap(),
         }
-        bench.client.clear_faults();
-        let begun = bench.client.log().count(Operation::CreateMultipartUpload);
+        mount.client.clear_faults();
+        let begun = mount.count_of(Operation::CreateMultipartUpload);
         assert_eq!(begun - own, *proofs, "{case}");
-        assert_eq!(bench.uploads(), 0, "{case}");
-        bench.client.remove(key);
+        assert_eq!(mount.uploads(), 0, "{case}");
+        mount.client.remove(key);
     }
 }
 
@@ -154,20 +147,24 @@ fn who_may_not_write_is_told_by_the_first_write() {
 #[test]
 fn the_first_files_of_a_mount_share_a_proof() {
     for (fails, creates) in [(false, 1), (true, 3)] {
-        let bench = mount(Time::Manual);
+        let mount = mount(Time::Manual);
         if fails {
             let operation = Operation::CreateMultipartUpload;
-            bench.client.fail_next(operation, 3, ErrorKind::Denied);
+            mount.client.fail_next(operation, 3, ErrorKind::Denied);
         }
-        let writers = ["a", "b", "c"].map(|key| bench.writer_of(key, Beginning::New));
-        let mut writes = writers.each_ref().map(|it| Box::pin(it.write(0, b"x")));
+        let files = ["a", "b", "c"].map(|key| mount.new_file(key));
+        let write = |file: &StagedFile| {
+            let file = file.clone();
+            Box::pin(async move { file.write(0, "x".into()).await })
+        };
+        let mut writes = files.each_ref().map(write);
         for write in &mut writes {
             assert!(write.now_or_never().is_none());
         }
-        assert_eq!(bench.pending(), [Operation::CreateMultipartUpload]);
+        assert_eq!(mount.pending(), [Operation::CreateMultipartUpload]);
         let mut outcomes = [None, None, None];
         while outcomes.iter().any(Option::is_none) {
-            bench.client.deliver_all();
+            mount.client.deliver_all();
             for (write, outcome) in writes.iter_mut().zip(&mut outcomes) {
                 if outcome.is_none() {
                     *outcome = write.now_or_never();
@@ -176,22 +173,21 @@ fn the_first_files_of_a_mount_share_a_proof() {
         }
         let refused = outcomes.iter().flatten().filter(|it| it.is_err());
         assert_eq!(refused.count(), if fails { 3 } else { 0 });
-        bench.client.deliver_all();
-        let begun = bench.client.log().count(Operation::CreateMultipartUpload);
-        assert_eq!(begun, creates);
+        mount.client.deliver_all();
+        assert_eq!(mount.count_of(Operation::CreateMultipartUpload), creates);
     }
 }
 
 /// A server without uploads in parts is believed: what it refuses is seen when a file is stored.
 #[test]
 fn a_server_without_uploads_in_parts_is_not_asked_twice() {
-    let bench = mount(Time::Immediate);
+    let mount = mount(Time::Immediate);
     let create = Operation::CreateMultipartUpload;
-    bench.client.fail_next(create, 1, ErrorKind::Unsupported);
+    mount.client.fail_next(create, 1, ErrorKind::Unsupported);
     for key in ["a", "b"] {
-        let writer = bench.writer_of(key, Beginning::New);
-        write(&writer, b"bytes").unwrap();
-        now(writer.store()).unwrap();
+        let file = mount.new_file(key);
+        write(&file, b"bytes").unwrap();
+        now(file.store()).unwrap();
     }
-    assert_eq!(bench.client.log().count(create), 1);
+    assert_eq!(mount.count_of(create), 1);
 }
