@@ -24,7 +24,7 @@ const SIZES: [usize; 3] = [1 << 10, 64 << 10, 1 << 20];
 const WRITE: usize = 128 << 10;
 
 /// Most bytes that one file of 1 KiB may allocate in all.
-const SMALL_MAX: u64 = 20_000;
+const SMALL_MAX: u64 = 36_000;
 
 struct Cost {
     allocations: u64,

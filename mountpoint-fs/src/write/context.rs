@@ -254,12 +254,6 @@ impl WriteContext {
         self.pressure.register(file);
     }
 
-    /// Bytes of the parts that are in flight at once, and of two that are filled meanwhile.
-    #[must_use]
-    pub fn parts_in_flight_bytes(&self) -> u64 {
-        (self.send.parts.limit() as u64 + 2).saturating_mul(self.plan.first())
-    }
-
     /// Whether it is in doubt that `key` may be stored.
     #[must_use]
     pub fn is_doubted(&self, key: &Key) -> bool {

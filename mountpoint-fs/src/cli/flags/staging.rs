@@ -12,8 +12,9 @@ use crate::config::{ConflictPolicy, WriteBackConfig};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Staging options")]
 pub struct StagingFlags {
-    /// Keep written bytes in this directory of a local disk, not in memory, until `close` or `fsync`
-    /// has stored them: files of any size can be changed anywhere. One mount uses it at a time
+    /// Keep written bytes in this directory of a local disk, not in memory, until `close` or
+    /// `fsync` has stored them: files of any size can be changed anywhere. One mount uses it at a
+    /// time
     #[arg(long, value_name = "DIRECTORY")]
     pub staging: Option<PathBuf>,
 

@@ -66,8 +66,8 @@ impl FileSystem {
         Some(written)
     }
 
-    /// Has the server copy `source` to the end of a file, which is at `offset`. Returns the number of
-    /// copied bytes.
+    /// Has the server copy `source` to the end of a file, which is at `offset`. Returns the number
+    /// of copied bytes.
     pub(in crate::fs) async fn copy_staged(
         &self,
         handle: &StagedHandle,

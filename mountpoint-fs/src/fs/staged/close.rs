@@ -31,6 +31,10 @@ impl FileSystem {
         if !self.staged.released(open, writes) {
             return;
         }
+        if !self.staged.have_disk() && !open.file.is_changed() {
+            // The usual case: the close has stored it.
+            return end(&self.staged, &self.namespace, open);
+        }
         let (files, namespace) = (Arc::clone(&self.staged), Arc::clone(&self.namespace));
         let open = Arc::clone(open);
         background::run(async move {

@@ -16,11 +16,20 @@ use crate::write::{Grant, Reclaim};
 
 /// Whether the file holds as much as it may while parts of it are on their way.
 pub(super) fn is_throttled(file: &FileParts) -> bool {
-    if !file.files.have_no_disk() || !file.state.lock().ahead.is_moving() {
+    if !file.files.have_no_disk() {
         return false;
     }
-    let in_flight = file.context.writing.parts_in_flight_bytes();
-    file.files.chunk_bytes() > RETAINED_MAX.max(in_flight)
+    let size = {
+        let state = file.state.lock();
+        if !state.ahead.is_moving() {
+            return false;
+        }
+        state.contents.size()
+    };
+    // One part is filled while others are sent.
+    let part = file.context.writing.part_at(size);
+    let parts = part.map_or(0, |part| PARTS_HELD * (part.end - part.start));
+    file.files.chunk_bytes() > RETAINED_MAX.max(parts)
 }
 
 /// Returns when the file may hold more.
@@ -122,3 +131,6 @@ impl Reclaim for FileLife {
 /// Time without a write after which a file gives the unfilled rest of its part to those that wait
 /// for memory. A program that fills one file writes far more often.
 const BUFFER_IDLE: Duration = Duration::from_secs(1);
+
+/// Parts that a file may hold while some are on their way, if they are more than it keeps.
+const PARTS_HELD: u64 = 3;

@@ -111,7 +111,14 @@ fn grow_ahead(file: &Awake, haste: Haste) -> bool {
 async fn grow_once(file: &Awake, haste: Haste) -> bool {
     let ways = (&*file.files, &*file.context.writing);
     let next = file.state.lock().next_growth(ways, Some(haste));
-    next.is_some() && matches!(store_now(file, Some(haste)).await, Ok(StoreEnd::Done))
+    if next.is_none() {
+        return false;
+    }
+    let stored = store_now(file, Some(haste)).await;
+    if stored.is_err() {
+        file.state.lock().ahead.stop();
+    }
+    matches!(stored, Ok(StoreEnd::Done))
 }
 
 /// Stores the file as it is, or the part of it that is due ahead of its close. The caller holds

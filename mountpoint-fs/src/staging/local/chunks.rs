@@ -85,7 +85,9 @@ impl Table {
         let start = cut.filter(is_near).copied().unwrap_or(planned.start);
         // What a cut leaves is too short for a part of its own.
         let end = match planned.end - start < UPLOAD_PART_MIN {
-            true => writing.part_at(planned.end)?.end,
+            true => writing
+                .part_at(planned.end)
+                .map_or(planned.end, |next| next.end),
             false => planned.end,
         };
         let next_cut = self.cuts.range(offset + 1..end).next();

@@ -146,8 +146,8 @@ impl When {
         self != Self::BeforeSecond || matches!(operation, UploadPart | PutObject)
     }
 
-    /// Whether the request exists. Behind a server-side copy only a few bytes are sent: one part. So
-    /// are the bytes behind an object that ends within a part.
+    /// Whether the request exists. Behind a server-side copy only a few bytes are sent: one part.
+    /// So are the bytes behind an object that ends within a part.
     fn strikes(self, work: Work, operation: Operation) -> bool {
         let one = [
             (Work::Copy, UploadPart),

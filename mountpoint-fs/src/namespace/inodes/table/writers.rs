@@ -181,8 +181,8 @@ impl InodeTable {
         }
     }
 
-    /// The bucket has the staged file `ino` as `version`, whose object carries `mtime`. The kernel's
-    /// pages have at least its bytes.
+    /// The bucket has the staged file `ino` as `version`, whose object carries `mtime`. The
+    /// kernel's pages have at least its bytes.
     pub(in crate::namespace) fn stored_staged(
         &self,
         ino: InodeNo,

@@ -586,7 +586,9 @@ impl FileState {
         if !files.have_no_disk() || self.failure.is_some() || self.never_stored.is_some() {
             return None;
         }
-        if !self.is_growing(writing) {
+        // Behind a failure, the close tells.
+        let has_ended = haste.is_some() && self.ahead.next().is_none();
+        if has_ended || !self.is_growing(writing) {
             return None;
         }
         let at = self.base.as_ref().map_or(0, |base| base.version.size);

@@ -352,8 +352,8 @@ fn check(
         again.is_ok() && file.size() == contents.after.len() as u64,
         &case,
     );
-    // Nobody knows whose appended bytes are when an answer was lost, and a server that says for ever
-    // that there is no object is believed.
+    // Nobody knows whose appended bytes are when an answer was lost, and a server that says for
+    // ever that there is no object is believed.
     let is_gone = is_lasting && *fault == Fault::Fail(ErrorKind::NotFound);
     let may_end = workload.grows() || is_gone;
     assert!(again.is_ok() || may_end, "{case}: {again:?}");

@@ -236,8 +236,8 @@ fn files_that_all_wait_send_what_they_hold() {
     assert_eq!(mount.budget.used(), 0);
 }
 
-/// Two dozen programs, each with a file: memory has no room for the parts of all. A write that fails
-/// loses nothing, and the program may close its file, or try again.
+/// Two dozen programs, each with a file: memory has no room for the parts of all. A write that
+/// fails loses nothing, and the program may close its file, or try again.
 #[test]
 fn more_files_than_there_is_memory_for_all_end() {
     for time in [Time::Immediate, Time::Manual] {

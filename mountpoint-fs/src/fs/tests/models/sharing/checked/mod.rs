@@ -174,6 +174,10 @@ impl Model {
                     Replaces::Anything => true,
                     Replaces::Content(content) => old.as_ref() == Some(content),
                 };
+                // Behind a store that failed, the file may be based on an empty object, and another
+                // host's empty one is the same version.
+                let is_empty = open.has_failed && old.as_ref().is_some_and(Vec::is_empty);
+                let may_replace = may_replace || is_empty;
                 let is_part = grows || (appends && is_behind(open));
                 let is_its = open.content == new || (is_part && open.content.starts_with(&new));
                 open.name == name && may_replace && is_its && !open.is_adopted
