@@ -191,7 +191,7 @@ impl EarlyStore {
     /// Returns when S3 has all that was sent.
     ///
     /// # Errors
-    /// It has refused some.
+    /// S3 has refused a part.
     pub(in crate::staging) async fn arrived(&self) -> Result<(), FsError> {
         self.upload.arrived().await;
         self.upload.failure().map_or(Ok(()), Err)

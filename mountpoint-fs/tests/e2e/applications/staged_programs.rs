@@ -31,7 +31,7 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// It works on staged files alone: it only writes its file, and goes back in it.
+/// The program opens its file with `O_WRONLY`, and goes back in it.
 const STAGED_ALONE: &str = "ffmpeg to MP4";
 
 const FLAGS: [&[&str]; 3] = [

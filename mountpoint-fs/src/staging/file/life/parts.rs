@@ -41,7 +41,7 @@ pub(in crate::staging::file) struct FileParts {
     pub(in crate::staging::file) stop: Arc<StoreStop>,
     /// The permission to store the file is proven, or was not in doubt.
     pub(in crate::staging::file) is_permitted: AtomicBool,
-    /// S3 has a part more, or nothing is sent any more.
+    /// S3 has one more part, or the sending has ended.
     pub(in crate::staging::file) moved: Notify,
     /// The order of its last write among those of all files, and the time.
     last_write: (AtomicU64, AtomicU64),

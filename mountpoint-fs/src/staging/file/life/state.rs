@@ -574,9 +574,9 @@ impl FileState {
         }
     }
 
-    /// The end of the bytes that the next store sends, where the object grows by parts: whole ones
-    /// alone, if the store `is_ahead` of the close. `None` for any other file, and if nothing is
-    /// due.
+    /// The end of the bytes that the next store sends, where the object grows by parts. A store
+    /// ahead of the close has a `haste`, and sends whole parts alone unless memory is needed.
+    /// `None` for any other file, and if nothing is due.
     pub(in crate::staging::file) fn next_growth(
         &self,
         (files, writing): (&DataFiles, &WriteContext),

@@ -336,7 +336,7 @@ fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
         .unwrap();
 }
 
-/// What was stored is still in memory for reads.
+/// Stored bytes are still in memory for reads.
 #[test]
 fn a_stored_file_gives_its_memory_back_and_sends_nothing() {
     let mount = in_turn(Time::Immediate);
