@@ -19,8 +19,6 @@ pub(super) struct BenchArguments {
     pub(super) flags: Vec<Flag>,
     /// Time of each step.
     pub(super) step: Duration,
-    /// A page with charts is written there.
-    pub(super) html: Option<PathBuf>,
     /// Print JSON.
     pub(super) is_json: bool,
     /// Write temporary objects, read those, and remove them.
@@ -46,7 +44,6 @@ impl BenchArguments {
             directory: directory.map(PathBuf::from),
             flags,
             step: Duration::from_secs(matches.get_one(SECONDS).copied().unwrap_or(STEP_SECONDS)),
-            html: matches.get_one(HTML).cloned(),
             is_json: matches.get_flag(JSON),
             writes: matches.get_flag(WRITE),
         })
@@ -97,21 +94,13 @@ pub(super) fn command() -> Command {
                 .display_order(0)
                 .help("Seconds of each of some ten steps [default: 2]"),
         )
-        .arg(
-            Arg::new(HTML)
-                .long(HTML)
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .display_order(0)
-                .help("Write a page with charts"),
-        )
 }
 
 const EXAMPLES: &str = "\
 Examples:
   mount-s3 bench my-bucket                              the client alone, on the objects that are there
   mount-s3 bench my-bucket/imagenet /mnt/data           one prefix, and through a mount as well
-  mount-s3 bench my-bucket --write --html bench.html    on temporary objects, with a page of charts
+  mount-s3 bench my-bucket --write                      on temporary objects
   mount-s3 bench my-bucket /mnt/data --endpoint-url http://127.0.0.1:9000 --force-path-style --json
 
 A bucket that is called bench is mounted with `mount-s3 s3://bench DIRECTORY`.";
@@ -122,9 +111,8 @@ const DIRECTORY: &str = "directory";
 const JSON: &str = "json";
 const WRITE: &str = "write";
 const SECONDS: &str = "seconds";
-const HTML: &str = "html";
 /// Flags that a mount has not.
-const OWN_FLAGS: [&str; 4] = [JSON, WRITE, SECONDS, HTML];
+const OWN_FLAGS: [&str; 3] = [JSON, WRITE, SECONDS];
 const STEP_SECONDS: u64 = 2;
 const STEP_SECONDS_MAX: u64 = 600;
 

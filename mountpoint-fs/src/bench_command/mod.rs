@@ -3,7 +3,7 @@
 //!
 //! `objects` finds what can be read, or makes and removes temporary objects. `client` and `mount`
 //! measure. Pure: `figures` (what was measured), `verdict` (what bounds it, and which flags would
-//! help), `report` and `page` (tables and charts). Runs on the main thread of its own process; the
+//! help), `report` (tables). Runs on the main thread of its own process; the
 //! mount is a process of its own.
 
 mod arguments;
@@ -12,7 +12,6 @@ mod figures;
 mod machine;
 mod mount;
 mod objects;
-mod page;
 mod report;
 mod run;
 mod temporary;

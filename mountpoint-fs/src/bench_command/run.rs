@@ -17,7 +17,6 @@ use super::client::{ClientBench, GET_BYTES};
 use super::figures::{Figures, Measured, Step, Unit, Way};
 use super::mount::MountBench;
 use super::objects::{Targets, list};
-use super::page::page;
 use super::report::Report;
 use super::temporary::{PUTS_AT_ONCE, TemporaryObjects};
 use super::verdict::{Conditions, READ, judge};
@@ -123,12 +122,7 @@ fn bench(arguments: &BenchArguments) -> Result<Report, String> {
         runtime, report, ..
     } = bench;
     runtime.shutdown_timeout(shutdown::SHUTDOWN_RUNTIME);
-    outcome?;
-    if let Some(file) = &arguments.html {
-        std::fs::write(file, page(&report))
-            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    }
-    Ok(report)
+    outcome.map(|()| report)
 }
 
 /// One run.
