@@ -1,6 +1,5 @@
 //! The bucket of the shared cache: its client, and the check at the start of a mount.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,11 +88,9 @@ impl SharedCacheSource {
             check_max,
         };
         let opening = self.connect(options, runtime.handle(), &purpose);
-        let cache = runtime
+        runtime
             .block_on(async { tokio::time::timeout(time_max, opening).await })
-            .unwrap_or_else(|_| Err(self.too_late(time_max)))?;
-        drop(runtime.spawn(cache.watch()));
-        Ok(cache)
+            .unwrap_or_else(|_| Err(self.too_late(time_max)))
     }
 
     /// Checks that `cache` does not lie within the keys below `mounted` of the bucket of `mount`,
@@ -182,7 +179,7 @@ impl SharedCacheSource {
             let cache = SharedCache::new(parts, Clock::monotonic());
             let checked = match purpose {
                 Purpose::Mount { check_max, .. } => self.check(&cache, *check_max).await,
-                Purpose::Doctor { writes: true } => cache.check(&node()).await,
+                Purpose::Doctor { writes: true } => cache.check().await,
                 Purpose::Doctor { writes: false } => cache.look().await,
             };
             match checked {
@@ -208,8 +205,7 @@ impl SharedCacheSource {
         cache: &SharedCache,
         time_max: Duration,
     ) -> Result<(), (CheckedStep, ClientError)> {
-        let node = node();
-        let checked = tokio::time::timeout(time_max, cache.check(&node)).await;
+        let checked = tokio::time::timeout(time_max, cache.check()).await;
         checked.unwrap_or_else(|_| {
             tracing::warn!(
                 "{}: bucket '{}'{} did not answer within {time_max:?}; reads go to S3 until it does",
@@ -297,14 +293,6 @@ fn is_elsewhere(error: &ClientError, options: &CrtClientOptions) -> bool {
     matches!(&error.kind, ErrorKind::WrongRegion(Some(region)) if options.region.as_ref() != Some(region))
 }
 
-/// A name of this machine or container, the same for all its mounts.
-fn node() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let is_plain =
-        |character: &char| character.is_ascii_alphanumeric() || ".-".contains(*character);
-    name.trim().chars().filter(is_plain).collect()
-}
-
 /// A number that differs from process to process.
 fn seed() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
@@ -382,7 +370,7 @@ mod tests {
             seed: 1,
         };
         let cache = SharedCache::new(parts, Clock::monotonic());
-        runtime.block_on(cache.check("node")).unwrap();
+        runtime.block_on(cache.check()).unwrap();
         let time_max = Duration::from_secs(60);
         let outside = source.check_outside(&runtime, &cache, (&*mount, mounted), time_max);
         assert_eq!(outside.is_err(), is_refused, "{outside:?}");

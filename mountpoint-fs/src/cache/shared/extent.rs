@@ -38,14 +38,10 @@ pub(super) enum Presence {
     Unknown,
     /// A search runs, and has no answer yet.
     Asked,
-    /// A search runs, and waits for another node.
-    Awaited,
     /// The bucket has the extent.
     Stored,
     /// The bucket lacks the extent, and is not asked for it again before that time.
     Absent(Duration),
-    /// The bucket lacks the extent, and this node has said at that time that it stores it.
-    Owned(Duration),
     /// Something else has its name.
     Damaged,
 }
@@ -92,15 +88,14 @@ impl SharedExtent {
         })
     }
 
-    /// How a fetch goes on, which `may_wait` for other nodes or not.
-    pub(super) fn enter(self: &Arc<Self>, may_wait: bool, now: Duration) -> Entrance {
+    /// How a fetch goes on.
+    pub(super) fn enter(self: &Arc<Self>, now: Duration) -> Entrance {
         let mut state = self.state.lock();
         match state.presence {
             Presence::Stored => Entrance::Read,
             Presence::Asked => Entrance::Wait,
-            Presence::Awaited if may_wait => Entrance::Wait,
             Presence::Absent(until) if now < until => Entrance::Leave,
-            Presence::Awaited | Presence::Owned(_) | Presence::Damaged => Entrance::Leave,
+            Presence::Damaged => Entrance::Leave,
             Presence::Unknown | Presence::Absent(_) => {
                 state.presence = Presence::Asked;
                 Entrance::Search(SearchGuard(Some(Arc::clone(self))))
@@ -124,16 +119,11 @@ impl SharedExtent {
         self.searched(Presence::Stored);
     }
 
-    /// Whether the bytes are another node's to fetch.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.state.lock().presence == Presence::Awaited
-    }
-
     /// A search has learned something. What a store has learned meanwhile is newer.
     fn searched(&self, presence: Presence) {
         {
             let mut state = self.state.lock();
-            if matches!(state.presence, Presence::Asked | Presence::Awaited) {
+            if state.presence == Presence::Asked {
                 state.presence = presence;
             }
         }
@@ -187,13 +177,6 @@ impl SharedExtent {
 }
 
 impl SearchGuard {
-    /// The search goes on, and waits for another node.
-    pub(super) fn awaits(&self) {
-        if let Some(extent) = &self.0 {
-            extent.searched(Presence::Awaited);
-        }
-    }
-
     /// The search has ended.
     pub(super) fn end(mut self, presence: Presence) {
         if let Some(extent) = self.0.take() {

@@ -1,8 +1,8 @@
 //! The shared tier of the cache: contents in a bucket that all nodes of a fleet use.
 //!
 //! Asked behind the disk and before S3, filled behind the reader. `shared_cache` is what the read
-//! path sees, `format` the bucket's content, `policy` decides when to ask, wait and fill; `read`
-//! and `store` carry that out. Never the reason of a failed read, and never trusted: what has not
+//! path sees, `format` the bucket's content, `policy` decides when to ask and fill; `read` and
+//! `store` carry that out. Never the reason of a failed read, and never trusted: what has not
 //! its checksum is a miss. doc/internals/shared-cache.md has more.
 
 mod check;

@@ -5,12 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mountpoint_client::types::{GetRequest, ObjectHeaders, Priority, PutCondition, PutRequest};
+use mountpoint_client::types::{GetRequest, Priority};
 use mountpoint_client::{ClientError, ErrorKind, GetObserver};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::extent::{Entrance, Presence, SearchGuard, SharedExtent};
-use super::policy::{ExtentSearch, SearchStep};
 use super::receive::{FillObserver, Received, Receiver};
 use super::tier::{BlockSource, Tier};
 
@@ -22,8 +21,7 @@ pub(super) struct SharedRead {
     pub(super) memory: Arc<dyn BlockSource>,
     /// Bytes of the object, within the extent.
     pub(super) range: Range<u64>,
-    /// Whether no application waited for them when they were asked for.
-    pub(super) may_wait: bool,
+    pub(super) priority: Priority,
     pub(super) reader: Arc<dyn FillObserver>,
 }
 
@@ -45,7 +43,7 @@ impl SharedRead {
         loop {
             let mut changed = pin!(self.extent.changed());
             changed.as_mut().enable();
-            match self.extent.enter(self.may_wait, self.tier.clock.now()) {
+            match self.extent.enter(self.tier.clock.now()) {
                 Entrance::Leave => return (fill, false),
                 Entrance::Search(guard) => return self.search(guard, fill).await,
                 Entrance::Read => {
@@ -75,58 +73,35 @@ impl SharedRead {
         self.tier.clock.now() + ABSENT_FOR
     }
 
-    /// Looks for the extent, by the policy.
+    /// Looks for the extent, unless the policy says that it is likely not there.
     async fn search(&self, guard: SearchGuard, mut fill: BlockFill) -> (BlockFill, bool) {
         let tier = &self.tier;
-        let (mut search, mut step) = tier
-            .policy(|policy, now| ExtentSearch::begin(self.directory, self.may_wait, policy, now));
-        loop {
-            match step {
-                SearchStep::Leave => {
-                    guard.end(match search.owns() {
-                        true => Presence::Owned(tier.clock.now()),
-                        false => Presence::Absent(self.absent_until()),
-                    });
-                    return (fill, false);
-                }
-                SearchStep::Ask => {
-                    let answer;
-                    (fill, answer) = self.get(fill).await;
-                    match answer {
-                        Answer::Full => {
-                            tier.policy(|policy, now| search.found(policy, now));
-                            guard.end(Presence::Stored);
-                            return (fill, true);
-                        }
-                        Answer::Damaged => {
-                            guard.end(Presence::Damaged);
-                            self.extent.set(Presence::Damaged);
-                            return (fill, false);
-                        }
-                        Answer::Nothing => return (fill, false),
-                        Answer::Absent => {
-                            step = tier.policy(|policy, now| search.absent(policy, now));
-                        }
-                    }
-                }
-                SearchStep::Claim => {
-                    step = match tier.claim(&self.extent).await {
-                        Some(is_won) => {
-                            tier.policy(|policy, now| search.claimed(is_won, policy, now))
-                        }
-                        None => SearchStep::Leave,
-                    };
-                }
-                SearchStep::Wait(time) => {
-                    guard.awaits();
-                    tokio::time::sleep(time).await;
-                    if !self.reader.is_awaited_here() {
-                        return (fill, false);
-                    }
-                    step = SearchStep::Ask;
-                }
-            }
+        let asks = tier.policy(|policy, now| {
+            policy.reads.is_on(now) && policy.misses.asks(self.directory, now)
+        });
+        if !asks {
+            guard.end(Presence::Absent(self.absent_until()));
+            return (fill, false);
         }
+        let answer;
+        (fill, answer) = self.get(fill).await;
+        match answer {
+            Answer::Full => {
+                tier.policy(|policy, _| policy.misses.found(self.directory));
+                guard.end(Presence::Stored);
+            }
+            Answer::Absent => {
+                tier.policy(|policy, _| policy.misses.missed(self.directory));
+                guard.end(Presence::Absent(self.absent_until()));
+            }
+            Answer::Damaged => {
+                guard.end(Presence::Damaged);
+                self.extent.set(Presence::Damaged);
+            }
+            // Another fetch may look.
+            Answer::Nothing => {}
+        }
+        (fill, matches!(answer, Answer::Full))
     }
 
     /// Asks the bucket for what `fill` lacks.
@@ -147,10 +122,7 @@ impl SharedRead {
             range: stored,
             if_match: None,
             object_size: Some(place.stored_len()),
-            priority: match self.may_wait {
-                true => Priority::ReadAhead,
-                false => Priority::Foreground,
-            },
+            priority: self.priority,
         };
         let (receiver, received) = Receiver::new(
             &self.extent,
@@ -198,12 +170,10 @@ impl SharedRead {
         }
         match answer {
             Answer::Full => {
-                tier.counters.hits.add(1);
-                tier.counters
-                    .hit_bytes
-                    .add(self.range.end - self.range.start);
+                let mut stats = tier.stats.lock();
+                stats.hits += 1;
+                stats.hit_bytes += self.range.end - self.range.start;
             }
-            Answer::Absent => tier.counters.misses.add(1),
             Answer::Damaged => {
                 tier.sent_damage();
                 let key = self.extent.name.key(&tier.prefix);
@@ -213,32 +183,9 @@ impl SharedRead {
                     "an object of the shared cache is damaged or foreign: its bytes come from S3"
                 );
             }
-            Answer::Nothing => {}
+            Answer::Absent | Answer::Nothing => {}
         }
         (fill, answer)
-    }
-}
-
-impl Tier {
-    /// Tells other nodes that this one stores `extent`. Returns whether none was first; `None` if
-    /// the bucket does not say.
-    pub(super) async fn claim(&self, extent: &SharedExtent) -> Option<bool> {
-        let key = extent.name.claim(&self.prefix, self.clock.wall())?;
-        let put = self.put_in_time(PutRequest {
-            key,
-            body: bytes::Bytes::from_static(CLAIM),
-            condition: PutCondition::Absent,
-            checksum: None,
-            headers: ObjectHeaders::default(),
-        });
-        match put.await {
-            Ok(()) => Some(true),
-            Err(error) if is_there(&error) => Some(false),
-            Err(error) => {
-                self.store_failed(&error);
-                None
-            }
-        }
     }
 }
 
@@ -247,17 +194,7 @@ fn is_another_object(error: &ClientError) -> bool {
     error.kind == ErrorKind::InvalidResponse || error.status == Some(RANGE_NOT_SATISFIABLE)
 }
 
-/// Whether a conditional PUT found an object.
-pub(super) fn is_there(error: &ClientError) -> bool {
-    matches!(
-        error.kind,
-        ErrorKind::PreconditionFailed | ErrorKind::Conflict
-    )
-}
-
 const RANGE_NOT_SATISFIABLE: u16 = 416;
 
 /// How long a miss is remembered while a file stays open: the node that missed it will store it.
 const ABSENT_FOR: Duration = Duration::from_secs(10);
-
-const CLAIM: &[u8] = b"A mount stores this extent now.\n";

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::ObjectClient;
-use mountpoint_client::types::{ETag, Key};
+use mountpoint_client::types::{ETag, Key, Priority};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::check::{self, CheckFailure, CheckedStep};
@@ -69,25 +69,18 @@ impl SharedCache {
         check::look(&self.tier).await
     }
 
-    /// Proves that the bucket can be read and written, and looks for other mounts that start now.
-    /// `node` is this machine's name.
+    /// Proves that the bucket can be read and written.
     ///
     /// # Errors
     /// The step that failed, and why.
-    pub async fn check(&self, node: &str) -> Result<(), (CheckedStep, CheckFailure)> {
-        check::run(&self.tier, node).await
+    pub async fn check(&self) -> Result<(), (CheckedStep, CheckFailure)> {
+        check::run(&self.tier).await
     }
 
     /// Whether the client `other` sees the same bucket, whatever it calls it. Only behind
     /// [`Self::check`], and only if it may read there.
     pub async fn is_seen_by(&self, other: &dyn ObjectClient) -> bool {
         check::is_seen_by(&self.tier, other).await
-    }
-
-    /// Looks for mounts that have started just after this one, for a few seconds. A task of a tokio
-    /// runtime.
-    pub fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
-        check::watch(Arc::downgrade(&self.tier))
     }
 
     /// The version `etag` of `key`, which is `size` bytes long.
@@ -114,15 +107,10 @@ impl SharedCache {
         }))
     }
 
-    #[cfg(test)]
-    pub(super) fn tier(&self) -> &Tier {
-        &self.tier
-    }
-
     /// Counts since the mount.
     #[must_use]
     pub fn stats(&self) -> SharedCacheStats {
-        self.tier.counters.stats()
+        *self.tier.stats.lock()
     }
 
     /// Waits until what was fetched is stored.
@@ -169,14 +157,13 @@ impl SharedObject {
         range.end <= place.range.end && !is_paused(&self.0.tier)
     }
 
-    /// Fills `fill`, which is for `range`, from the bucket, on other threads. An application waits
-    /// for the bytes, unless the read `may_wait`. Calls `done` at the end with `fill`, and with
-    /// whether it is full.
+    /// Fills `fill`, which is for `range`, from the bucket, on other threads. Calls `done` at the
+    /// end with `fill`, and with whether it is full.
     pub(crate) fn read(
         &self,
         range: Range<u64>,
         fill: BlockFill,
-        may_wait: bool,
+        priority: Priority,
         reader: Arc<dyn FillObserver>,
         done: impl FnOnce(BlockFill, bool) + Send + 'static,
     ) {
@@ -186,7 +173,7 @@ impl SharedObject {
             directory: self.0.directory,
             memory: Arc::clone(&self.0.memory),
             range,
-            may_wait,
+            priority,
             reader,
             tier,
         };
@@ -213,7 +200,7 @@ impl SharedObject {
             Offered::Held => tier.bound_held(),
             Offered::Whole(assembly, presence) => {
                 let Some(storing) = tier.begin_storing() else {
-                    tier.counters.dropped.add(1);
+                    tier.stats.lock().dropped += 1;
                     return extent.stored(None);
                 };
                 let store = SharedStore {
@@ -229,10 +216,9 @@ impl SharedObject {
         }
     }
 
-    /// S3 is asked for `range` too, because the bucket is late, or another node.
-    pub(crate) fn was_late(&self, range: &Range<u64>) {
-        let is_of_another = self.extent(range.start).is_awaited();
-        self.0.tier.was_late(is_of_another);
+    /// S3 is asked too, because the bucket is late.
+    pub(crate) fn was_late(&self) {
+        self.0.tier.was_late();
     }
 
     /// The extent with the byte at `offset`.

@@ -13,7 +13,6 @@ use mountpoint_crt_sys::block::Block;
 
 use super::extent::{Presence, SharedExtent};
 use super::format::Assembly;
-use super::read::is_there;
 use super::tier::{BlockSource, Storing, Tier};
 
 /// A whole extent that is to be stored.
@@ -28,42 +27,15 @@ pub(super) struct SharedStore {
 }
 
 impl SharedStore {
-    /// Stores the extent, if no other node does.
+    /// Stores the extent, if no other node has.
     pub(super) async fn run(self) {
-        let Self {
-            tier,
-            extent,
-            memory,
-            assembly,
-            presence,
-            storing,
-        } = self;
-        let stored = match tier.may_store(&extent, presence).await {
-            true => {
-                let pieces = (assembly, &*memory, storing);
-                tier.store(&extent, pieces, presence).await
-            }
-            false => None,
-        };
-        extent.stored(stored);
+        let pieces = (self.assembly, &*self.memory, self.storing);
+        let stored = self.tier.store(&self.extent, pieces, self.presence).await;
+        self.extent.stored(stored);
     }
 }
 
 impl Tier {
-    /// Whether this node is to store an extent: all by itself, or first of several.
-    async fn may_store(&self, extent: &SharedExtent, presence: Presence) -> bool {
-        let is_shared = self.policy(|policy, now| policy.fleet.is_active(now));
-        if matches!(presence, Presence::Owned(_) | Presence::Damaged) || !is_shared {
-            return true;
-        }
-        let is_won = self.claim(extent).await;
-        if is_won == Some(false) {
-            self.counters.left_to_others.add(1);
-            self.policy(|policy, now| policy.fleet.saw_others(now));
-        }
-        is_won == Some(true)
-    }
-
     /// Stores an extent. Returns what is known of it now.
     async fn store(
         &self,
@@ -73,7 +45,7 @@ impl Tier {
     ) -> Option<Presence> {
         let place = &extent.place;
         let Some(mut body) = memory.block(place.stored_len()) else {
-            self.counters.dropped.add(1);
+            self.stats.lock().dropped += 1;
             return None;
         };
         assembly.seal_into(place, &extent.name.seed, &mut body);
@@ -85,19 +57,11 @@ impl Tier {
         match self.put(extent, &body, presence).await? {
             Ok(()) => {
                 self.stored();
-                self.counters.stored.add(1);
-                self.counters.stored_bytes.add(place.len());
-                if let Presence::Owned(since) = presence {
-                    self.policy(|policy, now| {
-                        policy.fleet.filled_within(now.saturating_sub(since));
-                    });
-                }
+                self.stats.lock().stored += 1;
                 Some(Presence::Stored)
             }
             Err(error) if is_there(&error) => {
                 self.stored();
-                self.counters.left_to_others.add(1);
-                self.policy(|policy, now| policy.fleet.saw_others(now));
                 Some(Presence::Stored)
             }
             Err(error) => {
@@ -138,10 +102,18 @@ impl Tier {
     }
 
     /// Sends a PUT, whose answer is waited for within [`STORE_MAX`].
-    pub(super) async fn put_in_time(&self, request: PutRequest) -> Result<(), ClientError> {
+    async fn put_in_time(&self, request: PutRequest) -> Result<(), ClientError> {
         let put = tokio::time::timeout(STORE_MAX, self.client.put(request)).await;
         put.map_or_else(|_| Err(late()), |outcome| outcome.map(drop))
     }
+}
+
+/// Whether a conditional PUT found an object.
+fn is_there(error: &ClientError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::PreconditionFailed | ErrorKind::Conflict
+    )
 }
 
 fn late() -> ClientError {

@@ -1,7 +1,6 @@
-//! The start of mounts: permissions, and what they see of each other.
+//! The start of mounts: permissions, and memory.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use mountpoint_client::testing::sim::{Operation, SimClient, SimOptions};
 use mountpoint_client::{ErrorKind, ObjectClient};
@@ -19,7 +18,7 @@ struct Node {
 }
 
 impl Node {
-    fn new(bucket: &Arc<SimClient>, seed: u64) -> Self {
+    fn new(bucket: &Arc<SimClient>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -30,20 +29,15 @@ impl Node {
             store: StoreId::default(),
             held_max: 1 << 20,
             runtime: runtime.handle().clone(),
-            seed,
+            seed: 1,
         };
         let cache = SharedCache::new(parts, Clock::manual());
         Self { runtime, cache }
     }
 
-    fn check(&self, name: &str) -> Result<(), (CheckedStep, ErrorKind)> {
-        let checked = self.runtime.block_on(self.cache.check(name));
+    fn check(&self) -> Result<(), (CheckedStep, ErrorKind)> {
+        let checked = self.runtime.block_on(self.cache.check());
         checked.map_err(|(step, error)| (step, error.kind))
-    }
-
-    fn sees_others(&self) -> bool {
-        let tier = &self.cache.tier();
-        tier.policy(|policy, now| policy.fleet.is_active(now))
     }
 }
 
@@ -81,41 +75,8 @@ fn a_bucket_that_cannot_be_used_is_told_with_the_step() {
     ] {
         let bucket = bucket();
         bucket.fail_next(operation, 2, kind.clone());
-        let checked = Node::new(&bucket, 1).check("a");
+        let checked = Node::new(&bucket).check();
         let expected = expected.map_or(Ok(()), |step| Err((step, kind)));
         assert_eq!(checked, expected, "{operation:?}");
     }
-}
-
-#[test]
-fn a_lone_node_sees_nobody_also_when_it_mounts_again() {
-    let bucket = bucket();
-    for seed in 0..3 {
-        let node = Node::new(&bucket, seed);
-        node.check("a").unwrap();
-        assert!(!node.sees_others());
-    }
-    assert_eq!(bucket.keys(), ["p/mount-s3-cache/last-start"]);
-}
-
-#[test]
-fn nodes_that_start_after_each_other_see_each_other() {
-    let bucket = bucket();
-    let (first, second) = (Node::new(&bucket, 1), Node::new(&bucket, 2));
-    first.check("a").unwrap();
-    second.check("b").unwrap();
-    assert!(second.sees_others());
-    assert!(!first.sees_others());
-    first.runtime.block_on(first.cache.watch());
-    assert!(first.sees_others(), "its object of the start is another's");
-}
-
-#[test]
-fn the_end_of_the_cache_ends_the_watch() {
-    let node = Node::new(&bucket(), 1);
-    node.check("a").unwrap();
-    let watch = node.cache.watch();
-    drop(node.cache);
-    let ended = async { tokio::time::timeout(Duration::from_secs(60), watch).await };
-    assert!(node.runtime.block_on(ended).is_ok());
 }

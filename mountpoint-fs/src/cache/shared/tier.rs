@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mountpoint_client::types::ETag;
 use mountpoint_client::{ClientError, ObjectClient};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::runtime::Handle;
@@ -15,7 +14,7 @@ use tokio::sync::Notify;
 use super::extent::SharedExtent;
 use super::format::{HeldBytes, STORED_LEN_MAX};
 use super::policy::TierPolicy;
-use super::statistics::SharedCounters;
+use super::statistics::SharedCacheStats;
 use crate::cache::StoreId;
 use crate::clock::Clock;
 use crate::sync::Mutex;
@@ -33,7 +32,7 @@ pub struct SharedCacheParts {
     pub held_max: u64,
     /// Where requests go on.
     pub runtime: Handle,
-    /// Tells nodes apart; another number in each process.
+    /// Tells mounts apart; another number in each process.
     pub seed: u64,
 }
 
@@ -50,7 +49,8 @@ pub(super) struct Tier {
     pub(super) store: StoreId,
     pub(super) runtime: Handle,
     pub(super) clock: Clock,
-    pub(super) counters: SharedCounters,
+    /// A leaf.
+    pub(super) stats: Mutex<SharedCacheStats>,
     pub(super) held: HeldBytes,
     held_max: u64,
     /// A leaf.
@@ -59,8 +59,6 @@ pub(super) struct Tier {
     assembling: Mutex<VecDeque<Weak<SharedExtent>>>,
     /// Differs from process to process.
     pub(super) seed: u64,
-    /// The object that this mount wrote at its start. A leaf.
-    pub(super) started_as: Mutex<Option<ETag>>,
     /// Whether the server puts objects only where there is none.
     pub(super) has_conditions: AtomicBool,
     /// Extents that are being stored, and how many may be.
@@ -80,14 +78,13 @@ impl Tier {
             store: parts.store,
             runtime: parts.runtime,
             clock,
-            counters: SharedCounters::default(),
+            stats: Mutex::default(),
             held: HeldBytes::default(),
             held_max: parts.held_max.max(STORED_LEN_MAX),
             storing_max: storing_max(parts.held_max),
-            policy: Mutex::new(TierPolicy::new(parts.seed)),
+            policy: Mutex::default(),
             assembling: Mutex::default(),
             seed: parts.seed,
-            started_as: Mutex::default(),
             has_conditions: AtomicBool::new(true),
             storing: AtomicUsize::new(0),
             has_stored: Notify::new(),
@@ -108,7 +105,7 @@ impl Tier {
 
     /// An object was not what its name says.
     pub(super) fn sent_damage(&self) {
-        self.counters.damaged.add(1);
+        self.stats.lock().damaged += 1;
         if let Some(pause) = self.policy(|policy, now| policy.reads.sent_damage(now)) {
             leave_alone(pause, "its objects are damaged or foreign");
         }
@@ -116,7 +113,7 @@ impl Tier {
 
     /// A GET failed.
     pub(super) fn read_failed(&self, error: &ClientError) {
-        self.counters.errors.add(1);
+        self.stats.lock().errors += 1;
         tracing::debug!("the shared cache cannot be read: {error}");
         if let Some(pause) = self.policy(|policy, now| policy.reads.failed(now)) {
             leave_alone(pause, &format!("it cannot be read: {error}"));
@@ -132,19 +129,16 @@ impl Tier {
 
     /// A PUT failed.
     pub(super) fn store_failed(&self, error: &ClientError) {
-        self.counters.errors.add(1);
+        self.stats.lock().errors += 1;
         tracing::debug!("the shared cache cannot be written: {error}");
         if let Some(pause) = self.policy(|policy, now| policy.stores.failed(now)) {
             tracing::warn!("nothing is stored in the shared cache for {pause:?}: {error}");
         }
     }
 
-    /// S3 is asked for a range too, because the bucket is late, or a node that is to fill it.
-    pub(super) fn was_late(&self, is_of_another: bool) {
-        self.counters.late.add(1);
-        if is_of_another {
-            return self.policy(|policy, now| policy.fleet.waited(true, now));
-        }
+    /// S3 is asked for a range too, because the bucket is late.
+    pub(super) fn was_late(&self) {
+        self.stats.lock().late += 1;
         if let Some(pause) = self.policy(|policy, now| policy.reads.failed(now)) {
             leave_alone(pause, "it is late");
         }
@@ -222,7 +216,7 @@ impl fmt::Debug for Tier {
         f.debug_struct("Tier")
             .field("client", &self.client)
             .field("prefix", &self.prefix)
-            .field("stats", &self.counters.stats())
+            .field("stats", &self.stats.lock())
             .finish_non_exhaustive()
     }
 }

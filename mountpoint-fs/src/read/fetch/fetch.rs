@@ -307,7 +307,7 @@ impl Fetch {
     /// The shared bucket is late, so that S3 is asked too.
     pub(super) fn shared_was_late(&self) {
         if let Some(shared) = &self.copies.shared {
-            shared.was_late(&self.range);
+            shared.was_late();
         }
     }
 

@@ -132,13 +132,9 @@ impl Fetcher {
 impl GetSender {
     /// Sends the GET for what `fill` lacks.
     fn get(&self, fetch: Arc<Fetch>, fill: BlockFill) {
-        let priority = match fetch.purpose() {
-            Purpose::Demand => Priority::Foreground,
-            Purpose::ReadAhead => Priority::ReadAhead,
-        };
         self.metrics.count_get((fetch.len() - fill.filled()) as u64);
         self.metrics.hedge_policy.sent();
-        let request = fetch.request(0, priority);
+        let request = fetch.request(0, priority(&fetch));
         let _caller = billing::enter(fetch.caller());
         // Dropping the handle lets the GET finish: closing its connection costs more than a part.
         drop(self.client.get(request, fill, fetch));
@@ -177,20 +173,32 @@ impl GetSender {
         let _caller = billing::enter(fetch.caller());
         let this = Arc::clone(self);
         let range = fetch.range().clone();
-        let may_wait = fetch.purpose() == Purpose::ReadAhead;
         let reader = Arc::clone(&fetch) as Arc<dyn FillObserver>;
-        shared.read(range, fill, may_wait, reader, move |fill, is_full| {
-            if is_full {
-                drop(fill);
-                fetch.ended_from(Source::Shared);
-            } else if fetch.has_second() {
-                drop(fill);
-                fetch.leaves_to_second();
-            } else {
-                fetch.set_source(Source::Store);
-                this.get(fetch, fill);
-            }
-        });
+        shared.read(
+            range,
+            fill,
+            priority(&fetch),
+            reader,
+            move |fill, is_full| {
+                if is_full {
+                    drop(fill);
+                    fetch.ended_from(Source::Shared);
+                } else if fetch.has_second() {
+                    drop(fill);
+                    fetch.leaves_to_second();
+                } else {
+                    fetch.set_source(Source::Store);
+                    this.get(fetch, fill);
+                }
+            },
+        );
+    }
+}
+
+fn priority(fetch: &Fetch) -> Priority {
+    match fetch.purpose() {
+        Purpose::Demand => Priority::Foreground,
+        Purpose::ReadAhead => Priority::ReadAhead,
     }
 }
 

@@ -193,8 +193,8 @@ impl Hedger {
 /// is worth a cache needs a tenth.
 const DISK_LATE: Duration = Duration::from_millis(500);
 
-/// Time that the shared bucket may take for a part, after which S3 is asked as well. Another node
-/// that fetches and stores an extent meanwhile needs half.
+/// Time that the shared bucket may take for a part, after which S3 is asked as well. S3
+/// itself needs a tenth.
 const SHARED_LATE: Duration = Duration::from_secs(1);
 
 /// How often late GETs are looked for while readers wait.

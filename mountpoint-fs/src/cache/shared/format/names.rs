@@ -3,8 +3,6 @@
 //! Two versions, extents, formats or stores never have one name, so an object is never changed and
 //! needs no invalidation.
 
-use std::time::{Duration, SystemTime};
-
 use mountpoint_client::types::Key;
 use sha2::{Digest as _, Sha256};
 
@@ -50,18 +48,9 @@ impl ExtentName {
     pub(in crate::cache::shared) fn key(&self, prefix: &str) -> Option<Key> {
         Key::parse(&format!("{prefix}{FOLDER}v{FORMAT}/{}", self.hex))
     }
-
-    /// The object by which a node tells the others, at this time of day, that it fills the extent.
-    /// Each minute has names of its own, so that a claim of a node that ended is soon of no effect.
-    pub(in crate::cache::shared) fn claim(&self, prefix: &str, now: SystemTime) -> Option<Key> {
-        let since = now.duration_since(SystemTime::UNIX_EPOCH);
-        let minute = since.unwrap_or_default().as_secs() / CLAIM_PERIOD.as_secs();
-        Key::parse(&format!("{prefix}{FOLDER}claims/{minute}/{}", self.hex))
-    }
 }
 
-/// The object that each mount writes at its start: it proves the permission, and shows that there
-/// are other mounts.
+/// The object that each mount writes at its start: it proves the permission.
 pub(in crate::cache::shared) fn start_key(prefix: &str) -> Option<Key> {
     Key::parse(&format!("{prefix}{FOLDER}last-start"))
 }
@@ -87,9 +76,6 @@ pub(in crate::cache::shared) fn directory_of(key: &Key) -> u64 {
 
 /// Everything of the cache in its bucket lies below this, behind the user's prefix.
 const FOLDER: &str = "mount-s3-cache/";
-
-/// How long a claim counts, at most.
-pub(in crate::cache::shared) const CLAIM_PERIOD: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -147,14 +133,5 @@ mod tests {
             ..base
         };
         assert_eq!(name(&unquoted, 0), expected);
-    }
-
-    #[test]
-    fn claims_count_for_their_minute() {
-        let version = version();
-        let name = ExtentName::of(&version, &ExtentPlace::at(0, version.size));
-        let at = |seconds| name.claim("", SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(120), at(179));
-        assert_ne!(at(120), at(180));
     }
 }
