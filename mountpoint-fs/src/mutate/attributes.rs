@@ -1,14 +1,11 @@
-//! Changes of one object that keep its key: its headers and its size.
+//! Changes of the headers of an object.
 //!
-//! S3 changes no object in place. The object is copied onto itself, whole or in part, in the
-//! version that was seen. A reader of the old version in another mount is told that its version is
+//! S3 changes no object in place. The object is copied onto itself in the version that was seen. A reader of the old version in another mount is told that its version is
 //! stale.
-
-use std::ops::Range;
 
 use bytes::Bytes;
 use mountpoint_client::types::{
-    CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutRequest,
+    CopyHeaders, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutRequest,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 
@@ -72,14 +69,7 @@ impl Mutator {
         copied.map_err(|error| not_changed(error, key))
     }
 
-    /// Cuts the object to its first `size` bytes. Returns the new version's ETag.
-    pub async fn shorten(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
-        assert!(size <= object.info.size, "the object only gets shorter");
-        let seen = (&object.info.key, &object.info.etag);
-        self.keep(seen, size, object.headers.clone()).await
-    }
-
-    /// Replaces the version `etag` by its first `size` bytes with the headers `headers`.
+    /// Replaces the version `etag` of `size` bytes by the same bytes with the headers `headers`.
     async fn keep(
         &self,
         (key, etag): (&Key, &ETag),
@@ -87,8 +77,10 @@ impl Mutator {
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
         if size > 0 {
-            let source = (version(key, etag), etag);
-            return self.copy_onto_itself(source, 0..size, headers).await;
+            let (all, made) = ((version(key, etag), 0..size), (key, headers));
+            let never = Stop::never();
+            let copied = self.copy_range(all, made, unchanged(etag), &never).await;
+            return copied.map_err(|error| not_changed(error, key));
         }
         let headers = headers.with_token();
         let put = |condition| {
@@ -107,21 +99,6 @@ impl Mutator {
             ErrorKind::Denied => failed(error, PUT),
             _ => not_changed(error, key),
         })
-    }
-
-    /// Copies a range of an object onto itself in parts, unless another version exists.
-    ///
-    /// `range` of the version `etag` of `source` becomes the whole object.
-    async fn copy_onto_itself(
-        &self,
-        (source, etag): (CopySource, &ETag),
-        range: Range<u64>,
-        headers: ObjectHeaders,
-    ) -> Result<ETag, FsError> {
-        let (key, never) = (&source.key, Stop::never());
-        let (all, made) = ((source.clone(), range), (key, headers));
-        let copied = self.copy_range(all, made, unchanged(etag), &never);
-        copied.await.map_err(|error| not_changed(error, key))
     }
 }
 

@@ -24,10 +24,9 @@ mod xattrs;
 
 pub use change::KeyLockGuard;
 pub use facade::{Created, DirectoryMarker, NameChange, Namespace, NextSibling, Standing};
-pub use inodes::{AttributeStyle, Readers};
+pub use inodes::AttributeStyle;
 pub use listing::{AheadBudget, AllKeys, Listed, Listing, Page, WalkStats};
-pub use open::{FileOpened, OpenVersion, Proof};
-pub use refusals::being_written;
+pub use open::{OpenVersion, Proof};
 pub use version::{Found, Version};
 
 /// Bounds that tests of the file system name.

@@ -24,17 +24,6 @@ pub struct OpenVersion {
     pub first_bytes: Option<Bytes>,
 }
 
-/// How a file was opened for reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileOpened {
-    /// The kernel has no pages of this version.
-    First,
-    /// This version was opened before.
-    Again,
-    /// A writer has it open and may go on: the handle follows that.
-    Following,
-}
-
 /// Whether a version is known to be the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {

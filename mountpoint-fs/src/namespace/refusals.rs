@@ -8,8 +8,7 @@ pub(super) fn replaced(what: &str) -> FsError {
 }
 
 /// Why a file that is being written cannot be had.
-#[must_use]
-pub fn being_written(name: &str) -> FsError {
+pub(super) fn being_written(name: &str) -> FsError {
     FsError::NotPermitted(format!(
         "{name} is being written: it can be opened, removed and renamed when its writer has closed it"
     ))

@@ -8,7 +8,7 @@
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::fs::FileSystem;
 use crate::handle::OpenFile;
-use crate::namespace::{FileOpened, OpenVersion, Proof};
+use crate::namespace::{OpenVersion, Proof};
 use crate::operation::{FsError, InodeNo, LocalVersion, OpenOptions, Opened};
 use crate::read::mode::ReadWatch;
 use crate::read::{Reader, Sibling};
@@ -37,10 +37,7 @@ impl FileSystem {
         if opened.proof == Proof::Fetch {
             self.distrust_stale(ino, reader.fetch_whole().await)?;
         }
-        let was_opened = match self.namespace.opened(ino, &opened.version)? {
-            FileOpened::Again => true,
-            FileOpened::Following | FileOpened::First => false,
-        };
+        let was_opened = self.namespace.opened(ino, &opened.version)?;
         if self.reading.uses_local_files() {
             reader.when_cache_known().await;
         }

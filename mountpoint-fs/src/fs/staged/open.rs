@@ -13,7 +13,7 @@ use crate::fs::FileSystem;
 use crate::fs::opening::permit_writing;
 use crate::fs::staged_names::staged_files;
 use crate::handle::{OpenFile, OpenStaged, Opener, StagedFiles, StagedHandle};
-use crate::namespace::{Readers, Version};
+use crate::namespace::Version;
 use crate::operation::{
     Entry, FileKind, FsError, InodeNo, OpenOptions, Opened, PosixAttributes, Progress, ReadData,
     WriteOptions,
@@ -162,9 +162,7 @@ impl FileSystem {
     ) -> Result<(Entry, Opening<'_>), FsError> {
         let progress = self.new_progress(0);
         let (mut entry, open) = files.add(|| {
-            let created = self
-                .namespace
-                .create(parent, name, &progress, Readers::Any)?;
+            let created = self.namespace.create(parent, name, &progress)?;
             let ino = created.entry.attributes.ino;
             let base = match created.is_unasked {
                 true => StagedBase::Unasked,
@@ -348,7 +346,7 @@ impl FileSystem {
     ) -> Result<Opening<'a>, FsError> {
         let open = files.share_or_make(ino, || {
             let progress = Arc::new(Progress::new(version.size, mtime));
-            let begun = self.namespace.begin_writing(ino, &progress, Readers::Any);
+            let begun = self.namespace.begin_writing(ino, &progress);
             let (its_key, known) = begun?;
             if its_key != key || !known.is_same(&version) {
                 self.namespace.unchanged(ino, &progress);

@@ -83,7 +83,6 @@ impl Namespace {
     }
 
     /// The key of the file `ino`. [`FsError::Stale`] if it has no name any more,
-    /// [`FsError::NotPermitted`] if it is being written, unless it is staged,
     /// [`FsError::InMotion`] if the name is being taken away.
     pub fn file_key_of(&self, ino: InodeNo) -> Result<Key, FsError> {
         let at_rest = self.key_locks.hold();

@@ -8,7 +8,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Namespace;
 use crate::namespace::inodes::table::View;
 use crate::namespace::names;
-use crate::namespace::open::{FileOpened, HeldBytes, HowToProve, OpenVersion, Opening, Proof};
+use crate::namespace::open::{HeldBytes, HowToProve, OpenVersion, Opening, Proof};
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FsError, InodeNo, Purpose, StaleName};
@@ -121,12 +121,12 @@ impl Namespace {
         }
     }
 
-    /// A handle of `ino` was opened that reads `version`, and follows a writer that may go on
-    /// behind that.
+    /// A handle of `ino` was opened that reads `version`. Returns whether that was opened before,
+    /// so that the kernel may have pages of it.
     ///
     /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said
     /// that version, [`FsError::NotPermitted`] if it is being written.
-    pub fn opened(&self, ino: InodeNo, version: &Version) -> Result<FileOpened, FsError> {
+    pub fn opened(&self, ino: InodeNo, version: &Version) -> Result<bool, FsError> {
         self.table.open_file(ino, version)
     }
 

@@ -2,8 +2,7 @@
 //!
 //! From `create` or `begin_writing` until it is stored, an inode is what its writer says
 //! ([`Progress`]), whatever S3 says of its name: answers about it change nothing. Then it is the
-//! version that was stored. Readers and a writer exclude each other, so the kernel's pages of an
-//! inode are never of two versions; a follower of a writer has no pages.
+//! version that was stored.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -13,7 +12,7 @@ use std::time::SystemTime;
 use mountpoint_client::types::{ETag, Key};
 
 use super::Namespace;
-use crate::namespace::inodes::{Observed, Readers, written};
+use crate::namespace::inodes::{Observed, written};
 use crate::namespace::listing::page::{Listed, Page};
 use crate::namespace::names;
 use crate::namespace::refusals::replaced;
@@ -28,7 +27,6 @@ impl Namespace {
         parent: InodeNo,
         name: &OsStr,
         progress: &Arc<Progress>,
-        readers: Readers,
     ) -> Result<Created, FsError> {
         let name = names::parse(name)?;
         let at_rest = self.key_locks.hold();
@@ -39,7 +37,7 @@ impl Namespace {
         let observed = self.seen_now();
         let made = self
             .table
-            .create_written(parent, name, (progress, readers), observed)?;
+            .create_written(parent, name, progress, observed)?;
         drop(at_rest);
         self.note_change(key.as_str());
         self.names_changed(parent);
@@ -54,13 +52,12 @@ impl Namespace {
     /// The file `ino` is written from now on, opened by its writer. Returns its key and the version
     /// it had.
     ///
-    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name
+    /// [`FsError::NotPermitted`] if somebody writes it, [`FsError::Stale`] if its name
     /// means something else, [`FsError::InMotion`] if that is being taken away.
     pub fn begin_writing(
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
-        readers: Readers,
     ) -> Result<(Key, Version), FsError> {
         let at_rest = self.key_locks.hold();
         let view = self.table.view(ino)?;
@@ -72,34 +69,8 @@ impl Namespace {
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
         at_rest.check(&key)?;
-        self.table.begin_writing(ino, progress, readers)?;
-        self.table.count_writer(ino);
+        self.table.begin_writing(ino, progress)?;
         Ok((key, version))
-    }
-
-    /// The file `ino`, which was stored, is written again by a writer that has it open. Readers
-    /// that follow it do not hinder the writer, nor do readers of the empty file: the kernel has no
-    /// page of it.
-    ///
-    /// [`FsError::Stale`] if the file is no longer `key`: this mount renamed, removed or
-    /// replaced it, or it gave way to another host's. Its writer would store it under a name that
-    /// is not its own. [`FsError::InMotion`] while that is being done.
-    pub fn resume_writing(
-        &self,
-        (ino, key): (InodeNo, &Key),
-        progress: &Arc<Progress>,
-    ) -> Result<(), FsError> {
-        let at_rest = self.key_locks.hold();
-        let view = self.table.view(ino)?;
-        let prefix = self.table.directory_prefix(view.parent)?;
-        if self.table.is_gone(ino, progress) || names::file_key(&prefix, &view.name)? != *key {
-            return Err(FsError::Stale(format!(
-                "{key} was renamed, removed or replaced since it was stored, or made by another host before: what is written \
-                 behind that is not stored; who opens the file again can go on"
-            )));
-        }
-        at_rest.check(key)?;
-        self.table.begin_writing(ino, progress, Readers::Followers)
     }
 
     /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the
@@ -119,14 +90,6 @@ impl Namespace {
     pub fn has_bytes(&self, ino: InodeNo) -> bool {
         let view = self.table.view(ino);
         view.is_ok_and(|view| matches!(view.found, Found::File(version) if version.size > 0))
-    }
-
-    /// S3 has the file `ino`, as its writer with `progress` wrote it.
-    pub fn stored(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
-        let observed = self.seen_now();
-        self.table
-            .stored(ino, progress, &written(progress, size, etag), observed);
-        self.settle_stored(ino);
     }
 
     /// S3 has the staged file `ino` as it was a moment ago; it stays open.
@@ -154,16 +117,6 @@ impl Namespace {
                 self.note_change(key.as_str());
                 self.details.forget(&key);
             }
-        }
-    }
-
-    /// S3 has the beginning of the file `ino`, which its writer with `progress` goes on with.
-    pub fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
-        let observed = self.seen_now();
-        self.table
-            .grown(ino, progress, &written(progress, size, etag), observed);
-        if let Some((key, _)) = self.stored_version(ino) {
-            self.saved.changed(key.as_str());
         }
     }
 
@@ -223,24 +176,6 @@ impl Namespace {
         self.table.close_writer(ino);
     }
 
-    /// A handle was opened that follows what the writer of `ino` with `progress` stores. `false`,
-    /// and then it was not, if the file is no longer open for writing.
-    ///
-    /// [`FsError::NotPermitted`] if another writer replaces the file, [`FsError::Stale`] if one
-    /// has: what was opened is no beginning of what that stores.
-    pub fn opened_following(
-        &self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-    ) -> Result<bool, FsError> {
-        self.table.open_following(ino, progress)
-    }
-
-    /// A handle that followed a writer of `ino` was closed.
-    pub fn close_following(&self, ino: InodeNo) {
-        self.table.close_following(ino);
-    }
-
     /// The version of the file `ino` that was stored last, whatever is being written to it.
     #[must_use]
     pub fn stored_version(&self, ino: InodeNo) -> Option<(Key, Version)> {
@@ -257,23 +192,10 @@ impl Namespace {
         view.is_ok_and(|view| view.openers > 0 || view.is_written)
     }
 
-    /// Whether the file `ino` is being written, and S3 does not have it yet.
-    #[must_use]
-    pub fn is_being_written(&self, ino: InodeNo) -> bool {
-        self.table.is_being_written(ino)
-    }
-
     /// Progress of the writer of the file `ino`.
     #[must_use]
     pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
         self.table.progress(ino)
-    }
-
-    /// The file `name` in `directory`, if it is being written.
-    #[must_use]
-    pub fn written_child(&self, directory: InodeNo, name: &OsStr) -> Option<InodeNo> {
-        let ino = self.table.child(directory, name.to_str()?)?;
-        self.is_being_written(ino).then_some(ino)
     }
 
     /// The files below `directory` that are being written, with their names.

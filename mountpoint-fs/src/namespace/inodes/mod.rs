@@ -15,5 +15,4 @@ mod writing;
 
 pub use attributes::AttributeStyle;
 pub(super) use inode::Observed;
-pub use writing::Readers;
 pub(super) use writing::written;

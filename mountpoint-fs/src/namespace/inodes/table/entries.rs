@@ -8,12 +8,11 @@ use crate::namespace::inodes::directory_time::ForgottenTimes;
 use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Observed};
 use crate::namespace::inodes::kept::Kept;
-use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::inodes::reserved::Reserved;
 use crate::namespace::inodes::sharded_table::Shards;
-use crate::namespace::inodes::writing::{Writing, version_of};
+use crate::namespace::inodes::writing::version_of;
 use crate::namespace::moment::Moment;
-use crate::namespace::version::{Found, Version};
+use crate::namespace::version::Found;
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 
 /// Two hash tables with one word for each inode. The keys are in the inodes.
@@ -31,8 +30,9 @@ pub(in crate::namespace) struct Table {
     pub(in crate::namespace) kept: Kept,
     /// POSIX attributes in the metadata of objects, if the mount reads them.
     pub(super) posix: Shards<(InodeNo, PosixAttributes)>,
-    /// Files that are open for writing: few, so not stored in each inode.
-    pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
+    /// Files that are open for writing: few, so not stored in each inode. Each with its progress
+    /// while S3 does not have all of it.
+    pub(in crate::namespace) writing: HashMap<InodeNo, Option<Arc<Progress>>>,
     /// Files of `writing` that a writer has begun, by the directory of their names.
     pub(super) written_in: HashMap<InodeNo, BTreeSet<InodeNo>>,
     /// Times of directories that have no inode.
@@ -352,7 +352,7 @@ impl Table {
     }
 
     pub(super) fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
-        self.writing.get(&ino)?.progress.as_ref()
+        self.writing.get(&ino)?.as_ref()
     }
 
     /// The kind and version of `inode`: that of its writer if there is one, otherwise S3's.
@@ -363,46 +363,12 @@ impl Table {
         }
     }
 
-    /// Sets the `version` that the writer with `progress` has stored of the file `ino`.
-    pub(super) fn set_version(
-        &mut self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        version: &Version,
-        observed: Observed,
-    ) {
-        if let Some(writing) = self.writing.get_mut(&ino) {
-            writing.stored_by = Some(Arc::clone(progress));
-        }
-        if let Ok(inode) = self.inode_mut(ino) {
-            inode.body = Body::File(PackedVersion::pack(version));
-            inode.observed = observed;
-            // The kernel's pages are of another version with another length.
-            inode.was_opened = false;
-        }
-    }
-
     /// Detaches `ino`, because its name was removed or given to another file through this mount.
-    /// Writers of the file cannot continue.
     pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
-        if let Some(writing) = self.writing.get_mut(&ino) {
-            writing.is_gone = true;
-        }
         if let Ok(inode) = self.inode_mut(ino) {
             inode.is_taken = true;
         }
         self.detach(ino);
-    }
-
-    /// Counts a follower of the writer of `ino`. `false` if there is no writer that has stored the
-    /// file and may continue.
-    pub(in crate::namespace) fn follows(&mut self, ino: InodeNo) -> bool {
-        let writing = self.writing.get_mut(&ino);
-        let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {
-            return false;
-        };
-        writing.followers += 1;
-        true
     }
 
     pub(super) fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
@@ -414,7 +380,7 @@ impl Table {
     pub(super) fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         let is_its = self.is_written_with(ino, progress);
         if is_its && let Some(writing) = self.writing.get_mut(&ino) {
-            writing.progress = None;
+            *writing = None;
         }
         is_its
     }

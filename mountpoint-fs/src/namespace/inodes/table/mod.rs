@@ -9,7 +9,6 @@
 
 use crate::namespace::inodes::inode::{Body, Inode, Observed};
 use crate::namespace::moment::Moment;
-use crate::namespace::open::FileOpened;
 use crate::namespace::refusals::{being_written, replaced};
 use crate::namespace::version::{Found, Version};
 use crate::operation::{CallMark, FileKind, FsError, InodeNo};
@@ -213,9 +212,8 @@ impl InodeTable {
         Ok(())
     }
 
-    /// Counts a handle opened to read `version` of a file: the inode stays until it is closed. The
-    /// handle follows the file's writer, if there is one; the kernel caches no pages of such a
-    /// handle.
+    /// Counts a handle opened to read `version` of a file: the inode stays until it is closed.
+    /// Returns whether the version was opened before, so that the kernel may have pages of it.
     ///
     /// The file may have been written through this mount during the request to S3. A handle on the
     /// previous version would then fill the kernel's pages, which all handles share. Returns
@@ -225,7 +223,7 @@ impl InodeTable {
         &self,
         ino: InodeNo,
         version: &Version,
-    ) -> Result<FileOpened, FsError> {
+    ) -> Result<bool, FsError> {
         let mut table = self.table.lock();
         let is_written = table.is_written(ino);
         let inode = table.inode_mut(ino)?;
@@ -237,15 +235,10 @@ impl InodeTable {
             Body::File(_) => return Err(replaced(&inode.name)),
             Body::Directory { .. } => return Err(FsError::IsADirectory),
         }
-        if table.follows(ino) {
-            return Ok(FileOpened::Following);
-        }
+        // A file that could not be stored has pages that S3 has not.
+        let is_ending = table.writing.contains_key(&ino);
         let was_opened = std::mem::replace(&mut table.inode_mut(ino)?.was_opened, true);
-        Ok(if was_opened {
-            FileOpened::Again
-        } else {
-            FileOpened::First
-        })
+        Ok(was_opened && !is_ending)
     }
 
     /// Lets the next `open` of `ino` drop the kernel's pages, which may be of another version.

@@ -1,8 +1,7 @@
 //! What the table of inodes knows of files that are being written: what
 //! [`Namespace`](crate::namespace::Namespace) tells it.
 //!
-//! Of each such file how many handles write and follow it, and, until S3 has all of it, what its
-//! writer says.
+//! Of each such file, until S3 has all of it, what its writer says.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,9 +10,9 @@ use super::InodeTable;
 use super::entries::{Admitted, Table};
 use crate::namespace::inodes::inode::{Body, Inode, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
-use crate::namespace::inodes::writing::{Readers, Writing, version_of};
+use crate::namespace::inodes::writing::version_of;
 use crate::namespace::moment::Moment;
-use crate::namespace::refusals::{being_written, replaced};
+use crate::namespace::refusals::being_written;
 use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 
@@ -43,7 +42,7 @@ impl InodeTable {
         &self,
         directory: InodeNo,
         name: &str,
-        (progress, readers): (&Arc<Progress>, Readers),
+        progress: &Arc<Progress>,
         observed: Observed,
     ) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
@@ -58,8 +57,7 @@ impl InodeTable {
         }
         let ino = table.create(directory, name, &version_of(progress), observed);
         table.inode_mut(ino)?.lookups += 1;
-        let is_staged = readers == Readers::Any;
-        table.begin_written(ino, progress, is_staged);
+        table.begin_written(ino, progress);
         table.admitted(ino)
     }
 
@@ -81,7 +79,7 @@ impl InodeTable {
         }
         let found = version.map_or_else(|| version_of(progress), |it| Found::File(it.clone()));
         let ino = table.create(directory, name, &found, observed);
-        table.begin_written(ino, progress, true);
+        table.begin_written(ino, progress);
         Some(ino)
     }
 
@@ -99,86 +97,14 @@ impl InodeTable {
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
-        readers: Readers,
     ) -> Result<(), FsError> {
         let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            return Ok(());
-        }
         let inode = table.inode(ino)?;
         if table.is_written(ino) {
             return Err(being_written(&inode.name));
         }
-        let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
-        let may_be_read = match readers {
-            Readers::None => inode.openers == 0,
-            Readers::Any => true,
-            Readers::Followers => {
-                let writing = table.writing.get(&ino);
-                let followers = writing.map_or(0, |writing| writing.followers);
-                inode.openers <= followers || is_empty()
-            }
-        };
-        if !may_be_read {
-            return Err(FsError::NotPermitted(format!(
-                "{} is open for reading: it can be written when it is closed",
-                inode.name
-            )));
-        }
-        let writing = table.writing.entry(ino).or_default();
-        writing.progress = Some(Arc::clone(progress));
-        writing.is_staged = readers == Readers::Any;
-        table.link_written(ino);
+        table.begin_written(ino, progress);
         Ok(())
-    }
-
-    /// Whether the name of `ino` was taken from it through this mount, or another writer than that
-    /// with `progress` has stored the file since that one began or stored it.
-    pub(in crate::namespace) fn is_gone(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        let table = self.table.lock();
-        let Some(writing) = table.writing.get(&ino) else {
-            return false;
-        };
-        // From its beginning on, no other writer can store the file: it began behind that store.
-        let is_its_turn = table.is_written_with(ino, progress);
-        let stored_by = writing.stored_by.as_ref();
-        let is_others = stored_by.is_some_and(|it| !Arc::ptr_eq(it, progress));
-        writing.is_gone || is_others && !is_its_turn
-    }
-
-    pub(in crate::namespace) fn count_writer(&self, ino: InodeNo) {
-        let mut table = self.table.lock();
-        table.writing.entry(ino).or_default().handles += 1;
-    }
-
-    pub(in crate::namespace) fn stored(
-        &self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        version: &Version,
-        observed: Observed,
-    ) {
-        let mut table = self.table.lock();
-        if table.ends(ino, progress) {
-            table.set_version(ino, progress, version, observed);
-            if let Some(posix) = table.posix(ino) {
-                let mtime = progress.set_time();
-                table.set_posix(ino, Some(PosixAttributes { mtime, ..posix }));
-            }
-        }
-    }
-
-    pub(in crate::namespace) fn grown(
-        &self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        version: &Version,
-        observed: Observed,
-    ) {
-        let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            table.set_version(ino, progress, version, observed);
-        }
     }
 
     /// The bucket has the staged file `ino` as `version`, whose object carries `mtime`. The
@@ -198,9 +124,6 @@ impl InodeTable {
             inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;
         }
-        if let Some(writing) = table.writing.get_mut(&ino) {
-            writing.stored_by = Some(Arc::clone(progress));
-        }
         if let Some(posix) = table.posix(ino) {
             table.set_posix(ino, Some(PosixAttributes { mtime, ..posix }));
         }
@@ -208,9 +131,6 @@ impl InodeTable {
 
     /// The inode that `name` in `directory` means, and what the bucket has of it, for a change of
     /// the name: a version without an ETag if the bucket has no object of a staged file.
-    ///
-    /// # Errors
-    /// [`FsError::NotPermitted`] if the file is being written, unless it is staged.
     pub(in crate::namespace) fn changeable(
         &self,
         directory: InodeNo,
@@ -221,10 +141,6 @@ impl InodeTable {
         let Some(ino) = table.child(directory, name) else {
             return Ok(None);
         };
-        let is_staged = table.writing.get(&ino).is_some_and(|it| it.is_staged);
-        if table.is_written(ino) && !is_staged {
-            return Err(being_written(name));
-        }
         Ok(Some((ino, table.inode(ino)?.found())))
     }
 
@@ -253,52 +169,10 @@ impl InodeTable {
 
     pub(in crate::namespace) fn close_writer(&self, ino: InodeNo) {
         let mut table = self.table.lock();
-        let Some(writing) = table.writing.get_mut(&ino) else {
-            return;
-        };
-        assert!(
-            writing.handles > 0,
-            "{ino:?} is closed more often than it was opened"
-        );
-        writing.handles -= 1;
-        if writing.handles == 0 {
-            table.writing.remove(&ino);
+        if table.writing.remove(&ino).is_some() {
             table.unlink_written(ino);
             table.drop_unused(ino);
         }
-    }
-
-    /// A handle was opened that follows the writer with `progress`, as
-    /// [`crate::namespace::Namespace::opened_following`] says.
-    pub(in crate::namespace) fn open_following(
-        &self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-    ) -> Result<bool, FsError> {
-        let mut table = self.table.lock();
-        let Some(writing) = table.writing.get(&ino) else {
-            return Ok(false);
-        };
-        let name = &table.inode(ino)?.name;
-        let is_its = |of: &Arc<Progress>| Arc::ptr_eq(of, progress);
-        if !writing.progress.as_ref().is_none_or(is_its) {
-            return Err(being_written(name));
-        }
-        if !writing.stored_by.as_ref().is_some_and(is_its) {
-            return Err(replaced(name));
-        }
-        table.writing.entry(ino).or_default().followers += 1;
-        table.inode_mut(ino)?.openers += 1;
-        Ok(true)
-    }
-
-    /// A handle that followed a writer of `ino` was closed.
-    pub(in crate::namespace) fn close_following(&self, ino: InodeNo) {
-        // The writer may have been closed before.
-        if let Some(writing) = self.table.lock().writing.get_mut(&ino) {
-            writing.followers = writing.followers.saturating_sub(1);
-        }
-        self.close(ino);
     }
 
     /// The version of the file `ino` that was stored last, whatever is being written to it.
@@ -307,11 +181,6 @@ impl InodeTable {
             Found::File(version) => Some(version),
             Found::Directory => None,
         }
-    }
-
-    /// Whether `ino` is being written, and S3 does not have all of it.
-    pub(in crate::namespace) fn is_being_written(&self, ino: InodeNo) -> bool {
-        self.table.lock().is_written(ino)
     }
 
     /// Progress of the writer of the file `ino`.
@@ -371,25 +240,23 @@ impl InodeTable {
         !is_idle && !self.written_below(directory).is_empty()
     }
 
-    /// The files in `directory` that are being written: new ones, or those that are staged as well
-    /// if `has_staged`.
+    /// The files in `directory` that are being written: new ones, and those that S3 has in an older
+    /// version if `has_old`.
     pub(in crate::namespace) fn written_names(
         &self,
         directory: InodeNo,
-        has_staged: bool,
+        has_old: bool,
     ) -> Vec<Arc<str>> {
         let table = self.table.lock();
         let name_of = |ino: &InodeNo| {
-            let writing = table.writing.get(ino)?;
-            writing.progress.as_ref()?;
+            table.progress(*ino)?;
             let inode = table.inode(*ino).ok()?;
             let is_new = match inode.found() {
                 Found::File(version) => version.etag.as_str().is_empty(),
                 Found::Directory => false,
             };
             let is_there = table.child(directory, &inode.name) == Some(*ino);
-            let is_shown = is_new || (has_staged && writing.is_staged);
-            (is_shown && is_there).then(|| Arc::from(&*inode.name))
+            ((is_new || has_old) && is_there).then(|| Arc::from(&*inode.name))
         };
         let files = table.written_in.get(&directory);
         let mut names: Vec<_> = files.into_iter().flatten().filter_map(name_of).collect();
@@ -417,15 +284,8 @@ impl Table {
         Some(directory)
     }
 
-    /// `ino`, which has one handle, is written by the writer with `progress`.
-    fn begin_written(&mut self, ino: InodeNo, progress: &Arc<Progress>, is_staged: bool) {
-        let writing = Writing {
-            handles: 1,
-            progress: Some(Arc::clone(progress)),
-            is_staged,
-            ..Writing::default()
-        };
-        self.writing.insert(ino, writing);
+    fn begin_written(&mut self, ino: InodeNo, progress: &Arc<Progress>) {
+        self.writing.insert(ino, Some(Arc::clone(progress)));
         self.link_written(ino);
     }
 

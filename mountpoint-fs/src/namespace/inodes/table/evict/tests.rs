@@ -8,7 +8,6 @@ use super::*;
 use crate::config::limits::{EVICTION_PERIOD, INODES_MAX_LEAST};
 use crate::namespace::inodes::eviction::{EVICTION_PAUSE_MIN, INODES_PER_SECOND_MAX};
 use crate::namespace::inodes::inode::Observed;
-use crate::namespace::inodes::writing::Writing;
 use crate::namespace::moment::Moment;
 use crate::namespace::version::{Found, Version};
 use crate::operation::InodeNo;
@@ -93,7 +92,7 @@ fn only_files_that_nobody_uses_are_named() {
     table.open_file(open, &version()).unwrap();
     let written = admit(&table, "written", &file, 0);
     let mut locked = table.table.lock();
-    locked.writing.insert(written, Writing::default());
+    locked.writing.insert(written, None);
     drop(locked);
     let replaced = admit(&table, "replaced", &file, 0);
     table.detach(replaced);
