@@ -44,7 +44,7 @@ impl Service {
         &self,
         agreed: &InitReply,
         passthrough: Option<Passthrough>,
-        pages: WrittenPages,
+        pages: Option<WrittenPages>,
     ) -> impl Fn() -> RequestLoop + use<> {
         let rules = Rules {
             access: self.access,
@@ -53,7 +53,7 @@ impl Service {
             can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
         };
         let fs = Arc::clone(&self.fs);
-        let dispatcher = Dispatcher::new(fs, rules, passthrough, Some(pages), &Clock::monotonic());
+        let dispatcher = Dispatcher::new(fs, rules, passthrough, pages, &Clock::monotonic());
         let (parked, runtime) = (Arc::clone(&self.parked), self.runtime.clone());
         move || {
             let starter = Starter::new(&parked, &runtime);

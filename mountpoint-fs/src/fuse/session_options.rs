@@ -58,7 +58,8 @@ pub enum Transport {
     /// `read` and `writev` on `/dev/fuse`.
     #[default]
     DevFuse,
-    /// The library `fuser` on `/dev/fuse`, or our session if the library cannot serve the mount.
+    /// The library `fuser` on `/dev/fuse`, for reads alone, or our session if the library cannot
+    /// serve the mount.
     Fuser,
 }
 

@@ -8,17 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{
-    FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr,
+    FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
 };
 use nix::errno::Errno;
 
 use super::reply::Reply;
 use crate::fuse::wire::{Fixed, kept_for, open_flags_of};
 use crate::operation::{
-    Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail, FileKind, HandleNo, Opened,
-    StatFs,
+    Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail, FileKind, HandleNo, StatFs,
 };
 use crate::sync::Mutex;
 
@@ -30,11 +28,7 @@ pub(in crate::fuse) enum FuserReply {
     Entry(ReplyEntry),
     Attributes(ReplyAttr),
     Open(ReplyOpen),
-    Create(ReplyCreate),
-    Write(ReplyWrite),
     StatFs(ReplyStatfs),
-    ExtendedAttribute(ReplyXattr),
-    Ioctl(ReplyIoctl),
     Directory(SharedDirectory),
 }
 
@@ -54,11 +48,7 @@ from_replies!(
     Entry(ReplyEntry),
     Attributes(ReplyAttr),
     Open(ReplyOpen),
-    Create(ReplyCreate),
-    Write(ReplyWrite),
-    StatFs(ReplyStatfs),
-    ExtendedAttribute(ReplyXattr),
-    Ioctl(ReplyIoctl)
+    StatFs(ReplyStatfs)
 );
 
 impl FuserReply {
@@ -73,11 +63,7 @@ impl FuserReply {
                 // A copy of file data: the library takes one slice.
                 _ => to.data(&data.to_vec()),
             },
-            (
-                Self::Entry(to),
-                Reply::Entry(Entry { attributes, ttl })
-                | Reply::Linked(Entry { attributes, ttl }, _),
-            ) => to.entry_with_ttls(
+            (Self::Entry(to), Reply::Entry(Entry { attributes, ttl })) => to.entry_with_ttls(
                 &kept_for(attributes.ttl),
                 &kept_for(ttl),
                 &shown(&attributes),
@@ -90,21 +76,13 @@ impl FuserReply {
                 to.attr(&kept_for(attributes.ttl), &shown(&attributes));
             }
             (Self::Open(to), Reply::Opened(opened)) => {
-                let (handle, flags) = opened_as(&opened);
-                to.opened(handle, flags);
+                let flags = FopenFlags::from_bits_retain(open_flags_of(&opened));
+                to.opened(FileHandle(opened.handle.0), flags);
             }
             (Self::Open(to), Reply::OpenedDirectory(HandleNo(handle))) => {
                 to.opened(FileHandle(handle), FopenFlags::empty());
             }
-            (Self::Create(to), Reply::Created(entry, opened)) => {
-                let (handle, flags) = opened_as(&opened);
-                let attributes = shown(&entry.attributes);
-                to.created(&common_ttl(&entry), &attributes, GENERATION, handle, flags);
-            }
-            (Self::Write(to), Reply::Written(size)) => to.written(size),
             (Self::StatFs(to), Reply::StatFs(statfs)) => send_statfs(to, &statfs),
-            (Self::ExtendedAttribute(to), Reply::Length(len)) => to.size(len),
-            (Self::ExtendedAttribute(to), Reply::Bytes(value)) => to.data(&value),
             (Self::Directory(to), Reply::Done) => to.take(DirectoryReply::send),
             (this, reply) => {
                 tracing::error!(unique, ?reply, to = ?this, "a reply of the wrong kind, the application gets EIO");
@@ -121,11 +99,7 @@ impl FuserReply {
             Self::Entry(to) => to.error(errno),
             Self::Attributes(to) => to.error(errno),
             Self::Open(to) => to.error(errno),
-            Self::Create(to) => to.error(errno),
-            Self::Write(to) => to.error(errno),
             Self::StatFs(to) => to.error(errno),
-            Self::ExtendedAttribute(to) => to.error(errno),
-            Self::Ioctl(to) => to.error(errno),
             Self::Directory(to) => to.take(|reply| reply.fail(errno)),
         }
     }
@@ -243,11 +217,6 @@ fn kind(kind: FileKind) -> FileType {
         FileKind::Pipe => FileType::NamedPipe,
         FileKind::Socket => FileType::Socket,
     }
-}
-
-fn opened_as(opened: &Opened) -> (FileHandle, FopenFlags) {
-    let flags = FopenFlags::from_bits_retain(open_flags_of(opened));
-    (FileHandle(opened.handle.0), flags)
 }
 
 fn send_statfs(to: ReplyStatfs, statfs: &StatFs) {

@@ -41,7 +41,7 @@ pub(super) fn start(
     })?;
     let passthrough = Passthrough::begin(&channel, &agreed, &service.fs, options)?;
     let pages = WrittenPages::new(Arc::clone(&channel), &options.runtime);
-    let server = service.servers(&agreed, passthrough, pages);
+    let server = service.servers(&agreed, passthrough, Some(pages));
     let mut threads = Vec::new();
     for index in 0..options.threads {
         let worker = Worker {

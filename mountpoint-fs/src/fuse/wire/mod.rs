@@ -16,7 +16,6 @@ mod time;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
-pub(super) use fields::Content;
 pub(super) use mutation::{AllocateRequest, CopyRangeRequest, Mutation};
 pub(super) use notice::{forget_name, forget_pages};
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader, open_flags_of};

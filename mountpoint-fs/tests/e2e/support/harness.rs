@@ -50,9 +50,7 @@ pub(crate) fn server() -> Server {
     server
 }
 
-/// Variable that selects the transport of this run's mounts: by default `/dev/fuse`.
-///
-/// The kernel's current offer has no influence. See `transport`.
+/// Variable that selects the transport of mounts: by default `/dev/fuse`.
 pub(crate) const TRANSPORT: &str = "MOUNTPOINT_FUSE_TRANSPORT";
 
 /// Variable that has every mount stage the files that it writes, with more flags in it: for tests
@@ -109,10 +107,7 @@ fn with_keys(program: &str) -> Command {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", "/nonexistent")
-        .env(
-            TRANSPORT,
-            std::env::var(TRANSPORT).as_deref().unwrap_or("dev-fuse"),
-        )
+        .env(TRANSPORT, "dev-fuse")
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
@@ -257,21 +252,6 @@ impl Mounted {
         }
     }
 
-    /// Reports a mount that fell back in a run that demands a transport. See `transport`.
-    fn tell_fall_back(&self) {
-        let demanded = std::env::var(TRANSPORT);
-        if !matches!(demanded.as_deref(), Ok("fuser")) {
-            return;
-        }
-        let log = self.log();
-        let mut lines = log.lines();
-        if let Some(line) = lines.find(|line| line.contains(FALL_BACK)) {
-            // Past the output that libtest captures.
-            let mut stderr = io::stderr();
-            writeln!(stderr, "{line}").unwrap();
-        }
-    }
-
     /// The mount point.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
@@ -323,16 +303,12 @@ pub(crate) fn text_of(log: &File) -> String {
 /// Lines of the log that a failed test shows.
 const LINES_SHOWN: usize = 20;
 const LINE_SHOWN: usize = 400;
-/// The log line of a mount that should use another transport and does not.
-pub(crate) const FALL_BACK: &str = "requests go through /dev/fuse";
-
 impl Drop for Mounted {
     fn drop(&mut self) {
         let is_failure = std::thread::panicking();
         if is_failure {
             self.show();
         }
-        self.tell_fall_back();
         if self.ended {
             return;
         }

@@ -2,15 +2,14 @@
 //!
 //! Knows no operation: `filesystem` builds the requests. Threads: any of the library.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use fuser::{FileHandle, INodeNo};
 
 use crate::fuse::init::SessionLimits;
-use crate::fuse::reply::{Channel, DirectoryReply, FuserReply, Reply, ReplyTo, SharedDirectory};
+use crate::fuse::reply::{DirectoryReply, FuserReply, Reply, ReplyTo, SharedDirectory};
 use crate::fuse::request_loop::{RequestLoop, Service};
 use crate::fuse::wire::{Header, InitReply, Operation, Request};
-use crate::fuse::written_pages::WrittenPages;
 use crate::operation::{HandleNo, InodeNo};
 use crate::sync::Mutex;
 
@@ -18,8 +17,6 @@ use crate::sync::Mutex;
 pub(super) struct Bridge {
     service: Service,
     pub(super) limits: SessionLimits,
-    /// A descriptor of the connection, for notices.
-    channel: Arc<Channel>,
     /// Set by the handshake, before any other call.
     loops: OnceLock<Loops>,
 }
@@ -32,33 +29,31 @@ struct Loops {
 }
 
 impl Bridge {
-    pub(super) fn new(service: Service, limits: SessionLimits, channel: Channel) -> Self {
+    pub(super) fn new(service: Service, limits: SessionLimits) -> Self {
         Self {
             service,
             limits,
-            channel: Arc::new(channel),
             loops: OnceLock::new(),
         }
     }
 
     /// Notes the agreement of the handshake.
     pub(super) fn begin(&mut self, agreed: &InitReply) {
-        let pages = WrittenPages::new(Arc::clone(&self.channel), &self.service.runtime);
         self.loops = OnceLock::from(Loops {
-            make: Box::new(self.service.servers(agreed, None, pages)),
+            make: Box::new(self.service.servers(agreed, None, None)),
             idle: Mutex::default(),
         });
     }
 
     /// Serves `operation` on `ino`.
-    pub(super) fn serve<'a>(
+    pub(super) fn serve(
         &self,
         request: &fuser::Request,
         ino: INodeNo,
-        operation: impl Into<Operation<'a>>,
+        operation: Operation<'_>,
         reply: impl Into<FuserReply>,
     ) {
-        self.serve_request(request, ino, operation.into(), Some(reply.into()));
+        self.serve_request(request, ino, operation, Some(reply.into()));
     }
 
     /// Serves a request, with a reply if an application waits.

@@ -7,7 +7,6 @@
 //! Threads: `fuser-N` of the library read requests, `fuse-library` waits for their end.
 
 mod bridge;
-mod change;
 mod connection;
 mod filesystem;
 
@@ -37,8 +36,8 @@ pub(super) fn start(
     config.n_threads = Some(options.threads);
     config.clone_fd = options.clone_descriptors && can_be_cloned(&device);
     let fs = Arc::clone(&service.fs);
-    let told = Channel::new(device.try_clone()?)?;
-    let bridge = Bridge::new(service, SessionLimits::new(options)?, told);
+    let bridge = Bridge::new(service, SessionLimits::new(options)?);
+    tracing::warn!("over the library fuser, the mount can only be read");
     // Each request's user is checked later, as for the other transports.
     let session = fuser::Session::from_fd(bridge, device, SessionACL::All, config);
     let session = session.map_err(|error| match error.kind() {
