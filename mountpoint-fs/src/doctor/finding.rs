@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 /// The area of a check; rows of one area stand together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Area {
     /// The command line and the environment.
     Flags,
@@ -26,25 +27,10 @@ pub(super) enum Area {
     Server,
 }
 
-impl Area {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Flags => "flags",
-            Self::Kernel => "kernel",
-            Self::Directory => "directory",
-            Self::Limits => "limits",
-            Self::Memory => "memory",
-            Self::Network => "network",
-            Self::Credentials => "credentials",
-            Self::Bucket => "bucket",
-            Self::Server => "server",
-        }
-    }
-}
-
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Level {
     /// Nothing to do.
     Ok,
@@ -52,16 +38,6 @@ pub(super) enum Level {
     Warning,
     /// The bucket cannot be mounted.
     Error,
-}
-
-impl Level {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
 }
 
 /// The finding of one check, and its remedy. Each text is one line.

@@ -73,7 +73,7 @@ impl Report {
                 .is_none_or(|last| last.area != finding.area);
             let mut text = String::new();
             if is_first {
-                text.push_str(finding.area.name());
+                text.push_str(finding.area.into());
                 text.push('\n');
             }
             text.push_str(&row(&finding));
@@ -160,7 +160,7 @@ impl Report {
 fn row(finding: &Finding) -> String {
     let mut text = format!(
         "  {:<8} {:<20} {}\n",
-        finding.level.name(),
+        <&str>::from(finding.level),
         finding.check,
         safe_line(&finding.found)
     );

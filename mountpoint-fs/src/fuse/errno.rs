@@ -1,7 +1,5 @@
 //! The errno that an application sees, and the level of a failure in the log: one place for both.
 
-use std::fmt;
-
 use mountpoint_client::ErrorKind;
 use nix::errno::Errno;
 use tracing::Level;
@@ -69,61 +67,35 @@ pub(super) const NO_ATTRIBUTE: Errno = Errno::ENODATA;
 pub(super) const TOO_LITTLE_ROOM: Errno = Errno::ERANGE;
 
 /// The operation that failed, as the log names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum FuseOperation {
     Lookup,
-    Attributes,
+    GetAttr,
     Open,
     /// `open` with `O_NONBLOCK`: the program continues without the file.
+    #[strum(serialize = "open")]
     TryOpen,
     Create,
     Read,
     Write,
-    Flush,
-    Sync,
-    OpenDirectory,
-    ReadDirectory,
-    ExtendedAttribute,
+    Close,
+    FSync,
+    OpenDir,
+    ReadDir,
+    GetXAttr,
     Unlink,
-    RemoveDirectory,
-    MakeDirectory,
+    RmDir,
+    MkDir,
     Rename,
-    SetAttributes,
-    SymbolicLink,
-    HardLink,
+    SetAttr,
+    SymLink,
+    Link,
     ReadLink,
-    CopyRange,
-    Allocate,
-    SetExtendedAttribute,
-}
-
-impl fmt::Display for FuseOperation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Lookup => "lookup",
-            Self::Attributes => "getattr",
-            Self::Open | Self::TryOpen => "open",
-            Self::Create => "create",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "close",
-            Self::Sync => "fsync",
-            Self::OpenDirectory => "opendir",
-            Self::ReadDirectory => "readdir",
-            Self::ExtendedAttribute => "getxattr",
-            Self::Unlink => "unlink",
-            Self::RemoveDirectory => "rmdir",
-            Self::MakeDirectory => "mkdir",
-            Self::Rename => "rename",
-            Self::SetAttributes => "setattr",
-            Self::SymbolicLink => "symlink",
-            Self::HardLink => "link",
-            Self::ReadLink => "readlink",
-            Self::CopyRange => "copy_file_range",
-            Self::Allocate => "fallocate",
-            Self::SetExtendedAttribute => "setxattr",
-        })
-    }
+    #[strum(serialize = "copy_file_range")]
+    CopyFileRange,
+    FAllocate,
+    SetXAttr,
 }
 
 /// The level of a failure in the log. Everyday errors are for debugging; a failure that an operator
@@ -137,14 +109,14 @@ pub(super) fn level(operation: FuseOperation, error: &FsError) -> Level {
                 operation,
                 FuseOperation::Read
                     | FuseOperation::Write
-                    | FuseOperation::Flush
-                    | FuseOperation::Sync
+                    | FuseOperation::Close
+                    | FuseOperation::FSync
             ) =>
         {
             Level::WARN
         }
         FsError::NotPermitted(_) if operation == FuseOperation::TryOpen => Level::DEBUG,
-        FsError::Unsupported(_) if operation == FuseOperation::SetExtendedAttribute => Level::WARN,
+        FsError::Unsupported(_) if operation == FuseOperation::SetXAttr => Level::WARN,
         FsError::NotFound
         | FsError::NotADirectory
         | FsError::IsADirectory

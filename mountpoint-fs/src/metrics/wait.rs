@@ -3,10 +3,13 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use strum::{EnumCount, IntoStaticStr, VariantArray};
+
 use crate::clock::Clock;
 
 /// The cause of a wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum WaitCause {
     /// The kernel has not handed the request over yet.
     KernelQueue,
@@ -39,21 +42,10 @@ pub enum WaitCause {
 
 impl WaitCause {
     /// Every cause, in the order of a request's life.
-    pub const ALL: [Self; 13] = [
-        Self::KernelQueue,
-        Self::Names,
-        Self::Memory,
-        Self::Connection,
-        Self::FirstByte,
-        Self::Body,
-        Self::Throttling,
-        Self::Retry,
-        Self::Disk,
-        Self::SharedCache,
-        Self::Change,
-        Self::Reply,
-        Self::Other,
-    ];
+    pub const ALL: [Self; Self::COUNT] = match Self::VARIANTS.first_chunk() {
+        Some(all) => *all,
+        None => panic!("there are that many"),
+    };
 
     /// Whether such waits are for requests to S3 whose pauses are not told apart.
     #[must_use]
@@ -64,21 +56,7 @@ impl WaitCause {
     /// The cause as a label.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::KernelQueue => "kernel_queue",
-            Self::Names => "names",
-            Self::Memory => "memory",
-            Self::Connection => "connection",
-            Self::FirstByte => "first_byte",
-            Self::Body => "body",
-            Self::Throttling => "throttling",
-            Self::Retry => "retry",
-            Self::Disk => "disk",
-            Self::SharedCache => "shared_cache",
-            Self::Change => "change",
-            Self::Reply => "reply",
-            Self::Other => "other",
-        }
+        self.into()
     }
 }
 

@@ -200,12 +200,7 @@ impl Dispatcher {
             }),
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
-                this.reply(
-                    FuseOperation::OpenDirectory,
-                    ino,
-                    result,
-                    Reply::OpenedDirectory,
-                )
+                this.reply(FuseOperation::OpenDir, ino, result, Reply::OpenedDirectory)
             }),
             Operation::ReadDirectory {
                 handle,
@@ -236,7 +231,7 @@ impl Dispatcher {
         Box::pin(async move {
             let read = self.fs.read_directory(handle, offset, plus, &mut sink);
             let result = read.await;
-            self.reply(FuseOperation::ReadDirectory, ino, result, |()| encode(sink))
+            self.reply(FuseOperation::ReadDir, ino, result, |()| encode(sink))
         })
     }
 
@@ -293,12 +288,12 @@ impl Dispatcher {
                 };
                 let result = this.fs.flush(HandleNo(handle), &closing).await;
                 this.fs.settled().await;
-                this.done(FuseOperation::Flush, ino, result)
+                this.done(FuseOperation::Close, ino, result)
             }),
             Operation::Sync { handle } => Box::pin(async move {
                 let result = this.fs.sync(HandleNo(handle)).await;
                 this.fs.settled().await;
-                this.done(FuseOperation::Sync, ino, result)
+                this.done(FuseOperation::FSync, ino, result)
             }),
             _ => return None,
         })
@@ -341,7 +336,7 @@ impl Dispatcher {
     fn get_attributes(self: Arc<Self>, ino: InodeNo) -> PendingReply {
         Box::pin(async move {
             let result = self.fs.attributes(ino).await;
-            self.reply(FuseOperation::Attributes, ino, result, |attributes| {
+            self.reply(FuseOperation::GetAttr, ino, result, |attributes| {
                 self.attributes(attributes)
             })
         })
@@ -356,7 +351,7 @@ impl Dispatcher {
     ) -> PendingReply {
         Box::pin(async move {
             let result = self.fs.extended_attribute(ino, &name).await;
-            self.reply(FuseOperation::ExtendedAttribute, ino, result, |value| {
+            self.reply(FuseOperation::GetXAttr, ino, result, |value| {
                 value.map_or(Reply::Failed(NO_ATTRIBUTE), |value| sized(&value, size))
             })
         })
@@ -366,7 +361,7 @@ impl Dispatcher {
     fn extended_attributes(self: Arc<Self>, ino: InodeNo, size: u32) -> PendingReply {
         Box::pin(async move {
             let names = self.fs.extended_attributes(ino).await;
-            self.reply(FuseOperation::ExtendedAttribute, ino, names, |names| {
+            self.reply(FuseOperation::GetXAttr, ino, names, |names| {
                 sized(&names, size)
             })
         })

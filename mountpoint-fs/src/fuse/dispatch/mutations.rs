@@ -109,7 +109,7 @@ impl Dispatcher {
         Box::pin(async move {
             let remove = || self.fs.remove_directory(ino, &name);
             let result = self.fs.when_at_rest(&stop, remove).await;
-            self.done(FuseOperation::RemoveDirectory, (ino, &*name), result)
+            self.done(FuseOperation::RmDir, (ino, &*name), result)
         })
     }
 
@@ -124,7 +124,7 @@ impl Dispatcher {
         Box::pin(async move {
             let make = || self.fs.make_directory_for(ino, &name, mode, maker);
             let result = self.fs.when_at_rest(&stop, make).await;
-            let operation = FuseOperation::MakeDirectory;
+            let operation = FuseOperation::MkDir;
             self.reply(operation, (ino, &*name), result, Reply::Entry)
         })
     }
@@ -162,7 +162,7 @@ impl Dispatcher {
             let link = || self.fs.link(file, to, &stop);
             let result = self.fs.when_at_rest(&stop, link).await;
             self.fs.settled().await;
-            self.reply(FuseOperation::HardLink, to, result, |(entry, shown)| {
+            self.reply(FuseOperation::Link, to, result, |(entry, shown)| {
                 Reply::Linked(entry, shown)
             })
         };
@@ -179,7 +179,7 @@ impl Dispatcher {
         Box::pin(async move {
             let link = || self.fs.symbolic_link_for(ino, &name, &target, maker);
             let result = self.fs.when_at_rest(&stop, link).await;
-            let operation = FuseOperation::SymbolicLink;
+            let operation = FuseOperation::SymLink;
             self.reply(operation, (ino, &*name), result, Reply::Entry)
         })
     }
@@ -201,7 +201,7 @@ impl Dispatcher {
                 let set = || self.fs.set_attributes(ino, change);
                 self.fs.when_at_rest(&stop, set).await
             };
-            self.reply(FuseOperation::SetAttributes, ino, result, |attributes| {
+            self.reply(FuseOperation::SetAttr, ino, result, |attributes| {
                 self.attributes(attributes)
             })
         })
@@ -222,7 +222,7 @@ impl Dispatcher {
         Box::pin(async move {
             let set = || self.fs.set_extended_attribute(ino, &name, &value, mode);
             let result = self.fs.when_at_rest(&stop, set).await;
-            self.done(FuseOperation::SetExtendedAttribute, ino, result)
+            self.done(FuseOperation::SetXAttr, ino, result)
         })
     }
 
@@ -235,7 +235,7 @@ impl Dispatcher {
         Box::pin(async move {
             let remove = || self.fs.remove_extended_attribute(ino, &name);
             let result = self.fs.when_at_rest(&stop, remove).await;
-            self.done(FuseOperation::SetExtendedAttribute, ino, result)
+            self.done(FuseOperation::SetXAttr, ino, result)
         })
     }
 
@@ -252,7 +252,7 @@ impl Dispatcher {
             if result.is_ok() {
                 result = self.drop_set_id(ino, keeps_set_id).await;
             }
-            self.done(FuseOperation::Allocate, ino, result)
+            self.done(FuseOperation::FAllocate, ino, result)
         })
     }
 
@@ -276,7 +276,7 @@ impl Dispatcher {
                 let dropped = self.drop_set_id(target, keeps_set_id).await;
                 result = dropped.map(|()| copied);
             }
-            self.reply(FuseOperation::CopyRange, ino, result, |copied| {
+            self.reply(FuseOperation::CopyFileRange, ino, result, |copied| {
                 if request.is_wide {
                     Reply::Copied(copied)
                 } else {

@@ -27,15 +27,10 @@ impl LoggedFailures {
     ) -> bool {
         let may_repeat = matches!(
             operation,
-            FuseOperation::Write | FuseOperation::Flush | FuseOperation::Sync
+            FuseOperation::Write | FuseOperation::Close | FuseOperation::FSync
         );
         // A refused length is logged each time: a file that is not open is never released.
-        if !may_repeat
-            && !matches!(
-                operation,
-                FuseOperation::SetAttributes | FuseOperation::Allocate
-            )
-        {
+        if !may_repeat && !matches!(operation, FuseOperation::SetAttr | FuseOperation::FAllocate) {
             return true;
         }
         let mut files = self.files.lock();
@@ -73,14 +68,14 @@ mod tests {
         for (operation, ino, text, is_news) in [
             (FuseOperation::Write, file, "a", true),
             (FuseOperation::Write, file, "a", false),
-            (FuseOperation::Flush, file, "a", false),
-            (FuseOperation::Sync, file, "b", true),
+            (FuseOperation::Close, file, "a", false),
+            (FuseOperation::FSync, file, "b", true),
             (FuseOperation::Write, other, "a", true),
             (FuseOperation::Open, file, "a", true),
             (FuseOperation::Open, file, "a", true),
-            (FuseOperation::SetAttributes, file, "c", true),
-            (FuseOperation::SetAttributes, file, "c", true),
-            (FuseOperation::Flush, file, "c", false),
+            (FuseOperation::SetAttr, file, "c", true),
+            (FuseOperation::SetAttr, file, "c", true),
+            (FuseOperation::Close, file, "c", false),
         ] {
             assert_eq!(
                 logged.is_news(operation, ino, text),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram, counter, histogram};
 use nix::errno::Errno;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 use super::reply::Reply;
 use crate::clock::Clock;
@@ -36,8 +37,8 @@ pub(crate) fn declare_metrics() {
 static SLOW: OnceLock<Slow> = OnceLock::new();
 
 /// The handles of all kinds of requests.
-static HANDLES: LazyLock<[RequestHandles; FuseRequest::ALL.len()]> =
-    LazyLock::new(|| FuseRequest::ALL.map(RequestHandles::new));
+static HANDLES: LazyLock<[RequestHandles; FuseRequest::COUNT]> =
+    LazyLock::new(|| std::array::from_fn(|at| RequestHandles::new(FuseRequest::VARIANTS[at])));
 
 /// The bound of requests that are logged.
 struct Slow {
@@ -262,7 +263,7 @@ impl std::fmt::Debug for RequestHandles {
 
 impl RequestHandles {
     fn new(request: FuseRequest) -> Self {
-        let name = request.name();
+        let name = request.into();
         let direction = match request {
             FuseRequest::Write => "write",
             _ => "read",
@@ -289,7 +290,8 @@ impl RequestHandles {
 }
 
 /// A kind of request, by the name that it has in FUSE.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 enum FuseRequest {
     Lookup,
     GetAttr,
@@ -319,44 +321,12 @@ enum FuseRequest {
     ReleaseDir,
     Create,
     FAllocate,
+    #[strum(serialize = "copy_file_range")]
     CopyFileRange,
     Other,
 }
 
 impl FuseRequest {
-    const ALL: [Self; 30] = [
-        Self::Lookup,
-        Self::GetAttr,
-        Self::SetAttr,
-        Self::ReadLink,
-        Self::SymLink,
-        Self::MkNod,
-        Self::MkDir,
-        Self::Unlink,
-        Self::RmDir,
-        Self::Rename,
-        Self::Link,
-        Self::Open,
-        Self::Read,
-        Self::Write,
-        Self::StatFs,
-        Self::Release,
-        Self::FSync,
-        Self::SetXAttr,
-        Self::GetXAttr,
-        Self::ListXAttr,
-        Self::RemoveXAttr,
-        Self::Flush,
-        Self::OpenDir,
-        Self::ReadDir,
-        Self::ReadDirPlus,
-        Self::ReleaseDir,
-        Self::Create,
-        Self::FAllocate,
-        Self::CopyFileRange,
-        Self::Other,
-    ];
-
     fn of(operation: &Operation<'_>) -> Self {
         match operation {
             Operation::Lookup { .. } => Self::Lookup,
@@ -404,41 +374,6 @@ impl FuseRequest {
         }
     }
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Lookup => "lookup",
-            Self::GetAttr => "getattr",
-            Self::SetAttr => "setattr",
-            Self::ReadLink => "readlink",
-            Self::SymLink => "symlink",
-            Self::MkNod => "mknod",
-            Self::MkDir => "mkdir",
-            Self::Unlink => "unlink",
-            Self::RmDir => "rmdir",
-            Self::Rename => "rename",
-            Self::Link => "link",
-            Self::Open => "open",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::StatFs => "statfs",
-            Self::Release => "release",
-            Self::FSync => "fsync",
-            Self::SetXAttr => "setxattr",
-            Self::GetXAttr => "getxattr",
-            Self::ListXAttr => "listxattr",
-            Self::RemoveXAttr => "removexattr",
-            Self::Flush => "flush",
-            Self::OpenDir => "opendir",
-            Self::ReadDir => "readdir",
-            Self::ReadDirPlus => "readdirplus",
-            Self::ReleaseDir => "releasedir",
-            Self::Create => "create",
-            Self::FAllocate => "fallocate",
-            Self::CopyFileRange => "copy_file_range",
-            Self::Other => "other",
-        }
-    }
-
     /// The cause of such a request's time that no other cause claims.
     fn rest(self) -> WaitCause {
         match self {
@@ -480,8 +415,8 @@ mod tests {
 
     #[test]
     fn requests_stand_at_their_number() {
-        for (number, request) in FuseRequest::ALL.into_iter().enumerate() {
-            assert_eq!(request as usize, number, "{}", request.name());
+        for (number, request) in FuseRequest::VARIANTS.iter().copied().enumerate() {
+            assert_eq!(request as usize, number, "{}", <&str>::from(request));
         }
         for (number, cause) in WaitCause::ALL.into_iter().enumerate() {
             assert_eq!(cause as usize, number, "{}", cause.name());
