@@ -1,15 +1,12 @@
 //! The run of the command, from its arguments to its exit code.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use mountpoint_client::types::ObjectInfo;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 
 use super::arguments::BenchArguments;
@@ -22,43 +19,24 @@ use super::temporary::{PUTS_AT_ONCE, TemporaryObjects};
 use super::verdict::{Conditions, READ, judge};
 use crate::clock::Clock;
 use crate::config::{limits, shutdown};
-use crate::mount::{Connected, Environment, MountConfig, connect, open_index, safe_line};
+use crate::mount::{
+    Environment, MountConfig, connect_helper, open_index, print, progress_bar, run_helper,
+    stop_on_signals,
+};
 
 /// Runs `mount-s3 bench` with the arguments behind that word.
 ///
 /// The exit code is 0 if everything was measured, 1 if not, 2 for a wrong command line.
 #[must_use]
 pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match BenchArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    match bench(&arguments) {
-        Ok(report) => {
-            let text = match arguments.is_json {
-                true => format!("{}\n", report.json()),
-                false => report
-                    .text()
-                    .lines()
-                    .map(|line| safe_line(line) + "\n")
-                    .collect(),
-            };
-            std::io::stdout().write_all(text.as_bytes()).ok();
-            match report.is_complete() {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            }
-        }
-        Err(reason) => {
-            let text = format!("mount-s3 bench: {reason}");
-            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
-            ExitCode::FAILURE
-        }
-    }
+    run_helper("bench", BenchArguments::of(arguments), |arguments| {
+        let report = bench(arguments)?;
+        let text = report.text();
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        // A failure to print cannot be reported.
+        print(&report.json(), &lines, arguments.is_json).ok();
+        Ok(report.is_complete())
+    })
 }
 
 /// Measures.
@@ -66,19 +44,10 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
 /// # Errors
 /// A text for the user, if nothing could be measured.
 fn bench(arguments: &BenchArguments) -> Result<Report, String> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // A signal ends the run between two steps, so that nothing temporary stays.
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| format!("cannot take signals: {error}"))?;
-    }
+    // A signal ends the run between two steps, so that nothing temporary stays.
+    let stop = stop_on_signals(true)?;
     let environment = Environment::read()?;
     let mut config = MountConfig::resolve(&arguments.mount, &environment)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(RUNTIME_THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
     let index = match &config.index {
         Some(path) => {
             let opened = open_index(path, &config.fs.prefix, &mut config.client);
@@ -86,33 +55,17 @@ fn bench(arguments: &BenchArguments) -> Result<Report, String> {
         }
         None => None,
     };
-    let time_max = environment
-        .start_timeout
-        .map_or(limits::START_TIMEOUT, Duration::from_secs);
-    let connected = connect(
-        &runtime,
-        &config.client,
-        &config.fs.prefix,
-        index.as_ref(),
-        time_max,
-    );
-    let client = match connected {
-        Ok(Connected { client, .. }) => client,
-        Err(error) => {
-            // A DNS lookup may still run.
-            runtime.shutdown_background();
-            return Err(error.to_string());
-        }
-    };
+    let (prefix, index) = (config.fs.prefix.as_str(), index.as_ref());
+    let (runtime, connected) = connect_helper(&environment, &config.client, prefix, index)?;
     let clock = Clock::monotonic();
     let mut bench = Bench {
         arguments,
         config: &config,
-        client: ClientBench::new(client, clock.clone(), arguments.step),
+        client: ClientBench::new(connected.client, clock.clone(), arguments.step),
         runtime,
         clock,
         stop,
-        bar: progress_bar(),
+        bar: progress_bar(STEPS, "{bar:24} {msg}"),
         report: Report::default(),
     };
     bench.report.place = place(arguments, &config);
@@ -303,15 +256,6 @@ impl Bench<'_> {
     }
 }
 
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(STEPS);
-    let style = ProgressStyle::with_template("{bar:24} {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-/// The bucket and its endpoint.
 fn place(arguments: &BenchArguments, config: &MountConfig) -> String {
     let endpoint = config.client.endpoint_url.as_deref().unwrap_or("Amazon S3");
     format!("{} at {endpoint}", arguments.bucket)
@@ -325,5 +269,3 @@ const READERS: [usize; 2] = [1, 4];
 const SMALL_AT_ONCE: usize = 16;
 /// Steps of a whole run, for the bar.
 const STEPS: u64 = 13;
-/// Threads of requests and timers. The client's threads move the bytes.
-const RUNTIME_THREADS: usize = 2;

@@ -1,6 +1,5 @@
 //! The command line of `mount-s3 cache`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,12 +54,6 @@ pub(super) struct CachePlace {
 }
 
 impl CacheArguments {
-    /// Parses the arguments after the word `cache`.
-    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        let name = OsString::from("mount-s3 cache");
-        Self::try_parse_from(std::iter::once(name).chain(arguments))
-    }
-
     pub(super) fn place(&self) -> &CachePlace {
         match &self.task {
             CacheTask::Stat(place)
@@ -113,11 +106,14 @@ A bucket that is called cache is mounted with `mount-s3 s3://cache DIRECTORY`.";
 mod tests {
     use clap::CommandFactory as _;
 
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::mount::parse_helper;
 
     fn parse(line: &str) -> Result<CacheArguments, String> {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        CacheArguments::of(arguments).map_err(|error| error.to_string())
+        parse_helper::<CacheArguments>(arguments).map_err(|error| error.to_string())
     }
 
     #[test]

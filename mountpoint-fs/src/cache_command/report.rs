@@ -1,15 +1,15 @@
 //! Texts and JSON documents of `mount-s3 cache`.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 use std::time::SystemTime;
 
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::cache::maintenance::Description;
-use crate::mount::safe_line;
+use crate::mount;
 
 /// Something to print, in either form.
 pub(super) trait Report: Serialize {
@@ -19,17 +19,7 @@ pub(super) trait Report: Serialize {
 
 /// Prints a report.
 pub(super) fn print(report: &impl Report, is_json: bool) -> io::Result<()> {
-    let mut text = String::new();
-    if is_json {
-        text = serde_json::to_string(report).map_err(io::Error::other)?;
-        text.push('\n');
-    } else {
-        for line in report.lines() {
-            text.push_str(&safe_line(&line));
-            text.push('\n');
-        }
-    }
-    io::stdout().write_all(text.as_bytes())
+    mount::print(report, &report.lines(), is_json)
 }
 
 /// `stat`: what all caches of the directory have.
@@ -179,19 +169,6 @@ impl Report for Removal {
         let (entries, bytes) = (HumanCount(self.entries), amount(self.bytes));
         vec![format!("removed {entries} entries, {bytes}")]
     }
-}
-
-/// The progress of a verification; hidden where standard error is no terminal.
-pub(super) fn progress(bytes: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(bytes);
-    let template = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// A time for people and programs, in UTC.

@@ -1,7 +1,7 @@
 //! `mount-s3 cache` from its arguments to its exit code.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -9,11 +9,11 @@ use std::time::SystemTime;
 use indicatif::ProgressBar;
 
 use super::arguments::{CacheArguments, CachePlace, CacheTask};
-use super::report::{Damage, EntryRow, Removal, Statistics, Verified, print, progress, text_of};
+use super::report::{Damage, EntryRow, Removal, Statistics, Verified, print, text_of};
 use crate::cache::ListedEntry;
 use crate::cache::maintenance::{EntryCheck, KeptCache, RemovedEntries, last_use};
 use crate::clock::Clock;
-use crate::mount::safe_line;
+use crate::mount::{parse_helper, progress_bar, run_helper};
 
 /// Runs `mount-s3 cache` with the arguments after that word.
 ///
@@ -21,23 +21,7 @@ use crate::mount::safe_line;
 /// line.
 #[must_use]
 pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match CacheArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    match work(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            let text = format!("mount-s3 cache: {reason}");
-            writeln!(io::stderr(), "{}", safe_line(&text)).ok();
-            ExitCode::FAILURE
-        }
-    }
+    run_helper("cache", parse_helper(arguments), work)
 }
 
 /// Does what is asked. Returns whether nothing was wrong.
@@ -58,7 +42,10 @@ fn work(arguments: &CacheArguments) -> Result<bool, String> {
         CacheTask::List(_) => list(&caches, *json).map(|()| true),
         CacheTask::Verify(_) => {
             let (counted, _) = count(&caches, directory).map_err(failed)?;
-            let bar = progress(counted.bytes);
+            let bar = progress_bar(
+                counted.bytes,
+                "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            );
             let report = verify(&caches, &bar).map_err(failed)?;
             bar.finish_and_clear();
             let is_right = report.damaged.is_empty() && report.failed.is_empty();

@@ -1,6 +1,5 @@
 //! The command line of `mount-s3 index`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -51,12 +50,6 @@ pub(super) struct IndexArguments {
 }
 
 impl IndexArguments {
-    /// Parses the arguments after the word `index`.
-    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        let name = OsString::from("mount-s3 index");
-        Self::try_parse_from(std::iter::once(name).chain(arguments))
-    }
-
     /// The prefix, from the flag or from the bucket argument; empty for the whole bucket.
     ///
     /// # Errors
@@ -92,12 +85,15 @@ Examples:
 mod tests {
     use clap::CommandFactory as _;
 
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::mount::parse_helper;
 
     #[track_caller]
     fn check(line: &str, expected: Result<(&str, &str, &str), &str>) {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        let parsed = IndexArguments::of(arguments).map_err(|error| error.to_string());
+        let parsed = parse_helper::<IndexArguments>(arguments).map_err(|error| error.to_string());
         let parsed = parsed.and_then(|parsed| {
             let prefix = parsed.prefix()?.to_owned();
             Ok((parsed.bucket.name, prefix, parsed.output))

@@ -3,20 +3,20 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 
 use super::arguments::IndexArguments;
 use super::inventory::Inventory;
 use super::progress::Progress;
 use crate::clock::Clock;
-use crate::config::limits;
 use crate::index::{IndexBuilder, IndexEntry, IndexError, IndexFile, IndexHeader};
-use crate::mount::{Connected, Environment, client_options, connect, safe_line};
+use crate::mount::{
+    Connected, Environment, client_options, connect_helper, parse_helper, run_helper, safe_line,
+    stop_on_signals,
+};
 use crate::namespace::{AllKeys, Version};
 
 /// Runs `mount-s3 index` with the arguments after that word.
@@ -24,36 +24,19 @@ use crate::namespace::{AllKeys, Version};
 /// The exit code is 0 if the file is there, 1 if not, 2 for a wrong command line.
 #[must_use]
 pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match IndexArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    let clock = Clock::monotonic();
-    match make(&arguments, &clock) {
-        Ok(index) => {
-            let text = summary(&arguments, &index, clock.now());
-            writeln!(std::io::stdout(), "{}", safe_line(&text)).ok();
-            ExitCode::SUCCESS
-        }
-        Err(reason) => {
-            let text = format!("mount-s3 index: {reason}");
-            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
-            ExitCode::FAILURE
-        }
-    }
+    run_helper("index", parse_helper(arguments), |arguments| {
+        let clock = Clock::monotonic();
+        let index = make(arguments, &clock)?;
+        let text = summary(arguments, &index, clock.now());
+        // A failure to print cannot be reported.
+        writeln!(std::io::stdout(), "{}", safe_line(&text)).ok();
+        Ok(true)
+    })
 }
 
 /// Makes the index.
 fn make(arguments: &IndexArguments, clock: &Clock) -> Result<IndexFile, String> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| format!("cannot take signals: {error}"))?;
-    }
+    let stop = stop_on_signals(true)?;
     let environment = Environment::read()?;
     let prefix = arguments.prefix()?;
     let options = client_options(
@@ -72,23 +55,8 @@ fn make(arguments: &IndexArguments, clock: &Clock) -> Result<IndexFile, String> 
     if !arguments.inventory.is_empty() {
         return from_inventory(arguments, header, &stop);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(RUNTIME_THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let time_max = environment
-        .start_timeout
-        .map_or(limits::START_TIMEOUT, Duration::from_secs);
-    let connected = connect(&runtime, &options, prefix, None, time_max);
-    let Connected { client, region, .. } = match connected {
-        Ok(connected) => connected,
-        Err(error) => {
-            // A name lookup may still run.
-            runtime.shutdown_background();
-            return Err(error.to_string());
-        }
-    };
+    let (runtime, connected) = connect_helper(&environment, &options, prefix, None)?;
+    let Connected { client, region, .. } = connected;
     let unwritable = |error| unwritable(arguments, &error);
     let header = IndexHeader { region, ..header };
     let mut builder = IndexBuilder::new(&arguments.output, header).map_err(unwritable)?;
@@ -195,6 +163,3 @@ fn summary(arguments: &IndexArguments, index: &IndexFile, took: Duration) -> Str
 
 /// How often it is looked for a signal.
 const STOP_POLL: Duration = Duration::from_millis(100);
-
-/// Threads that parse listings while another one writes.
-const RUNTIME_THREADS: usize = 2;

@@ -5,6 +5,7 @@ mod config;
 mod connect;
 mod drain;
 mod environment;
+mod helper;
 mod index;
 mod logging;
 mod metrics;
@@ -21,6 +22,9 @@ pub use client_options::{client_options, read_part_size};
 pub use config::{FuseTuning, MountConfig, memory_target};
 pub use connect::{Connected, connect};
 pub use environment::{AwsFiles, Environment};
+pub use helper::{
+    connect_helper, parse_helper, print, progress_bar, run_helper, stop_on_signals, tell,
+};
 pub use index::open_index;
 pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;

@@ -19,7 +19,6 @@ use crate::cli::{
     CliArgs, HELPER_NAMES, Helper, Invocation, VERSION, completion_candidates, completions,
     fstab_entry, man_page, page_of,
 };
-use crate::config::limits;
 use crate::journal;
 use crate::metrics::panics;
 
@@ -78,9 +77,7 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
     for warning in &config.warnings {
         tell(&format!("warning: {warning}"));
     }
-    let time_max = environment
-        .start_timeout
-        .map_or(limits::START_TIMEOUT, Duration::from_secs);
+    let time_max = environment.start_time_max();
     let start = Start {
         args,
         environment: &environment,
@@ -303,7 +300,7 @@ fn tell(text: &str) {
     writeln!(std::io::stderr(), "mount-s3: {}", safe_line(text)).ok();
 }
 
-/// How much before [`limits::START_TIMEOUT`] a start gives up its requests, as a divisor.
+/// How much before its bound a start gives up its requests, as a divisor.
 ///
 /// The process that sent the requests can name them; the terminal that waits for the process
 /// cannot.

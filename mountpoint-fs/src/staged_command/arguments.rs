@@ -1,6 +1,5 @@
 //! The command line of `mount-s3 staged`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -97,12 +96,6 @@ pub(super) struct ExportArguments {
 }
 
 impl StagedArguments {
-    /// Parses the arguments after the word `staged`.
-    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        let name = OsString::from("mount-s3 staged");
-        Self::try_parse_from(std::iter::once(name).chain(arguments))
-    }
-
     pub(super) fn place(&self) -> &StagedPlace {
         match &self.task {
             StagedTask::List(place)
@@ -128,11 +121,14 @@ A bucket that is called staged is mounted with `mount-s3 s3://staged DIRECTORY`.
 mod tests {
     use clap::CommandFactory as _;
 
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::mount::parse_helper;
 
     fn parse(line: &str) -> Result<StagedArguments, String> {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        StagedArguments::of(arguments).map_err(|error| error.to_string())
+        parse_helper::<StagedArguments>(arguments).map_err(|error| error.to_string())
     }
 
     #[test]

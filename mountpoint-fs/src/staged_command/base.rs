@@ -1,7 +1,6 @@
 //! Bytes of the version that a kept one is based on, from the bucket.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use mountpoint_client::types::{ETag, Key};
 use tokio::runtime::Runtime;
@@ -10,8 +9,8 @@ use super::arguments::ExportArguments;
 use crate::cache::Caches;
 use crate::cli::BucketArg;
 use crate::clock::Clock;
-use crate::config::{ReadConfig, limits};
-use crate::mount::{Environment, client_options, connect};
+use crate::config::ReadConfig;
+use crate::mount::{Environment, client_options, connect_helper};
 use crate::operation::FsError;
 use crate::read::{ReadContext, Reader};
 use crate::staging::kept::Description;
@@ -53,23 +52,8 @@ impl BaseBytes {
             &arguments.client,
             &environment,
         )?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| format!("cannot start a thread: {error}"))?;
-        let time_max = environment
-            .start_timeout
-            .map_or(limits::START_TIMEOUT, Duration::from_secs);
         let prefix = flags.prefix.as_deref().unwrap_or_default();
-        let connected = match connect(&runtime, &options, prefix, None, time_max) {
-            Ok(connected) => connected,
-            Err(error) => {
-                // A name lookup may still run.
-                runtime.shutdown_background();
-                return Err(error.to_string());
-            }
-        };
+        let (runtime, connected) = connect_helper(&environment, &options, prefix, None)?;
         let config = ReadConfig::default();
         let context = ReadContext::new(
             connected.client,

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::answer_wait::AnswerWait;
 use super::arguments::StagedPlace;
-use super::report::{Flushed, Printed, print, tell};
+use super::report::{Flushed, Printed, tell};
 use crate::clock::Clock;
+use crate::mount::{print, progress_bar};
 use crate::staging::control::{ControlRequest, PendingReport, ask};
 use crate::staging::kept::KeptVersions;
 use crate::staging::pending::{FoundPending, Pending, find_pending};
@@ -30,7 +29,8 @@ pub(super) fn flush(
     };
     let kept_before = kept(versions)?;
     let clock = Clock::monotonic();
-    let bar = bar(begun.count);
+    let template = "{wide_bar} {pos}/{len} files, {eta} left";
+    let bar = progress_bar(begun.count, template);
     let mut left = begun.clone();
     let mut told_error = None;
     while left.count > 0 && time_max.is_none_or(|most| clock.now() < most) {
@@ -101,15 +101,6 @@ fn first_error(report: &PendingReport) -> Option<String> {
         Some(format!("{}: {error}", file.key))
     });
     failed.next()
-}
-
-fn bar(count: u64) -> ProgressBar {
-    let bar = ProgressBar::new(count);
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} files, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Interval of questions to the mount.

@@ -1,12 +1,12 @@
 //! Texts and JSON documents of `mount-s3 staged`.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use crate::mount::safe_line;
+use crate::mount;
 use crate::staging::control::PendingRow;
 use crate::staging::directory::JournalBucket;
 use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion};
@@ -275,28 +275,12 @@ pub(super) struct Done {
     pub(super) missing: u64,
 }
 
-/// Tells what is wrong.
-pub(super) fn tell(reason: &str) {
-    let text = format!("mount-s3 staged: {reason}");
-    writeln!(io::stderr(), "{}", safe_line(&text)).ok();
-}
-
 /// Whether nothing was wrong, if it could be printed.
 pub(super) type Printed = io::Result<bool>;
 
-/// Prints a document as JSON, or its lines.
-pub(super) fn print(document: &impl Serialize, lines: &[String], is_json: bool) -> io::Result<()> {
-    let mut text = String::new();
-    if is_json {
-        text = serde_json::to_string(document).map_err(io::Error::other)?;
-        text.push('\n');
-    } else {
-        for line in lines {
-            text.push_str(&safe_line(line));
-            text.push('\n');
-        }
-    }
-    io::stdout().write_all(text.as_bytes())
+/// Writes a line to standard error.
+pub(super) fn tell(reason: &str) {
+    mount::tell("staged", reason);
 }
 
 const DAMAGED: &str = "it is not uploaded";

@@ -12,7 +12,8 @@ use super::answer_wait::AnswerWait;
 use super::arguments::{ExportArguments, StagedArguments, StagedPlace, StagedTask};
 use super::base::BaseBytes;
 use super::flush::flush;
-use super::report::{Done, Printed, Status, VersionRow, print, tell};
+use super::report::{Done, Printed, Status, VersionRow, tell};
+use crate::mount::{parse_helper, print, run_helper};
 use crate::staging::control::ControlRequest;
 use crate::staging::directory::find_bucket;
 use crate::staging::kept::{
@@ -26,22 +27,7 @@ use crate::staging::pending::{Pending, PendingVersion, PendingVersions, find_pen
 /// line.
 #[must_use]
 pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match StagedArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    match work(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(reason) => {
-            tell(&reason);
-            ExitCode::FAILURE
-        }
-    }
+    run_helper("staged", parse_helper(arguments), work)
 }
 
 /// Does what is asked. Returns whether nothing was wrong.

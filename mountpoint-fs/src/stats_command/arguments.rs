@@ -1,6 +1,5 @@
 //! The command line of `mount-s3 stats`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,14 +29,6 @@ pub(super) struct StatsArguments {
     pub(super) interval: Duration,
 }
 
-impl StatsArguments {
-    /// Parses the arguments after the word `stats`.
-    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        let name = OsString::from("mount-s3 stats");
-        Self::try_parse_from(std::iter::once(name).chain(arguments))
-    }
-}
-
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok();
     let seconds = seconds.filter(|seconds| (INTERVAL_MIN..=INTERVAL_MAX).contains(seconds));
@@ -63,11 +54,14 @@ A bucket that is called stats is mounted with `mount-s3 s3://stats DIRECTORY`.";
 mod tests {
     use clap::CommandFactory as _;
 
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::mount::parse_helper;
 
     fn parse(line: &str) -> Result<StatsArguments, String> {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        StatsArguments::of(arguments).map_err(|error| error.to_string())
+        parse_helper::<StatsArguments>(arguments).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `mount-s3 stats` from its arguments to its exit code.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,29 +12,16 @@ use super::mounts::SelectedMounts;
 use super::screen::{Input, Screen, width, write};
 use super::view::View;
 use crate::clock::Clock;
-use crate::mount::{StatsDocument, safe_line};
+use crate::mount::{StatsDocument, parse_helper, run_helper};
 
 /// Runs `mount-s3 stats` with the arguments after that word.
 ///
 /// The exit code is 0 if something was shown, 1 if no mount answers, 2 for a wrong command line.
 #[must_use]
 pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match StatsArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    match work(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            let text = format!("mount-s3 stats: {reason}");
-            writeln!(io::stderr(), "{}", safe_line(&text)).ok();
-            ExitCode::FAILURE
-        }
-    }
+    run_helper("stats", parse_helper(arguments), |arguments| {
+        work(arguments).map(|()| true)
+    })
 }
 
 fn work(arguments: &StatsArguments) -> Result<(), String> {

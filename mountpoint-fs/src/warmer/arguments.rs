@@ -1,6 +1,5 @@
 //! The command line of `mount-s3 warm`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, value_parser};
@@ -86,12 +85,6 @@ pub(super) struct SourceArg {
 }
 
 impl WarmArguments {
-    /// Parses the arguments after the word `warm`.
-    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        let name = OsString::from("mount-s3 warm");
-        Self::try_parse_from(std::iter::once(name).chain(arguments))
-    }
-
     /// The bucket of all sources.
     ///
     /// # Errors
@@ -197,12 +190,15 @@ Examples:
 mod tests {
     use clap::CommandFactory as _;
 
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::mount::parse_helper;
 
     #[track_caller]
     fn check(line: &str, expected: Result<(&str, &[&str]), &str>) {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        let parsed = WarmArguments::of(arguments).map_err(|error| error.to_string());
+        let parsed = parse_helper::<WarmArguments>(arguments).map_err(|error| error.to_string());
         let parsed = parsed.and_then(|parsed| Ok((parsed.bucket()?.name.clone(), parsed.paths()?)));
         match (&parsed, expected) {
             (Ok((bucket, paths)), Ok(expected)) => {

@@ -1,15 +1,14 @@
 //! Display of a run's progress and of its failures: a bar on a terminal, otherwise some lines.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{BinaryBytes, HumanCount, HumanDuration, ProgressBar};
 
 use super::rate::Rate;
 use super::tally::{Counts, Tally, add};
-use crate::mount::safe_line;
+use crate::mount::{self, progress_bar};
 use crate::sync::Mutex;
 
 /// The counts of a run, and their display on standard error.
@@ -33,12 +32,9 @@ struct Shown {
 impl Progress {
     /// Begins the display of a run.
     pub(super) fn begin() -> Self {
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self {
             tally: Tally::default(),
-            bar,
+            bar: progress_bar(0, "{bar:24} {percent:>3} %  {msg}"),
             shown: Mutex::new(Shown {
                 rate: Rate::default(),
                 next_line: LINE_EVERY,
@@ -66,11 +62,7 @@ impl Progress {
 
     /// Prints a line for the user.
     pub(super) fn tell(&self, text: &str) {
-        let text = format!("mount-s3 warm: {text}");
-        // A failure to print is ignored.
-        self.bar.suspend(|| {
-            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
-        });
+        self.bar.suspend(|| mount::tell("warm", text));
     }
 
     /// Counts a failed object, of which `bytes` were counted as found and are missing.

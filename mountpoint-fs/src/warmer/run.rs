@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use mountpoint_client::ObjectClient;
 use mountpoint_client::crt_client::CrtClientOptions;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
@@ -21,10 +20,9 @@ use super::sources::{Finder, Sources};
 use super::tally::{Summary, add};
 use crate::cache::{Cache, CacheFill, FillError, StoreId};
 use crate::clock::Clock;
-use crate::config::limits;
 use crate::mount::{
-    Connected, Environment, client_options, connect, memory_target, open_index, read_part_size,
-    safe_line, store_id,
+    Environment, client_options, connect_helper, memory_target, open_index, parse_helper,
+    read_part_size, run_helper, safe_line, stop_on_signals, store_id,
 };
 
 /// Runs `mount-s3 warm` with the arguments behind that word.
@@ -32,16 +30,11 @@ use crate::mount::{
 /// The exit code is 0 if all objects are in the cache, 1 if not, 2 for a wrong command line.
 #[must_use]
 pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match WarmArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    match warm(&arguments) {
-        Ok(summary) => {
+    run_helper(
+        "warm",
+        parse_helper(arguments),
+        |arguments: &WarmArguments| {
+            let summary = warm(arguments)?;
             let text = if arguments.json {
                 summary.json()
             } else {
@@ -49,18 +42,11 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
                 let bucket = &arguments.sources[0].bucket.name;
                 safe_line(&summary.text(bucket, &cache))
             };
+            // A failure to print cannot be reported.
             writeln!(std::io::stdout(), "{text}").ok();
-            match summary.is_complete() {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            }
-        }
-        Err(reason) => {
-            let text = format!("mount-s3 warm: {reason}");
-            writeln!(std::io::stderr(), "{}", safe_line(&text)).ok();
-            ExitCode::FAILURE
-        }
-    }
+            Ok(summary.is_complete())
+        },
+    )
 }
 
 /// Fills the cache.
@@ -68,7 +54,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
 /// # Errors
 /// A text for the user, if nothing could be fetched.
 fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
-    let stop = stop_flag()?;
+    let stop = stop_on_signals(false)?;
     let paths = arguments.paths()?;
     let environment = Environment::read()?;
     let options = client_options(
@@ -135,17 +121,6 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
     Ok(summary)
 }
 
-/// A flag that a signal sets. A second signal ends the process at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, String> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| format!("cannot take signals: {error}"))?;
-    }
-    Ok(stop)
-}
-
 /// Opens the cache that a mount with the same flags uses.
 fn open_cache(
     arguments: &WarmArguments,
@@ -176,23 +151,8 @@ fn connect_to_bucket(
             index = Some(open_index(path, prefix, &mut options).map_err(|it| it.to_string())?);
         }
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(RUNTIME_THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let time_max = environment
-        .start_timeout
-        .map_or(limits::START_TIMEOUT, Duration::from_secs);
-    let connected = connect(&runtime, &options, &paths[0], index.as_ref(), time_max);
-    match connected {
-        Ok(Connected { client, .. }) => Ok((runtime, client)),
-        Err(error) => {
-            // A DNS lookup may still run.
-            runtime.shutdown_background();
-            Err(error.to_string())
-        }
-    }
+    let (runtime, connected) = connect_helper(environment, &options, &paths[0], index.as_ref())?;
+    Ok((runtime, connected.client))
 }
 
 /// Shows the progress of `filling` until its end. After `stop` is set, waits only for a short time.
@@ -245,9 +205,6 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Time to store the ranges in flight after a signal.
 const STOP_MAX: Duration = Duration::from_secs(10);
-
-/// Threads of requests, listings and timers. The client's and the cache's threads move the bytes.
-const RUNTIME_THREADS: usize = 2;
 
 /// Objects that may be found ahead of their fetch.
 const TARGETS_AHEAD: usize = 10_000;

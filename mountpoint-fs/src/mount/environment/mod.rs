@@ -12,12 +12,14 @@ mod variables;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mountpoint_client::network::ProxySettings;
 
 use self::misspelt::misspelt;
 pub(super) use self::names::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use self::variables::Variables;
+use crate::config::limits;
 use crate::fuse::Transport;
 
 /// Variables that Mountpoint reads, parsed.
@@ -110,6 +112,12 @@ impl Environment {
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
         names::EFFECTIVE.into_iter().flatten().copied()
+    }
+
+    /// How long a start may take.
+    pub(in crate::mount) fn start_time_max(&self) -> Duration {
+        let given = self.start_timeout.map(Duration::from_secs);
+        given.unwrap_or(limits::START_TIMEOUT)
     }
 
     /// The default directory of unfinished uploads: this user's directory for persistent program

@@ -1,6 +1,5 @@
 //! The command line of `mount-s3 trace`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,14 +30,6 @@ pub(super) struct TraceArguments {
     pub(super) output: PathBuf,
 }
 
-impl TraceArguments {
-    /// Parses the arguments after the word `trace`.
-    pub(super) fn of(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        let name = OsString::from("mount-s3 trace");
-        Self::try_parse_from(std::iter::once(name).chain(arguments))
-    }
-}
-
 fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok();
     let seconds = seconds.filter(|seconds| (SECONDS_MIN..=CAPTURE_SECONDS_MAX).contains(seconds));
@@ -66,11 +57,14 @@ How to read the file: /usr/share/doc/mountpoint-fs/TRACES.md. A bucket that is c
 mod tests {
     use clap::CommandFactory as _;
 
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::mount::parse_helper;
 
     fn parse(line: &str) -> Result<TraceArguments, String> {
         let arguments = line.split_whitespace().map(OsString::from).collect();
-        TraceArguments::of(arguments).map_err(|error| error.to_string())
+        parse_helper::<TraceArguments>(arguments).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -4,13 +4,10 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use indicatif::{HumanCount, ProgressBar};
 
 use super::arguments::TraceArguments;
 use super::chrome_trace::ChromeTrace;
@@ -18,7 +15,9 @@ use super::connection::{CaptureConnection, Received};
 use super::output::{CaptureEnd, CaptureOutput};
 use crate::clock::Clock;
 use crate::fuse::Coverage;
-use crate::mount::{CaptureLine, StatsDocument, safe_line};
+use crate::mount::{
+    CaptureLine, StatsDocument, parse_helper, progress_bar, run_helper, safe_line, stop_on_signals,
+};
 use crate::stats_command::mounts::SelectedMounts;
 use crate::stats_command::sockets::AnsweringMount;
 
@@ -27,31 +26,13 @@ use crate::stats_command::sockets::AnsweringMount;
 /// The exit code is 0 if there is a file, 1 if there is none, 2 for a wrong command line.
 #[must_use]
 pub(super) fn trace(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = match TraceArguments::of(arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // A failure to print cannot be reported.
-            error.print().ok();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
-    };
-    let ended = capture(&arguments);
-    let text = match &ended {
-        Ok(written) => written.text(),
-        Err(reason) => format!("mount-s3 trace: {reason}"),
-    };
-    let lines = text.lines().map(safe_line).collect::<Vec<_>>().join("\n");
-    // A failure to print cannot be reported.
-    match ended {
-        Ok(_) => {
-            writeln!(io::stdout(), "{lines}").ok();
-            ExitCode::SUCCESS
-        }
-        Err(_) => {
-            writeln!(io::stderr(), "{lines}").ok();
-            ExitCode::FAILURE
-        }
-    }
+    run_helper("trace", parse_helper(arguments), |arguments| {
+        let text = capture(arguments)?.text();
+        let lines = text.lines().map(safe_line).collect::<Vec<_>>().join("\n");
+        // A failure to print cannot be reported.
+        writeln!(io::stdout(), "{lines}").ok();
+        Ok(true)
+    })
 }
 
 /// A file that was written.
@@ -106,11 +87,7 @@ fn capture(arguments: &TraceArguments) -> Result<Written, String> {
         ));
     }
     let mut trace = ChromeTrace::new(&mount.document.mount);
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let registered = flag::register(signal, Arc::clone(&is_stopped));
-        registered.map_err(|error| error.to_string())?;
-    }
+    let is_stopped = stop_on_signals(true)?;
     let mut connection = CaptureConnection::begin(&mount, arguments.seconds)?;
     let mut output = CaptureOutput::create(path).map_err(no_file)?;
     let mut run = CaptureRun {
@@ -118,7 +95,10 @@ fn capture(arguments: &TraceArguments) -> Result<Written, String> {
         count: 0,
         end: CaptureEnd::default(),
         clock: Clock::monotonic(),
-        progress: progress(arguments.seconds),
+        progress: progress_bar(
+            arguments.seconds.as_secs(),
+            "{spinner} {pos} of {len} s, {msg} records; Ctrl-C ends it",
+        ),
     };
     let began = run.clock.now();
     let ended = run.take_all(&mut connection, &is_stopped, &mut trace, &mut output);
@@ -220,16 +200,6 @@ impl CaptureRun {
     }
 }
 
-/// A line with the time and the records so far; hidden where standard error is no terminal.
-fn progress(asked: Duration) -> ProgressBar {
-    let bar = ProgressBar::new(asked.as_secs());
-    let style = "{spinner} {pos} of {len} s, {msg} records; Ctrl-C ends it";
-    let style = ProgressStyle::with_template(style);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(TICK);
-    bar
-}
-
 /// Why a mount sends no more.
 const GONE: &str = "the mount has ended, or has waited too long for this command";
 /// Records of one file. Perfetto opens some millions, slowly.
@@ -238,5 +208,3 @@ const RECORDS_MAX: u64 = 1_000_000;
 const FILE_MAX: u64 = 1 << 30;
 /// Longest wait for the last lines, after the time that was asked for.
 const REST_MAX: Duration = Duration::from_secs(15);
-/// How often the line is drawn.
-const TICK: Duration = Duration::from_millis(200);
