@@ -92,7 +92,8 @@ fn cost_of(size: usize) -> Result<Cost> {
 
 fn write(fs: &FileSystem, name: &str, content: &[u8]) -> Result<()> {
     let name = OsStr::new(name);
-    let created = fs.create(InodeNo::ROOT, name, WriteOptions::default(), Opener::UNSEEN);
+    let created = fs.create_for(InodeNo::ROOT, name, WriteOptions::default(), Opener::UNSEEN);
+    let created = created.now_or_never().context("no request is sent")?;
     let (_, opened) = created.map_err(|error| anyhow!("create: {error}"))?;
     for (index, piece) in content.chunks(WRITE).enumerate() {
         let offset = (index * WRITE) as u64;

@@ -21,15 +21,18 @@ impl FileSystem {
         stop: &Stop,
         operation: impl Fn() -> F,
     ) -> Result<T, FsError> {
-        let begun = self.clock.now();
+        let begun = self.parts.clock.now();
         loop {
-            let (ended, asked) = (pin!(self.namespace.motion_ended()), pin!(stop.asked()));
+            let (ended, asked) = (
+                pin!(self.parts.namespace.motion_ended()),
+                pin!(stop.asked()),
+            );
             let outcome = operation().await;
             if !matches!(outcome, Err(FsError::InMotion(_))) {
                 return outcome;
             }
             stop.check()?;
-            if self.clock.now().saturating_sub(begun) >= MOTION_WAIT_MAX {
+            if self.parts.clock.now().saturating_sub(begun) >= MOTION_WAIT_MAX {
                 return outcome;
             }
             select(ended, asked).await;

@@ -1,36 +1,42 @@
-//! The operations of a mounted bucket.
+//! The operations of a mounted bucket: the façade, which looks handles up and forwards.
 //!
-//! Each is a few lines: [`Namespace`] owns the names, [`HandleTable`] the open files, [`Reader`]
+//! [`Namespace`] owns the names, [`HandleTable`] the open files, [`Reader`](crate::read::Reader)
 //! the bytes. Knows no FUSE message and no errno. A future that is dropped while it waits has
 //! changed nothing. Runs on any thread that polls it and never blocks that thread.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use bytes::Bytes;
 use mountpoint_client::ObjectClient;
-use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use super::staged_names::staged_files;
+use super::opening::{self, OpenFiles};
+use super::parts::Parts;
+use super::permission::{Change, permit};
+use super::written::{read_newest, staged_files};
+use super::{attributes, markers, moved, names, writing};
 use crate::cache::Caches;
 use crate::clock::Clock;
+use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
-use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{HandleTable, OpenFile, StagedFiles, StagedMarkers};
+use crate::handle::{Closing, HandleTable, OpenFile, Opener};
 use crate::mutate::Mutator;
-use crate::namespace::{Namespace, WalkStats};
+use crate::namespace::Namespace;
 use crate::operation::{
-    Attributes, DirectorySink, Entry, EvictionBatch, FsError, HandleNo, InodeNo, Looking, Purpose,
-    ReadData, StaleName, StatFs,
+    AllocateMode, AttributeChange, Attributes, DirectorySink, Entry, EvictionBatch, FileKind,
+    FsError, HandleNo, InodeNo, Maker, OpenOptions, Opened, Purpose, ReadData, RenameMode, SetMode,
+    StaleName, StatFs, Stop, WriteOptions,
 };
 use crate::read::mode::ReadModes;
-use crate::read::{ReadContext, SiblingPrefetch, SiblingPrefetchStats};
+use crate::read::{ReadContext, SiblingPrefetch};
 use crate::staging::Staging;
 use crate::sync::Mutex;
-use crate::write::{MemorySource, WriteContext};
+use crate::write::{MemorySource, PendingWrite, WriteContext};
 
 /// A mounted bucket. Shared as `Arc<FileSystem>`.
 ///
@@ -38,24 +44,8 @@ use crate::write::{MemorySource, WriteContext};
 /// future.
 #[derive(Debug)]
 pub struct FileSystem {
-    pub(super) namespace: Arc<Namespace>,
-    pub(super) reading: Arc<ReadContext>,
-    pub(super) read_modes: ReadModes,
-    /// Set where files are opened as they were last known.
-    pub(super) sibling_prefetch: Option<SiblingPrefetch>,
-    pub(super) writing: Arc<WriteContext>,
-    pub(super) clock: Clock,
-    pub(super) files: HandleTable<OpenFile>,
-    pub(super) write: WriteConfig,
-    pub(super) mutator: Arc<Mutator>,
-    /// Owner of new files and directories.
-    pub(super) owner: (u32, u32),
-    /// Default permission bits of directories.
-    pub(super) dir_mode: u16,
-    /// Files that are written in place: in memory, or in the mount's directory for them.
-    pub(super) staged: Arc<StagedFiles>,
-    /// Markers of directories that the bucket lacks.
-    pub(super) markers: Arc<StagedMarkers>,
+    pub(super) parts: Parts,
+    pub(super) files: OpenFiles,
     pub(super) directories: HandleTable<OpenDirectory>,
 }
 
@@ -107,59 +97,28 @@ impl FileSystem {
         let writing = WriteContext::new(client, config.write, clock.clone(), memory, changes);
         let namespace = Arc::new(namespace);
         let staging = Staging::in_memory(&reading, &writing, clock.clone());
-        Self {
-            write,
-            mutator,
-            owner: (config.uid, config.gid),
-            dir_mode: config.dir_mode,
+        let parts = Parts {
+            config: write,
+            clock,
             staged: staged_files(staging, &namespace),
             namespace,
             reading,
+            writing,
+            mutator,
+            markers: Arc::default(),
+            owner: (config.uid, config.gid),
+            dir_mode: config.dir_mode,
+        };
+        let files = OpenFiles {
+            handles: HandleTable::default(),
             read_modes,
             sibling_prefetch,
-            writing,
-            clock,
-            files: HandleTable::default(),
-            markers: Arc::default(),
+        };
+        Self {
+            parts,
+            files,
             directories: HandleTable::default(),
         }
-    }
-
-    /// Gives back memory that was idle for a while. The caller repeats this every
-    /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
-    pub fn give_back_idle(&self) {
-        self.namespace.give_back_idle();
-        self.reading.give_back_idle();
-        if let Some(sibling_prefetch) = &self.sibling_prefetch {
-            sibling_prefetch.give_back_idle();
-        }
-        let has_rested_many = self.staged.staging().has_rested_many();
-        if self.namespace.has_dropped_many() || has_rested_many {
-            trim_allocator();
-        }
-    }
-
-    /// Most bytes of the memory for data that were ever held at once.
-    #[must_use]
-    pub fn memory_peak(&self) -> u64 {
-        self.reading.stats().budget_peak
-    }
-
-    /// Sends second GETs for late ones, for as long as the file system lives. A task of a tokio
-    /// runtime.
-    pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.reading.hedge()
-    }
-
-    /// Helps writers that wait for memory, for as long as the file system lives. A task of a tokio
-    /// runtime.
-    pub fn relieve_writers(&self) -> impl Future<Output = ()> + Send + use<> {
-        WriteContext::relieve(Arc::downgrade(&self.writing))
-    }
-
-    /// Finds `name` in a directory and raises its inode's lookup count by one.
-    pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
-        self.lookup_for(parent, name, &Looking).await
     }
 
     /// Finds `name` for a system call whose `purpose` may be more than a lookup.
@@ -169,37 +128,37 @@ impl FileSystem {
         name: &OsStr,
         purpose: &dyn Purpose,
     ) -> Result<Entry, FsError> {
-        let mut entry = self.namespace.lookup(parent, name, purpose).await?;
-        self.show_staged_marker(&mut entry.attributes);
+        let mut entry = self.parts.namespace.lookup(parent, name, purpose).await?;
+        markers::show_staged_marker(&self.parts, &mut entry.attributes);
         Ok(entry)
     }
 
     /// Whether the lookup of the system call that opens `ino` has just asked S3 about it. Once.
     #[must_use]
     pub fn vouches(&self, ino: InodeNo, purpose: &dyn Purpose) -> bool {
-        self.namespace.vouches(ino, purpose)
+        self.parts.namespace.vouches(ino, purpose)
     }
 
     /// Waits until no later mount shows names from before the changes so far.
     pub async fn settled(&self) {
-        self.namespace.settled().await;
+        self.parts.namespace.settled().await;
     }
 
     /// How long the kernel may keep the absence of `name` after a lookup.
     #[must_use]
     pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
-        self.namespace.negative_ttl(parent, name)
+        self.parts.namespace.negative_ttl(parent, name)
     }
 
     /// Whether directory entries tell no kind of file for sure: the kernel looks each up.
     #[must_use]
     pub fn lists_names_only(&self) -> bool {
-        self.namespace.lists_names_only()
+        self.parts.namespace.lists_names_only()
     }
 
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
     pub fn forget(&self, ino: InodeNo, count: u64) {
-        self.namespace.forget(ino, count);
+        self.parts.namespace.forget(ino, count);
     }
 
     /// stat data of an inode, from S3 if they are too old.
@@ -207,21 +166,19 @@ impl FileSystem {
     /// [`FsError::NotFound`] if the inode's name is gone, [`FsError::Stale`] if the name means
     /// another object.
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
-        let mut attributes = self.namespace.attributes(ino).await?;
-        self.show_staged_marker(&mut attributes);
-        Ok(attributes)
+        attributes::stat(&self.parts, ino).await
     }
 
     /// Whether `ino` has an open handle.
     #[must_use]
     pub fn is_open(&self, ino: InodeNo) -> bool {
-        self.namespace.is_open(ino)
+        self.parts.namespace.is_open(ino)
     }
 
     /// Size of the file `ino` as it was stored last, as far as is known.
     #[must_use]
     pub fn stored_size(&self, ino: InodeNo) -> Option<u64> {
-        let stored = self.namespace.stored_version(ino);
+        let stored = self.parts.namespace.stored_version(ino);
         stored.map(|(_, version)| version.size)
     }
 
@@ -235,77 +192,68 @@ impl FileSystem {
         size: u32,
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
-        let file = self.files.get(handle)?;
-        if let Some(open) = self.staged_of(&file) {
-            return self.read_staged(&open, (offset, size), fills_cache).await;
+        let file = self.files.handles.get(handle)?;
+        let Parts {
+            staged,
+            namespace,
+            reading,
+            ..
+        } = &self.parts;
+        let newest = match &*file {
+            OpenFile::Staged(handle) => Some(Arc::clone(&handle.open)),
+            OpenFile::Reading { ino, .. } => staged.of(*ino),
+        };
+        if let Some(open) = newest {
+            return read_newest(namespace, &open, (offset, size), fills_cache).await;
         }
         let (ino, opened, watch) = file.reading()?;
         if let Some(watch) = watch {
-            self.read_modes.observe(watch, offset, size, fills_cache);
+            let modes = &self.files.read_modes;
+            modes.observe(watch, offset, size, fills_cache);
         }
-        if opened.0.is_empty() && self.namespace.has_bytes(ino) {
+        if opened.0.is_empty() && namespace.has_bytes(ino) {
             // A short read would be the end of the file for the kernel, which may know of more
             // bytes by now.
             return Err(FsError::Stale(
                 "the file was empty when it was opened, and was written since".to_owned(),
             ));
         }
-        let read = self.read_opened(ino, opened, (offset, size), fills_cache);
-        read.await
-    }
-
-    /// The time of day.
-    pub(super) fn wall_now(&self) -> SystemTime {
-        self.clock.wall()
+        let names = (&**namespace, reading);
+        moved::read_opened(names, ino, opened, (offset, size), fills_cache).await
     }
 
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        let Some(file) = self.files.remove(handle) else {
-            return;
-        };
-        if let OpenFile::Reading {
-            watch: Some(watch), ..
-        } = &*file
-        {
-            self.read_modes.close(watch, self.reading.consumed());
-        }
-        match &*file {
-            OpenFile::Staged(handle) => self.release_staged(&handle.open, handle.writes),
-            OpenFile::Reading { ino, .. } => {
-                self.namespace.close(*ino);
-                self.end_staged(*ino);
-            }
-        }
+        self.files.release(&self.parts, handle);
     }
 
     /// The key of `ino`, or of `name` in it, for the log.
     #[must_use]
     pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
-        self.namespace.key_text(ino, name)
+        self.parts.namespace.key_text(ino, name)
     }
 
     /// Names that the kernel should forget, as they become known. Can be taken once.
     #[must_use]
     pub fn take_stale_names(&self) -> Option<Receiver<StaleName>> {
-        self.namespace.take_stale_names()
+        self.parts.namespace.take_stale_names()
     }
 
     /// Whether the kernel should still forget this name: no lookup has found it since.
     #[must_use]
     pub fn is_still_stale(&self, stale: &StaleName) -> bool {
-        self.namespace.is_still_stale(stale)
+        self.parts.namespace.is_still_stale(stale)
     }
 
     /// Some unused files, if there are too many inodes, and the next call's time.
     #[must_use]
     pub fn eviction_batch(&self) -> EvictionBatch {
-        self.namespace.eviction_batch()
+        self.parts.namespace.eviction_batch()
     }
 
     /// Opens a directory for reading.
     pub async fn open_directory(&self, ino: InodeNo) -> Result<HandleNo, FsError> {
-        let listing = self.namespace.open_directory(ino)?;
+        let listing = self.parts.namespace.open_directory(ino)?;
         Ok(self.directories.insert(OpenDirectory {
             ino,
             listing: AsyncMutex::new(listing),
@@ -329,20 +277,20 @@ impl FileSystem {
     ) -> Result<(), FsError> {
         self.directories
             .get(handle)?
-            .read(&self.namespace, offset, plus, sink)
+            .read(&self.parts.namespace, offset, plus, sink)
             .await
     }
 
     /// Closes a directory.
     pub fn release_directory(&self, handle: HandleNo) {
         if let Some(directory) = self.directories.remove(handle) {
-            self.namespace.close(directory.ino);
+            self.parts.namespace.close(directory.ino);
         }
     }
 
     /// Notes the kernel's read-ahead in bytes.
     pub fn set_readahead(&self, bytes: u32) {
-        self.read_modes.set_readahead(bytes);
+        self.files.read_modes.set_readahead(bytes);
     }
 
     /// Size of the file system: practically endless. Tools count bytes in 64 bits with a sign.
@@ -356,36 +304,293 @@ impl FileSystem {
         }
     }
 
-    /// Listing pages ahead of their readers or in flight, of all open directories.
-    #[must_use]
-    pub fn listing_pages_ahead(&self) -> usize {
-        self.namespace.listing_pages_ahead()
+    /// Opens a file for reading, at the version that S3 has now.
+    ///
+    /// [`FsError::Stale`] if that is another version than the inode's: the caller must look the
+    /// name up again, and open the result. Linux does so by itself after `ESTALE`.
+    pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
+        opening::open(&self.parts, &self.files, ino, options).await
     }
 
-    /// LISTs ahead of walks so far, and what they were good for.
-    #[must_use]
-    pub fn walk_stats(&self) -> WalkStats {
-        self.namespace.walk_stats()
+    /// Creates a file and opens it for writing. No request is sent: its close stores the object.
+    /// Unless the caller asks for it to be new, and the mount asks the bucket about that: then the
+    /// bucket has it empty when this returns.
+    ///
+    /// [`FsError::Exists`] if anybody else has made that.
+    pub async fn create_for(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<(Entry, Opened), FsError> {
+        opening::create(&self.parts, &self.files, (parent, name), options, opener).await
     }
 
-    /// How often a listing met a key that cannot be shown. The log names one of each directory.
-    #[must_use]
-    pub fn hidden_keys(&self) -> u64 {
-        self.namespace.hidden_keys()
+    /// Makes an empty file, which is there when this returns and nobody else has made.
+    pub async fn make_file(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        options: WriteOptions,
+    ) -> Result<Entry, FsError> {
+        opening::make_file(&self.parts, &self.files, (parent, name), options).await
     }
 
-    /// Statistics of the files that were fetched before they were opened.
-    #[must_use]
-    pub fn sibling_prefetch(&self) -> SiblingPrefetchStats {
-        let sibling_prefetch = self.sibling_prefetch.as_ref();
-        sibling_prefetch
-            .map(SiblingPrefetch::stats)
-            .unwrap_or_default()
+    /// Opens an existing file for writing, at any place.
+    pub async fn open_for_writing(
+        &self,
+        ino: InodeNo,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        opening::open_for_writing(&self.parts, &self.files, ino, options, opener).await
     }
 
-    /// Number of inodes besides the root. Those that the kernel knows and those that are open.
+    /// Opens a file for reading and writing (`O_RDWR`). Where changes are not allowed, it is only
+    /// read.
+    pub async fn open_for_both(
+        &self,
+        ino: InodeNo,
+        options: OpenOptions,
+        how: WriteOptions,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        match permit(&self.parts.config, Change::Overwrite) {
+            Ok(()) => self.open_for_writing(ino, how, opener).await,
+            Err(_) => self.open(ino, options).await,
+        }
+    }
+
+    /// Takes bytes if that needs no waiting; otherwise returns `None`, and nothing has changed.
+    pub fn write_now(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Result<(), FsError>> {
+        match self.files.handles.get(handle) {
+            Ok(file) => writing::write_now(&self.parts, &file, offset, data),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Takes bytes, when there is memory for them.
+    pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let file = self.files.handles.get(handle)?;
+        // A copy of file data, of callers that keep theirs.
+        writing::write(&self.parts, &file, offset, Bytes::copy_from_slice(data)).await
+    }
+
+    /// Takes the bytes of a waiting WRITE, as [`Self::write`].
+    pub async fn write_held(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: PendingWrite,
+    ) -> Result<(), FsError> {
+        let file = self.files.handles.get(handle)?;
+        writing::write(&self.parts, &file, offset, Bytes::from_owner(data)).await
+    }
+
+    /// Whether the kernel may have pages that a write by `handle`, which passes them by, makes old.
     #[must_use]
-    pub fn inode_count(&self) -> usize {
-        self.namespace.inode_count()
+    pub fn overtakes_pages(&self, handle: HandleNo) -> bool {
+        let file = self.files.handles.get(handle).ok();
+        let handle = file.as_deref().and_then(OpenFile::staged);
+        handle
+            .is_some_and(|handle| handle.is_direct && writing::overtakes_pages(&self.parts, handle))
+    }
+
+    /// `copy_file_range`: the server copies up to `len` bytes between two places, each a handle and
+    /// an offset. Returns the number copied.
+    ///
+    /// The number is 0 only at the end of the source. [`FsError::Unsupported`] where reads and
+    /// writes are better; the kernel then does these by itself.
+    pub async fn copy_range(
+        &self,
+        from: (HandleNo, u64),
+        to: (HandleNo, u64),
+        len: u64,
+    ) -> Result<u64, FsError> {
+        let handles = &self.files.handles;
+        let (source, target) = (handles.get(from.0)?, handles.get(to.0)?);
+        writing::copy_range(&self.parts, (&source, from.1), (&target, to.1), len).await
+    }
+
+    /// `fallocate`. Without flags the file has at least the bytes of `range` then.
+    pub async fn allocate(
+        &self,
+        handle: HandleNo,
+        range: Range<u64>,
+        mode: AllocateMode,
+    ) -> Result<(), FsError> {
+        let file = self.files.handles.get(handle)?;
+        writing::allocate(&self.parts, file.writing()?, range, mode).await
+    }
+
+    /// Handles the close of a descriptor.
+    ///
+    /// Returns when the bucket holds the written bytes, or the local disk with write-back, unless
+    /// another descriptor is still open.
+    pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
+        let file = self.files.handles.get(handle)?;
+        match file.staged().filter(|handle| handle.close_stores(closing)) {
+            Some(handle) => handle.open.file.commit().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns when the bucket holds the written bytes, or the local disk with write-back.
+    pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
+        let file = self.files.handles.get(handle)?;
+        match file.staged() {
+            Some(handle) => handle.open.file.commit().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Changes attributes; all of them or none.
+    pub async fn set_attributes(
+        &self,
+        ino: InodeNo,
+        mut change: AttributeChange,
+    ) -> Result<Attributes, FsError> {
+        permit(&self.parts.config, Change::Attributes)?;
+        match (change.size.take(), change.handle) {
+            (None, _) => {}
+            (Some(len), Some(handle)) => {
+                let file = self.files.handles.get(handle)?;
+                let handle = file.staged().ok_or(FsError::BadHandle)?;
+                writing::set_len(&self.parts, handle, len).await?;
+            }
+            (Some(len), None) => {
+                writing::set_len_of(&self.parts, ino, (len, change.drops_set_id)).await?;
+            }
+        }
+        attributes::set(&self.parts, ino, change).await
+    }
+
+    /// Whether the file has set-ID bits that a change of its content or owner takes from it.
+    #[must_use]
+    pub fn has_set_id(&self, ino: InodeNo) -> bool {
+        attributes::has_set_id(&self.parts, ino)
+    }
+
+    /// Takes those bits from the file.
+    pub async fn drop_set_id(&self, ino: InodeNo) -> Result<(), FsError> {
+        attributes::drop_set_id(&self.parts, ino).await
+    }
+
+    /// The value of an extended attribute; `None` if the inode has none of that name.
+    pub async fn extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<Option<Vec<u8>>, FsError> {
+        attributes::extended_attribute(&self.parts, ino, name).await
+    }
+
+    /// The names of an inode's extended attributes, each with a NUL byte behind it.
+    pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
+        attributes::extended_attributes(&self.parts, ino).await
+    }
+
+    /// Gives an extended attribute a value.
+    pub async fn set_extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<(), FsError> {
+        attributes::set_extended_attribute(&self.parts, ino, name, (value, mode)).await
+    }
+
+    /// Removes an extended attribute.
+    pub async fn remove_extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<(), FsError> {
+        attributes::remove_extended_attribute(&self.parts, ino, name).await
+    }
+
+    /// Removes a file.
+    pub async fn unlink(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
+        names::unlink(&self.parts, directory, name).await
+    }
+
+    /// Removes an empty directory.
+    pub async fn remove_directory(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
+        names::remove_directory(&self.parts, directory, name).await
+    }
+
+    /// Makes a directory for `maker`, if that is not the mount's user. A marker object, or an entry
+    /// that this mount remembers until the directory has a file.
+    pub async fn make_directory_for(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        mode: u16,
+        maker: Option<Maker>,
+    ) -> Result<Entry, FsError> {
+        names::make_directory(&self.parts, directory, name, mode, maker).await
+    }
+
+    /// Gives a file or a directory another name.
+    ///
+    /// [`FsError::Interrupted`] if `stop` was asked for before the end; then none of its requests
+    /// is in flight.
+    pub async fn rename(
+        &self,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+        mode: RenameMode,
+        stop: &Stop,
+    ) -> Result<(), FsError> {
+        names::rename(&self.parts, from, to, mode, stop).await
+    }
+
+    /// Makes a symbolic link for `maker`, if that is not the mount's user.
+    pub async fn symbolic_link_for(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        target: &OsStr,
+        maker: Option<Maker>,
+    ) -> Result<Entry, FsError> {
+        names::symbolic_link(&self.parts, directory, name, target, maker).await
+    }
+
+    /// Makes a pipe or a socket: an empty object that says so, at once in any case. The kernel
+    /// serves it, for the processes of this machine.
+    pub async fn make_special(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        special: FileKind,
+        options: WriteOptions,
+    ) -> Result<Entry, FsError> {
+        names::make_special(&self.parts, directory, name, special, options).await
+    }
+
+    /// Gives the file `ino` another name: a copy on the server, which nothing ties to the file.
+    ///
+    /// The file is stored first, if the bucket lacks some of it. [`FsError::Exists`] if the name is
+    /// taken, in the bucket or here. Returns the inode number that `stat` shows at first, too: git
+    /// compares it with that of the file.
+    pub async fn link(
+        &self,
+        ino: InodeNo,
+        name: (InodeNo, &OsStr),
+        stop: &Stop,
+    ) -> Result<(Entry, InodeNo), FsError> {
+        names::link(&self.parts, ino, name, stop).await
+    }
+
+    /// The target of a symbolic link.
+    pub async fn read_link(&self, ino: InodeNo) -> Result<ReadData, FsError> {
+        names::read_link(&self.parts, ino).await
     }
 }

@@ -3,20 +3,20 @@
 mod at_rest;
 mod attributes;
 mod file_system;
-mod follow;
-mod links;
-mod local;
+mod held;
+mod lifecycle;
+mod markers;
+mod moved;
 mod names;
 mod open_directory;
 mod opening;
+mod parts;
 mod permission;
-mod staged;
-mod staged_names;
-mod statistics;
-mod write;
+mod writing;
+mod written;
 
 #[cfg(test)]
 mod tests;
 
 pub use file_system::FileSystem;
-pub use statistics::FileSystemStats;
+pub use lifecycle::FileSystemStats;

@@ -1,7 +1,7 @@
 //! Changes of the headers of an object.
 //!
-//! S3 changes no object in place. The object is copied onto itself in the version that was seen. A reader of the old version in another mount is told that its version is
-//! stale.
+//! S3 changes no object in place. The object is copied onto itself in the version that was seen. A
+//! reader of the old version in another mount is told that its version is stale.
 
 use bytes::Bytes;
 use mountpoint_client::types::{

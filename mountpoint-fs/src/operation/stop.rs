@@ -1,8 +1,10 @@
 //! A request that a long operation end early.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::future::{Either, select};
 use tokio::sync::Notify;
 
 use super::FsError;
@@ -41,6 +43,17 @@ impl Stop {
     /// Returns when the stop is requested after this call.
     pub fn asked(&self) -> impl Future<Output = ()> + Send + '_ {
         self.0.asked.notified()
+    }
+
+    /// The outcome of `work`; [`FsError::Interrupted`] if the stop is requested before its end.
+    pub async fn unless_asked<T>(
+        &self,
+        work: impl Future<Output = Result<T, FsError>>,
+    ) -> Result<T, FsError> {
+        match select(pin!(work), pin!(self.asked())).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => Err(FsError::Interrupted),
+        }
     }
 
     /// [`FsError::Interrupted`] if the stop was requested.

@@ -1,162 +1,138 @@
-//! chmod, chown, utimes and truncate.
+//! chmod, chown and utimes.
 //!
 //! S3 itself keeps a file's size and its time of writing. A change that leaves an attribute as it
 //! is succeeds; one that cannot be kept fails, and the error names the flag that would keep it.
 
-use std::ops::Range;
 use std::time::SystemTime;
 
-use crate::fs::FileSystem;
+use super::headers::{change_headers, object, replace_headers, stat};
+use crate::fs::parts::Parts;
 use crate::fs::permission::{Change, not_kept, permit};
 use crate::operation::{
-    AllocateMode, AttributeChange, Attributes, FileKind, FsError, HandleNo, InodeNo,
-    PosixAttributes, Progress, TimeChange,
+    AttributeChange, Attributes, FileKind, FsError, InodeNo, PosixAttributes, Progress, TimeChange,
 };
 
-impl FileSystem {
-    /// Changes attributes; all of them or none.
-    pub async fn set_attributes(
-        &self,
-        ino: InodeNo,
-        change: AttributeChange,
-    ) -> Result<Attributes, FsError> {
-        permit(&self.write, Change::Attributes)?;
-        let mut change = change;
-        if let Some(len) = change.size.take() {
-            self.set_staged_len(&self.staged, ino, (len, &change))
-                .await?;
-        }
-        let now = self.attributes(ino).await?;
-        if self.write.posix_metadata {
-            return self.set_stored_attributes(ino, change, now).await;
-        }
-        let is_stored = || {
-            self.staged_file(ino)
-                .is_some_and(|it| !it.file.is_changed())
-        };
-        if let Some(progress) = self.namespace.progress(ino)
-            && !is_stored()
-        {
-            return self.set_while_written(ino, &change, &progress).await;
-        }
-        if !touches(&change, &now)? {
-            return Ok(now);
-        }
-        permit(&self.write, Change::Overwrite)?;
-        let name = self.namespace.change_inode(ino)?;
-        let object = self.object(&name).await?;
-        let _held = self.replace_headers(name, &object).await?;
-        if let Some(progress) = self.namespace.progress(ino) {
-            progress.advance(progress.size(), self.wall_now());
-        }
-        self.attributes(ino).await
+/// Changes attributes but the size; all of them or none.
+pub(in crate::fs) async fn set(
+    parts: &Parts,
+    ino: InodeNo,
+    change: AttributeChange,
+) -> Result<Attributes, FsError> {
+    let now = stat(parts, ino).await?;
+    if parts.config.posix_metadata {
+        return set_stored(parts, ino, change, now).await;
     }
-
-    /// Whether the file has set-ID bits that a change of its content or owner takes from it.
-    #[must_use]
-    pub fn has_set_id(&self, ino: InodeNo) -> bool {
-        let mode = || self.namespace.stored_mode(ino);
-        self.write.posix_metadata && mode().is_some_and(|mode| without_set_id(mode) != mode)
+    let is_stored = || parts.staged.of(ino).is_some_and(|it| !it.file.is_changed());
+    if let Some(progress) = parts.namespace.progress(ino)
+        && !is_stored()
+    {
+        return set_while_written(parts, ino, &change, &progress).await;
     }
-
-    /// Takes those bits from the file.
-    pub async fn drop_set_id(&self, ino: InodeNo) -> Result<(), FsError> {
-        let change = AttributeChange {
-            drops_set_id: true,
-            ..AttributeChange::default()
-        };
-        let now = self.attributes(ino).await?;
-        self.set_stored_attributes(ino, change, now).await.map(drop)
+    if !touches(&change, &now)? {
+        return Ok(now);
     }
-
-    /// `fallocate`. Without flags the file has at least the bytes of `range` then.
-    pub async fn allocate(
-        &self,
-        handle: HandleNo,
-        range: Range<u64>,
-        mode: AllocateMode,
-    ) -> Result<(), FsError> {
-        let file = self.files.get(handle)?;
-        self.allocate_staged(file.writing()?, range, mode).await
+    permit(&parts.config, Change::Overwrite)?;
+    let name = parts.namespace.change_inode(ino)?;
+    let object = object(parts, &name).await?;
+    let _held = replace_headers(parts, name, &object).await?;
+    if let Some(progress) = parts.namespace.progress(ino) {
+        progress.advance(progress.size(), parts.wall_now());
     }
+    stat(parts, ino).await
+}
 
-    /// Stores the attributes in metadata (`--posix-metadata`): of the object, or of a directory's
-    /// marker.
-    async fn set_stored_attributes(
-        &self,
-        ino: InodeNo,
-        change: AttributeChange,
-        now: Attributes,
-    ) -> Result<Attributes, FsError> {
-        let progress = self.namespace.progress(ino);
-        let mut posix = PosixAttributes::of_attributes(&now);
-        let wall = self.wall_now();
-        apply(&change, wall, &mut posix);
-        let is_owner_set = change.uid.is_some() || change.gid.is_some();
-        if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
-            posix.mode = posix.mode.map(without_set_id);
-        }
-        if posix == PosixAttributes::of_attributes(&now) {
-            return Ok(now);
-        }
-        // The object of a written file gets the time of its writing, unless an application sets
-        // another one.
-        let told = PosixAttributes {
-            mtime: posix
-                .mtime
-                .filter(|_| progress.is_none() || change.mtime.is_some()),
+/// Whether the file has set-ID bits that a change of its content or owner takes from it.
+pub(in crate::fs) fn has_set_id(parts: &Parts, ino: InodeNo) -> bool {
+    let mode = || parts.namespace.stored_mode(ino);
+    parts.config.posix_metadata && mode().is_some_and(|mode| without_set_id(mode) != mode)
+}
+
+/// Takes those bits from the file.
+pub(in crate::fs) async fn drop_set_id(parts: &Parts, ino: InodeNo) -> Result<(), FsError> {
+    let change = AttributeChange {
+        drops_set_id: true,
+        ..AttributeChange::default()
+    };
+    let now = stat(parts, ino).await?;
+    set_stored(parts, ino, change, now).await.map(drop)
+}
+
+/// Stores the attributes in metadata (`--posix-metadata`): of the object, or of a directory's
+/// marker.
+async fn set_stored(
+    parts: &Parts,
+    ino: InodeNo,
+    change: AttributeChange,
+    now: Attributes,
+) -> Result<Attributes, FsError> {
+    let progress = parts.namespace.progress(ino);
+    let mut posix = PosixAttributes::of_attributes(&now);
+    let wall = parts.wall_now();
+    apply(&change, wall, &mut posix);
+    let is_owner_set = change.uid.is_some() || change.gid.is_some();
+    if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
+        posix.mode = posix.mode.map(without_set_id);
+    }
+    if posix == PosixAttributes::of_attributes(&now) {
+        return Ok(now);
+    }
+    // The object of a written file gets the time of its writing, unless an application sets
+    // another one.
+    let told = PosixAttributes {
+        mtime: posix
+            .mtime
+            .filter(|_| progress.is_none() || change.mtime.is_some()),
+        ..posix
+    };
+    // A record of the change has the time as well.
+    let written = progress.as_ref().map(|progress| progress.mtime());
+    if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
+        progress.set_mtime(mtime);
+    }
+    let changed = change_headers(parts, ino, |headers| {
+        told.store(now.kind, wall, &mut headers.metadata);
+        Ok(())
+    });
+    let changed = changed.await;
+    if let (Err(_), Some(progress), Some(written)) = (&changed, &progress, written) {
+        progress.set_mtime(written);
+    }
+    let _held = changed?;
+    parts.namespace.set_posix(
+        ino,
+        PosixAttributes {
+            mtime: posix.mtime.filter(|_| progress.is_none()),
             ..posix
-        };
-        // A record of the change has the time as well.
-        let written = progress.as_ref().map(|progress| progress.mtime());
-        if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
-            progress.set_mtime(mtime);
-        }
-        let changed = self.change_headers(ino, |headers| {
-            told.store(now.kind, wall, &mut headers.metadata);
-            Ok(())
-        });
-        let changed = changed.await;
-        if let (Err(_), Some(progress), Some(written)) = (&changed, &progress, written) {
-            progress.set_mtime(written);
-        }
-        let _held = changed?;
-        self.namespace.set_posix(
-            ino,
-            PosixAttributes {
-                mtime: posix.mtime.filter(|_| progress.is_none()),
-                ..posix
-            },
-        );
-        if change.mtime.is_some() {
-            self.namespace.set_directory_time(ino);
-        }
-        self.attributes(ino).await
+        },
+    );
+    if change.mtime.is_some() {
+        parts.namespace.set_directory_time(ino);
     }
+    stat(parts, ino).await
+}
 
-    /// Sets the time that a written file shows until it is stored, as in mountpoint-s3.
-    ///
-    /// Programs that copy files set it before they close them.
-    async fn set_while_written(
-        &self,
-        ino: InodeNo,
-        change: &AttributeChange,
-        progress: &Progress,
-    ) -> Result<Attributes, FsError> {
-        let now = self.attributes(ino).await?;
-        let without_times = AttributeChange {
-            atime: None,
-            mtime: None,
-            ..*change
-        };
-        touches(&without_times, &now)?;
-        let mut posix = PosixAttributes::of_attributes(&now);
-        apply(change, self.wall_now(), &mut posix);
-        if let Some(mtime) = posix.mtime {
-            progress.set_mtime(mtime);
-        }
-        self.attributes(ino).await
+/// Sets the time that a written file shows until it is stored, as in mountpoint-s3.
+///
+/// Programs that copy files set it before they close them.
+async fn set_while_written(
+    parts: &Parts,
+    ino: InodeNo,
+    change: &AttributeChange,
+    progress: &Progress,
+) -> Result<Attributes, FsError> {
+    let now = stat(parts, ino).await?;
+    let without_times = AttributeChange {
+        atime: None,
+        mtime: None,
+        ..*change
+    };
+    touches(&without_times, &now)?;
+    let mut posix = PosixAttributes::of_attributes(&now);
+    apply(change, parts.wall_now(), &mut posix);
+    if let Some(mtime) = posix.mtime {
+        progress.set_mtime(mtime);
     }
+    stat(parts, ino).await
 }
 
 /// Applies `change` to the POSIX attributes of an object. The time of the last access is not kept.

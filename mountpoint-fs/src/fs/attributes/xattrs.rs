@@ -2,102 +2,101 @@
 
 use std::ffi::OsStr;
 
-use crate::fs::FileSystem;
+use super::headers::change_headers;
+use crate::config::WriteConfig;
+use crate::fs::markers::staged_marker;
+use crate::fs::parts::Parts;
 use crate::fs::permission::{Change, NO_EXTENDED_ATTRIBUTES, permit};
 use crate::operation::{ExtendedAttributes, FsError, InodeNo, SetMode};
 
-impl FileSystem {
-    /// The value of an extended attribute; `None` if the inode has none of that name.
-    pub async fn extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<Option<Vec<u8>>, FsError> {
-        if let Some(attributes) = self.written_attributes(ino) {
-            let name = name.to_str().unwrap_or_default();
-            return Ok(attributes.get(name).map(<[u8]>::to_vec));
-        }
-        self.namespace.extended_attribute(ino, name).await
-    }
-
-    /// The names of an inode's extended attributes, each with a NUL byte behind it.
-    pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
-        if let Some(attributes) = self.written_attributes(ino) {
-            let names = attributes.names().flat_map(|name| name.bytes().chain([0]));
-            return Ok(names.collect());
-        }
-        self.namespace.extended_attributes(ino).await
-    }
-
-    /// Gives an extended attribute a value.
-    pub async fn set_extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-        value: &[u8],
-        mode: SetMode,
-    ) -> Result<(), FsError> {
-        let name = self.permit_extended(name)?;
-        self.change_headers(ino, |headers| {
-            let mut attributes = ExtendedAttributes::of(&headers.metadata);
-            match (mode, attributes.get(name)) {
-                (SetMode::Create, Some(_)) => return Err(FsError::Exists),
-                (SetMode::Replace, None) => return Err(FsError::NoAttribute),
-                _ => {}
-            }
-            attributes.set(name, value);
-            attributes.store(&mut headers.metadata);
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Removes an extended attribute.
-    pub async fn remove_extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<(), FsError> {
-        let name = self.permit_extended(name)?;
-        self.change_headers(ino, |headers| {
-            let mut attributes = ExtendedAttributes::of(&headers.metadata);
-            if !attributes.remove(name) {
-                return Err(FsError::NoAttribute);
-            }
-            attributes.store(&mut headers.metadata);
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Checks the permission to change the attribute `name`.
-    fn permit_extended<'a>(&self, name: &'a OsStr) -> Result<&'a str, FsError> {
-        permit(&self.write, Change::Attributes)?;
+/// The value of an extended attribute; `None` if the inode has none of that name.
+pub(in crate::fs) async fn extended_attribute(
+    parts: &Parts,
+    ino: InodeNo,
+    name: &OsStr,
+) -> Result<Option<Vec<u8>>, FsError> {
+    if let Some(attributes) = written_attributes(parts, ino) {
         let name = name.to_str().unwrap_or_default();
-        if !name.starts_with("user.") || !self.write.posix_metadata {
-            return Err(FsError::Unsupported(NO_EXTENDED_ATTRIBUTES));
-        }
-        if name.starts_with("user.s3.") {
-            return Err(FsError::NotPermitted(format!(
-                "{name} cannot be changed: it says what S3 knows of the object"
-            )));
-        }
-        Ok(name)
+        return Ok(attributes.get(name).map(<[u8]>::to_vec));
     }
+    parts.namespace.extended_attribute(ino, name).await
+}
 
-    /// Extended attributes of a file that is being written, or of a directory that was made, before
-    /// S3 has them.
-    fn written_attributes(&self, ino: InodeNo) -> Option<ExtendedAttributes> {
-        if let Some(marker) = self.staged_marker(ino) {
-            return Some(ExtendedAttributes::of(&marker.headers().metadata));
-        }
-        self.namespace.progress(ino)?;
-        let headers = match self.staged_file(ino) {
-            Some(staged) => staged.file.headers(),
-            None => return None,
-        };
-        Some(ExtendedAttributes::of(&headers.metadata))
+/// The names of an inode's extended attributes, each with a NUL byte behind it.
+pub(in crate::fs) async fn extended_attributes(
+    parts: &Parts,
+    ino: InodeNo,
+) -> Result<Vec<u8>, FsError> {
+    if let Some(attributes) = written_attributes(parts, ino) {
+        let names = attributes.names().flat_map(|name| name.bytes().chain([0]));
+        return Ok(names.collect());
     }
+    parts.namespace.extended_attributes(ino).await
+}
+
+/// Gives an extended attribute a value.
+pub(in crate::fs) async fn set_extended_attribute(
+    parts: &Parts,
+    ino: InodeNo,
+    name: &OsStr,
+    (value, mode): (&[u8], SetMode),
+) -> Result<(), FsError> {
+    let name = permit_extended(&parts.config, name)?;
+    change_headers(parts, ino, |headers| {
+        let mut attributes = ExtendedAttributes::of(&headers.metadata);
+        match (mode, attributes.get(name)) {
+            (SetMode::Create, Some(_)) => return Err(FsError::Exists),
+            (SetMode::Replace, None) => return Err(FsError::NoAttribute),
+            _ => {}
+        }
+        attributes.set(name, value);
+        attributes.store(&mut headers.metadata);
+        Ok(())
+    })
+    .await
+    .map(drop)
+}
+
+/// Removes an extended attribute.
+pub(in crate::fs) async fn remove_extended_attribute(
+    parts: &Parts,
+    ino: InodeNo,
+    name: &OsStr,
+) -> Result<(), FsError> {
+    let name = permit_extended(&parts.config, name)?;
+    change_headers(parts, ino, |headers| {
+        let mut attributes = ExtendedAttributes::of(&headers.metadata);
+        if !attributes.remove(name) {
+            return Err(FsError::NoAttribute);
+        }
+        attributes.store(&mut headers.metadata);
+        Ok(())
+    })
+    .await
+    .map(drop)
+}
+
+/// Checks the permission to change the attribute `name`.
+fn permit_extended<'a>(config: &WriteConfig, name: &'a OsStr) -> Result<&'a str, FsError> {
+    permit(config, Change::Attributes)?;
+    let name = name.to_str().unwrap_or_default();
+    if !name.starts_with("user.") || !config.posix_metadata {
+        return Err(FsError::Unsupported(NO_EXTENDED_ATTRIBUTES));
+    }
+    if name.starts_with("user.s3.") {
+        return Err(FsError::NotPermitted(format!(
+            "{name} cannot be changed: it says what S3 knows of the object"
+        )));
+    }
+    Ok(name)
+}
+
+/// Extended attributes of a file that is being written, or of a directory that was made, before
+/// S3 has them.
+fn written_attributes(parts: &Parts, ino: InodeNo) -> Option<ExtendedAttributes> {
+    let written = staged_marker(parts, ino).or_else(|| {
+        parts.namespace.progress(ino)?;
+        Some(parts.staged.of(ino)?.file.clone())
+    });
+    written.map(|file| ExtendedAttributes::of(&file.headers().metadata))
 }

@@ -1,6 +1,12 @@
-//! Opening files: for reading, for writing, and for writing from the first change on.
+//! Opening files: for reading, for writing, and for their maker alone.
 
+mod begin;
+mod exclusive;
+mod open_files;
 mod open_for_reading;
 mod open_for_writing;
 
-pub(super) use open_for_writing::permit_writing;
+pub(super) use begin::{adopt, begin, begin_new, share, unmake};
+pub(super) use open_files::OpenFiles;
+pub(super) use open_for_reading::open;
+pub(super) use open_for_writing::{create, make_file, open_for_writing, permit_writing};

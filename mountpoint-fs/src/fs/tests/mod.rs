@@ -21,10 +21,12 @@ use super::FileSystem;
 use crate::clock::Clock;
 use crate::config::{CopyLimits, FsConfig, NamesConfig, WriteConfig};
 use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
+use crate::namespace::WalkStats;
 use crate::operation::{
     CallMark, DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo,
-    OpenOptions, Purpose, RenameMode, Stop, WriteOptions,
+    LocalFiles, Looking, OpenOptions, Opened, Purpose, RenameMode, Stop, WriteOptions,
 };
+use crate::read::SiblingPrefetchStats;
 
 const READ: OpenOptions = OpenOptions {
     write: false,
@@ -44,6 +46,70 @@ impl Purpose for Call {
 
     fn call(&self) -> Option<CallMark> {
         Some(CallMark::new(self.0, ""))
+    }
+}
+
+/// What tests ask in one call.
+impl FileSystem {
+    pub(crate) async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
+        self.lookup_for(parent, name, &Looking).await
+    }
+
+    pub(crate) fn create(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<(Entry, Opened), FsError> {
+        let created = self.create_for(parent, name, options, opener);
+        created.now_or_never().expect("it sends no request")
+    }
+
+    pub(crate) async fn make_directory(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        mode: u16,
+    ) -> Result<Entry, FsError> {
+        self.make_directory_for(directory, name, mode, None).await
+    }
+
+    async fn symbolic_link(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Entry, FsError> {
+        self.symbolic_link_for(directory, name, target, None).await
+    }
+
+    pub(crate) fn inode_count(&self) -> usize {
+        self.statistics().inodes
+    }
+
+    fn walk_stats(&self) -> WalkStats {
+        self.statistics().walks
+    }
+
+    fn hidden_keys(&self) -> u64 {
+        self.statistics().hidden_keys
+    }
+
+    fn sibling_prefetch(&self) -> SiblingPrefetchStats {
+        self.statistics().sibling_prefetch
+    }
+
+    fn listing_pages_ahead(&self) -> usize {
+        self.parts.namespace.listing_pages_ahead()
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.statistics().consumed
+    }
+
+    pub(crate) fn set_local_files(&self, files: Arc<dyn LocalFiles>) {
+        self.parts.reading.set_local_files(files);
     }
 }
 
@@ -159,7 +225,7 @@ impl Mount {
         ));
         // Otherwise the first file of each would begin an upload that proves the permission to
         // write.
-        fs.writing.believe();
+        fs.parts.writing.believe();
         Self { bucket, clock, fs }
     }
 

@@ -85,7 +85,7 @@ impl Machine {
         let (bucket, clock) = (Arc::clone(&self.bucket), self.clock.clone());
         let client = Arc::clone(&bucket) as _;
         let fs = FileSystem::with_caches(client, config, caches, clock.clone());
-        fs.writing.believe();
+        fs.parts.writing.believe();
         let fs = Arc::new(fs);
         drop(bucket.take_log());
         let mount = Mount { bucket, clock, fs };

@@ -186,7 +186,7 @@ fn a_pattern_that_ends_wastes_no_more_than_the_credit() {
     mount.fs.give_back_idle();
     let stats = mount.fs.sibling_prefetch();
     assert_eq!((stats.unread, stats.wasted), (0, fetched_in_vain));
-    assert_eq!(mount.fs.reading.stats().budget_used, 0);
+    assert_eq!(mount.fs.parts.reading.stats().budget_used, 0);
     // A later read fetches for itself.
     mount.cat(files[40], &content(40, size));
 }

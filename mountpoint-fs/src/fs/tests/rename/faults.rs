@@ -518,7 +518,7 @@ fn a_file_moves_on_a_server_that_takes_no_conditions_of_copies() {
 fn a_file_moves_on_a_server_that_ignores_conditions_of_copies() {
     for made_meanwhile in [false, true] {
         let mount = by_hand(false, &["a"]);
-        mount.fs.mutator.believe(false);
+        mount.fs.parts.mutator.believe(false);
         mount.bucket.add_fault(FaultRule {
             operation: Some(Operation::CopyObject),
             when: When::Every(1),
@@ -553,7 +553,7 @@ fn a_file_moves_on_a_server_that_ignores_conditions_of_copies() {
 fn a_file_is_copied_from_a_key_that_may_not_be_written() {
     for is_ignored in [false, true] {
         let mount = writable(&["a"]);
-        mount.fs.mutator.believe(false);
+        mount.fs.parts.mutator.believe(false);
         let rule = |when, fault| FaultRule {
             operation: Some(Operation::CopyObject),
             when,
@@ -567,14 +567,14 @@ fn a_file_is_copied_from_a_key_that_may_not_be_written() {
         }
         let (from, to) = (Key::parse("a").unwrap(), Key::parse("b").unwrap());
         let never = Stop::never();
-        let (_, etag) = now(mount.fs.mutator.link(&from, &to, &never)).unwrap();
+        let (_, etag) = now(mount.fs.parts.mutator.link(&from, &to, &never)).unwrap();
         let there = mount.bucket.object("b").unwrap();
         assert_eq!(there.etag, etag, "{is_ignored}");
         assert_eq!(there.content.to_vec(), b"content of a");
         // The result of the trial there is remembered.
         drop(mount.bucket.take_log());
         let other = Key::parse("c").unwrap();
-        now(mount.fs.mutator.link(&from, &other, &never)).unwrap();
+        now(mount.fs.parts.mutator.link(&from, &other, &never)).unwrap();
         let copies = mount.bucket.take_log().count(Operation::CopyObject);
         assert_eq!(copies, usize::from(!is_ignored));
     }

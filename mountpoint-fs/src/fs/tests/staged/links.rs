@@ -7,6 +7,7 @@ use mountpoint_client::testing::sim::Operation;
 
 use super::{ROOT, Staged, all_changes, wait};
 use crate::config::WriteConfig;
+use crate::fs::opening::{begin_new, unmake};
 use crate::operation::{AttributeChange, FileKind, FsError, PosixAttributes, Stop, TimeChange};
 
 fn mount() -> Staged {
@@ -113,11 +114,11 @@ fn a_name_that_another_host_has_made_meanwhile_is_theirs() {
 fn a_link_that_could_not_be_made_is_not_there() {
     let mount = mount();
     let (fs, name) = (&mount.fs, OsStr::new("l"));
-    let files = &*fs.staged;
-    let begun = fs.begin_new(files, (ROOT, name), (FileKind::SymbolicLink, None));
+    let parts = &fs.parts;
+    let begun = begin_new(parts, (ROOT, name), (FileKind::SymbolicLink, None));
     let (entry, opening) = begun.unwrap();
     wait(opening.open().file.write(0, "target".into())).unwrap();
-    wait(fs.unmake_staged((ROOT, name), entry.attributes.ino));
+    wait(unmake(parts, (ROOT, name), entry.attributes.ino));
     drop(opening);
     wait(fs.drained());
     let found = wait(fs.lookup(ROOT, name));

@@ -134,7 +134,7 @@ impl Staged {
         if !IN_MEMORY.get() {
             fs.stage(&staging, &|_| false).unwrap();
         }
-        fs.writing.believe();
+        fs.parts.writing.believe();
         Self {
             bucket,
             fs: Arc::new(fs),

@@ -39,7 +39,7 @@ fn every_handle_reads_the_newest_bytes() {
         assert_eq!(mount.read(before).unwrap(), "content of f");
         mount.close(before).unwrap();
         let ino = mount.walk("f");
-        assert!(mount.fs.staged_file(ino).is_none(), "nobody needs it");
+        assert!(mount.fs.parts.staged.of(ino).is_none(), "nobody needs it");
         let last = mount.open_to_read("f");
         assert_eq!(mount.read(last).unwrap(), "content of f");
     });

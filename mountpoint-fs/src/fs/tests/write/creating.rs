@@ -600,7 +600,7 @@ fn who_may_not_read_asks_by_listing() {
     let mount = mount(&["z"]);
     let denied = mountpoint_client::ErrorKind::Denied;
     for (name, is_there) in [("a", false), ("b", true)] {
-        mount.fs.writing.believe();
+        mount.fs.parts.writing.believe();
         assert!(mount.lookup(ROOT, name).is_err());
         if is_there {
             mount.bucket.put_object(name, "theirs");

@@ -56,7 +56,7 @@ fn what_failed_is_gone() {
     assert!(mount.names(ROOT).is_empty());
     mount.fs.forget(ino, 1);
     assert_eq!(mount.fs.inode_count(), 0);
-    mount.fs.writing.believe();
+    mount.fs.parts.writing.believe();
     // A file without a close is given up with the mount.
     let (_, handle) = create(&mount, ROOT, "open");
     write(&mount, handle, 0, b"x");
@@ -360,7 +360,7 @@ fn a_large_file_that_somebody_else_changed_after_its_fsync_does_not_go_on() {
             let there = mount.bucket.object("a").map(|it| it.content.to_vec());
             assert!(there == theirs.map(|len| vec![9; len]), "{case}");
             assert!(now(mount.bucket.list_uploads("")).unwrap().is_empty());
-            assert_eq!(mount.fs.writing.bytes_held(), 0, "{case}");
+            assert_eq!(mount.fs.parts.writing.bytes_held(), 0, "{case}");
         }
     }
 }

@@ -499,7 +499,7 @@ impl Model {
         }
         for mount in &self.mounts {
             assert_eq!(mount.fs.inode_count(), 0);
-            assert_eq!(mount.fs.writing.bytes_held(), 0);
+            assert_eq!(mount.fs.parts.writing.bytes_held(), 0);
         }
         let left = now(self.bucket().list_uploads("")).unwrap();
         assert!(left.is_empty() || self.may_leave, "{left:?}");

@@ -164,7 +164,12 @@ impl Model {
             ..AttributeChange::default()
         };
         let fs = Arc::clone(&self.mounts[mount].fs);
-        let is_written = self.mounts[mount].fs.namespace.progress(ino).is_some();
+        let is_written = self.mounts[mount]
+            .fs
+            .parts
+            .namespace
+            .progress(ino)
+            .is_some();
         let tag = self.tag(name);
         let outcome = now(fs.set_attributes(ino, change));
         self.note_tag(name, tag.as_ref());

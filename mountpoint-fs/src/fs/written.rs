@@ -1,13 +1,13 @@
-//! The names of files that are written in place: they follow the stores, and end with the files.
+//! Files that are written: their names follow the stores, and end with the files.
 
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use crate::handle::{OpenStaged, StagedFiles};
 use crate::namespace::Namespace;
-use crate::operation::{FsError, InodeNo, Progress};
+use crate::operation::{FsError, InodeNo, Progress, ReadData, Stop};
 use crate::staging::{ObservedFile, StagedObserver, Staging};
-use crate::write::Stored;
+use crate::write::{Stored, background};
 
 /// The files that `staging` makes, whose names are those of `namespace`.
 pub(super) fn staged_files(staging: Arc<Staging>, namespace: &Arc<Namespace>) -> Arc<StagedFiles> {
@@ -28,10 +28,8 @@ struct StagedNames {
 impl StagedNames {
     /// Ends a file if nobody needs it.
     fn end(&self, ino: InodeNo) {
-        if let Some(files) = self.files.upgrade()
-            && let Some(open) = files.of(ino)
-        {
-            end(&files, &self.namespace, &open);
+        if let Some(files) = self.files.upgrade() {
+            end_of(&files, &self.namespace, ino);
         }
     }
 }
@@ -83,4 +81,66 @@ pub(super) fn end(files: &StagedFiles, namespace: &Namespace, open: &OpenStaged)
     if has_ended {
         file.keep_stored();
     }
+}
+
+/// Handles the last close of a handle of `open`, which `writes`. Behind the last of the file that
+/// does, changes of a mapping are stored, or kept in the directory.
+pub(super) fn release(
+    (staged, namespace): (&Arc<StagedFiles>, &Arc<Namespace>),
+    open: &Arc<OpenStaged>,
+    writes: bool,
+) {
+    if !staged.released(open, writes) {
+        return;
+    }
+    if !staged.have_disk() && !open.file.is_changed() {
+        // The usual case: the close has stored it.
+        return end(staged, namespace, open);
+    }
+    let (staged, namespace) = (Arc::clone(staged), Arc::clone(namespace));
+    let open = Arc::clone(open);
+    background::run(async move {
+        // A failure that an application was told of is in the log already.
+        let is_told = open.file.failure().is_some();
+        if let Err(error) = open.file.release().await
+            && !is_told
+        {
+            let key = open.file.key();
+            tracing::error!(%key, "a file that was closed could not be stored: {error}");
+        }
+        end(&staged, &namespace, &open);
+    });
+}
+
+/// Ends the staged file of `ino` if nothing needs it.
+pub(super) fn end_of(staged: &StagedFiles, namespace: &Namespace, ino: InodeNo) {
+    if let Some(open) = staged.of(ino) {
+        end(staged, namespace, &open);
+    }
+}
+
+/// Stores the newest bytes of the file `ino`, which is to be copied on the server.
+pub(super) async fn store_newest(
+    staged: &StagedFiles,
+    ino: InodeNo,
+    stop: &Stop,
+) -> Result<(), FsError> {
+    match staged.of(ino) {
+        Some(open) => stop.unless_asked(open.file.settle()).await,
+        None => Ok(()),
+    }
+}
+
+/// Reads the newest bytes of a staged file.
+pub(super) async fn read_newest(
+    namespace: &Namespace,
+    open: &OpenStaged,
+    (offset, size): (u64, u32),
+    fills_cache: bool,
+) -> Result<ReadData, FsError> {
+    let outcome = open.file.read(offset, size, fills_cache).await;
+    if matches!(outcome, Err(FsError::Stale(_))) && !open.file.is_changed() {
+        namespace.is_replaced(open.ino);
+    }
+    outcome
 }
