@@ -1,5 +1,5 @@
-//! Folders stay small, comments narrow, files of a folder do not import each other in circles, and
-//! a type's name has one meaning.
+//! Folders stay small, comments narrow, neither imports nor a type's methods go in circles among
+//! files, and a type's name has one meaning.
 //!
 //! Each rule has a list of known exceptions, which may only shrink: an unused exception fails the
 //! test as well.
@@ -23,6 +23,20 @@ const LARGE_FOLDERS: &[&str] = &[];
 
 /// Files and folders of one folder that import each other in circles.
 const CYCLES: &[(&str, &[&str])] = &[];
+
+/// Most files with methods of one type.
+const FILES_PER_TYPE_MAX: usize = 4;
+
+/// Types with methods in other numbers of files: the façade of the file system, and those that
+/// have more than [`FILES_PER_TYPE_MAX`]. The numbers may only become smaller.
+const FILES_OF_TYPES: &[(&str, usize)] = &[
+    ("FileSystem", 3),
+    ("InodeTable", 6),
+    ("Mutator", 8),
+    ("Namespace", 11),
+    ("Store", 10),
+    ("Table", 5),
+];
 
 /// Names of more types than [`TYPES_PER_NAME_MAX`].
 const SHARED_NAMES: &[&str] = &[];
@@ -68,6 +82,9 @@ const CRATES: [&str; 4] = [
     "mountpoint-fs",
     "benchmark",
 ];
+
+/// What is shipped.
+const PRODUCT: [&str; 3] = ["mountpoint-crt-sys", "mountpoint-client", "mountpoint-fs"];
 
 #[test]
 fn folders_have_few_files() {
@@ -118,6 +135,36 @@ fn files_of_a_folder_do_not_import_each_other_in_circles() {
         ((*folder).to_owned(), members.collect())
     });
     assert_eq!(found, known.collect(), "circles of imports");
+}
+
+#[test]
+fn methods_of_a_type_do_not_call_each_other_in_circles_among_files() {
+    let mut found = Vec::new();
+    for methods in PRODUCT.iter().flat_map(|name| Crate::read(name).methods()) {
+        let circles = cycles(&methods.calls());
+        found.extend(
+            circles
+                .into_iter()
+                .map(|files| (methods.name.clone(), files)),
+        );
+    }
+    assert!(found.is_empty(), "circles of calls: {found:#?}");
+}
+
+#[test]
+fn methods_of_a_type_stand_in_few_files() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for methods in PRODUCT.iter().flat_map(|name| Crate::read(name).methods()) {
+        let count = counts.entry(methods.name).or_default();
+        *count = methods.bodies.len().max(*count);
+    }
+    let known: BTreeMap<&str, usize> = FILES_OF_TYPES.iter().copied().collect();
+    counts.retain(|name, files| known.contains_key(&**name) || *files > FILES_PER_TYPE_MAX);
+    let found: Vec<_> = counts
+        .iter()
+        .map(|(name, files)| (&**name, *files))
+        .collect();
+    assert_eq!(found, FILES_OF_TYPES, "files with methods of a type");
 }
 
 #[test]
@@ -190,6 +237,44 @@ struct Crate {
     sources: Vec<Source>,
 }
 
+/// The methods of one type.
+#[derive(Default)]
+struct Methods {
+    name: String,
+    /// The `impl` blocks of each file.
+    bodies: BTreeMap<String, String>,
+}
+
+impl Methods {
+    /// Calls between the files: the caller, and the file that defines what it calls on `self`.
+    fn calls(&self) -> BTreeSet<(String, String)> {
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for (file, body) in &self.bodies {
+            owners.extend(
+                body.lines()
+                    .filter_map(method_name)
+                    .map(|name| (name, &**file)),
+            );
+        }
+        let mut calls = BTreeSet::new();
+        for (file, body) in &self.bodies {
+            for receiver in ["self", "Self"] {
+                for rest in body.split(receiver).skip(1) {
+                    let called = ["::", "."]
+                        .iter()
+                        .find_map(|it| rest.trim_start().strip_prefix(it));
+                    let name = called.and_then(|name| name.split(|it| !is_in_name(it)).next());
+                    let owner = name.and_then(|name| owners.get(name));
+                    if let Some(owner) = owner.filter(|owner| **owner != file) {
+                        calls.insert((file.clone(), (*owner).to_owned()));
+                    }
+                }
+            }
+        }
+        calls
+    }
+}
+
 /// Imports between the members of each folder: the importer, and the imported member.
 type Imports = BTreeMap<String, BTreeSet<(String, String)>>;
 
@@ -229,6 +314,35 @@ impl Crate {
             module.pop();
         }
         module
+    }
+
+    /// The methods of each type that has some in several files.
+    fn methods(&self) -> Vec<Methods> {
+        let mut homes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for source in &self.sources {
+            for name in source.code.lines().filter_map(defined_type) {
+                homes.entry(name).or_default().push(&source.path);
+            }
+        }
+        let mut types: BTreeMap<(&str, &str), Methods> = BTreeMap::new();
+        for source in &self.sources {
+            for (name, body) in impl_blocks(&source.code) {
+                // Of two types of one name it is the next one in the tree.
+                let common = |home: &&&str| {
+                    let pairs = home.split('/').zip(source.path.split('/'));
+                    pairs.take_while(|(a, b)| a == b).count()
+                };
+                let home = homes
+                    .get(name)
+                    .and_then(|all| all.iter().max_by_key(common));
+                let methods = types.entry((name, home.unwrap())).or_default();
+                name.clone_into(&mut methods.name);
+                let body_of_file = methods.bodies.entry(source.path.clone()).or_default();
+                body_of_file.push_str(body);
+            }
+        }
+        let types = types.into_values();
+        types.filter(|methods| methods.bodies.len() > 1).collect()
     }
 
     fn imports(&self) -> Imports {
@@ -291,6 +405,44 @@ impl Crate {
             .and_then(|export| self.resolve(&at, &export.path, depth + 1))
             .or(Some(file))
     }
+}
+
+/// The type that a line of source defines, at whatever visibility.
+fn defined_type(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace().take(5);
+    words.find(|word| ["struct", "enum", "union", "trait"].contains(word))?;
+    words.next()?.split(|it| !is_in_name(it)).next()
+}
+
+/// The `impl` blocks of a source that are of no trait: the type's name, and what is in the block.
+fn impl_blocks(code: &str) -> Vec<(&str, &str)> {
+    let blocks = code.split("\nimpl").skip(1);
+    let blocks = blocks.filter_map(|block| {
+        let (head, body) = block.split_once(" {\n")?;
+        let head = match head.strip_prefix('<') {
+            Some(generic) => generic.split_once("> ")?.1,
+            None => head.trim_start(),
+        };
+        let name = head.split(|it| !is_in_name(it)).next()?;
+        let is_of_trait = head.contains(" for ");
+        (!is_of_trait).then_some((name, body.split("\n}").next()?))
+    });
+    blocks.collect()
+}
+
+/// The name of the method that a line of an `impl` block begins.
+fn method_name(line: &str) -> Option<&str> {
+    let item = line
+        .strip_prefix("    ")
+        .filter(|item| !item.starts_with(' '))?;
+    let (words, rest) = item.split_once("fn ")?;
+    let is_item = words.is_empty() || words.ends_with(' ');
+    let name = rest.split(|it| !is_in_name(it)).next();
+    name.filter(|_| is_item)
+}
+
+fn is_in_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
 /// The folder that two files have in common, and which members of it they are or are in.
@@ -366,6 +518,26 @@ fn parts(group: &str) -> Vec<&str> {
     }
     parts.push(&group[from..]);
     parts
+}
+
+#[test]
+fn a_circle_of_calls_is_found() {
+    let source = |path: &str, code: &str| Source {
+        path: format!("a/src/{path}"),
+        code: code.to_owned(),
+    };
+    let files = |sources| Crate {
+        root: "a/src".to_owned(),
+        sources,
+    };
+    let one = "struct Tree;\n\nimpl<'a> Tree {\n    pub fn up(&self) {\n        self\n            .down()\n    }\n}\n";
+    let two = "\nimpl Tree {\n    fn down(&self) {\n        Self::up(self)\n    }\n}\n";
+    let other =
+        "struct Tree;\n\nimpl Tree {\n    fn down(&self) {}\n}\n\nimpl Drop for Tree {\n}\n";
+    let circle = files(vec![source("one.rs", one), source("two.rs", two)]).methods();
+    assert_eq!(cycles(&circle[0].calls()).len(), 1);
+    let other = files(vec![source("one.rs", one), source("other.rs", other)]);
+    assert!(other.methods().is_empty(), "two types of one name");
 }
 
 /// Sets of members that can each be reached from each other.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::failure_log::{FailureLog, Subject};
+use super::failure_log::FailureLog;
 use super::maker::maker;
 use super::open_flags::new_file;
-use super::refusal::{Refusal, unsupported};
+use super::refusal::unsupported;
 use super::subject::subject;
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
@@ -29,8 +29,7 @@ use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
 use crate::fuse::written_pages::WrittenPages;
 use crate::metrics::capture::CallRecord;
 use crate::operation::{
-    Attributes, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, Maker, Stop,
-    WriteOptions,
+    DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, Maker, Stop, WriteOptions,
 };
 
 /// The way to answer a request.
@@ -65,7 +64,7 @@ pub(in crate::fuse) struct Rules {
 pub(in crate::fuse) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     pub(super) rules: Rules,
-    failures: FailureLog,
+    pub(super) failures: FailureLog,
     pub(super) passthrough: Option<Passthrough>,
     pages: Option<WrittenPages>,
 }
@@ -165,11 +164,6 @@ impl Dispatcher {
         }
         let is_refused = self.rules.access == Access::ReadOnly && is_change(operation);
         is_refused.then(|| errno(&FsError::ReadOnly, self.rules.access))
-    }
-
-    /// A reply with `attributes`.
-    pub(super) fn attributes(&self, attributes: Attributes) -> Reply {
-        Reply::Attributes(self.rules.allowed_users.shown(attributes))
     }
 
     /// Operations that may have to wait.
@@ -448,33 +442,6 @@ impl Dispatcher {
             Operation::SyncDirectory | Operation::Destroy => Reply::Done,
             // INIT a second time, or an operation of another group: a kernel never does that.
             _ => Reply::Failed(Errno::EIO),
-        }
-    }
-
-    pub(super) fn refuse<'a>(&self, what: impl Into<Subject<'a>>, refusal: Refusal) -> Reply {
-        self.failures.refuse(what.into(), refusal)
-    }
-
-    /// The reply to an operation that has no result but its success.
-    pub(super) fn done<'a>(
-        &self,
-        operation: FuseOperation,
-        what: impl Into<Subject<'a>>,
-        result: Result<(), FsError>,
-    ) -> Reply {
-        self.reply(operation, what, result, |()| Reply::Done)
-    }
-
-    pub(super) fn reply<'a, T>(
-        &self,
-        operation: FuseOperation,
-        what: impl Into<Subject<'a>>,
-        result: Result<T, FsError>,
-        encode: impl FnOnce(T) -> Reply,
-    ) -> Reply {
-        match result {
-            Ok(value) => encode(value),
-            Err(error) => self.failures.failed(operation, what.into(), &error),
         }
     }
 }

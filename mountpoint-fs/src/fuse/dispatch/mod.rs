@@ -10,6 +10,7 @@ mod mutations;
 mod open_flags;
 mod opening;
 mod refusal;
+mod replies;
 mod subject;
 
 pub(super) use dispatcher::{Answer, Dispatcher, Rules};

@@ -12,7 +12,7 @@ use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Header, Mutation};
 use crate::operation::{
-    AllocateMode, AttributeChange, FsError, HandleNo, InodeNo, Maker, RenameMode, SetMode, Stop,
+    AllocateMode, AttributeChange, HandleNo, InodeNo, Maker, RenameMode, SetMode, Stop,
     WriteOptions,
 };
 
@@ -73,28 +73,6 @@ impl Dispatcher {
         };
         // A change that was sent goes on: its name stays locked until the bucket has answered.
         Answer::Later(self.when_settled(pending), on_signal)
-    }
-
-    /// Takes the set-ID bits, if there are any, from a file that was changed, unless its user
-    /// `keeps` them. Behind the change, so that the file carries the mode to the bucket by itself.
-    pub(super) async fn drop_set_id(&self, ino: InodeNo, keeps: bool) -> Result<(), FsError> {
-        match keeps || !self.fs.has_set_id(ino) {
-            true => Ok(()),
-            false => {
-                let drop = || self.fs.drop_set_id(ino);
-                self.fs.when_at_rest(&Stop::never(), drop).await
-            }
-        }
-    }
-
-    /// The reply to a change: no later mount shows names from before it.
-    pub(super) fn when_settled(self: &Arc<Self>, pending: PendingReply) -> PendingReply {
-        let this = Arc::clone(self);
-        Box::pin(async move {
-            let reply = pending.await;
-            this.fs.settled().await;
-            reply
-        })
     }
 
     fn unlink(self: Arc<Self>, ino: InodeNo, name: OsString, stop: Stop) -> PendingReply {

@@ -20,11 +20,6 @@ use crate::testing::server::store::object::{Extra, Headers, Object, Tag};
 const DELETE_KEYS_MAX: usize = 1000;
 
 impl Store {
-    pub(crate) fn require_bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
-        self.bucket(name)
-            .ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
-    }
-
     pub(crate) fn require_object(&self, bucket: &str, key: &str) -> S3Result<Arc<Object>> {
         let object = self
             .require_bucket(bucket)?

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use s3s::S3Result;
+use s3s::{S3Result, s3_error};
 
 use super::checksum::{Algorithm, hash};
 use super::content::Content;
@@ -262,6 +262,11 @@ impl Store {
             .get_mut(key)
             .map(|object| change(Arc::make_mut(object)))
             .is_some()
+    }
+
+    pub(crate) fn require_bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
+        self.bucket(name)
+            .ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::sync::Mutex;
 mod changes;
 mod entries;
 mod evict;
+mod life;
 mod lost;
 mod times;
 mod writers;
