@@ -51,39 +51,32 @@ pub(super) struct Finding {
     pub(super) advice: String,
 }
 
-impl Finding {
-    pub(super) fn ok(area: Area, check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(area, check, Level::Ok, found, "")
+/// A check: its area, and its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Check(pub(super) Area, pub(super) &'static str);
+
+impl Check {
+    pub(super) fn ok(self, found: impl Into<String>) -> Finding {
+        self.finding(Level::Ok, found, "")
     }
 
-    pub(super) fn warning(
-        area: Area,
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self::new(area, check, Level::Warning, found, advice)
+    pub(super) fn warning(self, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+        self.finding(Level::Warning, found, advice)
     }
 
-    pub(super) fn error(
-        area: Area,
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self::new(area, check, Level::Error, found, advice)
+    pub(super) fn error(self, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+        self.finding(Level::Error, found, advice)
     }
 
-    pub(super) fn new(
-        area: Area,
-        check: &'static str,
+    pub(super) fn finding(
+        self,
         level: Level,
         found: impl Into<String>,
         advice: impl Into<String>,
-    ) -> Self {
-        Self {
-            area,
-            check,
+    ) -> Finding {
+        Finding {
+            area: self.0,
+            check: self.1,
             level,
             found: one_line(&found.into()),
             advice: one_line(&advice.into()),
@@ -119,12 +112,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_row_is_one_bounded_line() {
-        let finding = Finding::warning(
-            Area::Bucket,
-            "x",
-            "a\nb\u{1b}[31m ",
-            "c".repeat(TEXT_CHARS_MAX + 1),
-        );
+        let advice = "c".repeat(TEXT_CHARS_MAX + 1);
+        let finding = Check(Area::Bucket, "x").warning("a\nb\u{1b}[31m ", advice);
         assert_eq!(finding.found, "a b [31m");
         assert_eq!(finding.advice.len(), TEXT_CHARS_MAX);
     }

@@ -176,12 +176,12 @@ const TICK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Area;
+    use super::super::finding::{Area, Check};
     use super::*;
 
     #[test]
     fn rows_and_summaries() {
-        let warning = Finding::warning(Area::Memory, "memory", "little", "buy more");
+        let warning = Check(Area::Memory, "memory").warning("little", "buy more");
         let lines: Vec<String> = row(&warning).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0], "  warning  memory               little");
@@ -207,7 +207,7 @@ mod tests {
             assert!(summary.contains(part), "{summary}");
         }
         assert!(report.summary(None).contains("name one"));
-        report.add(Finding::error(Area::Bucket, "region", "no", "yes"));
+        report.add(Check(Area::Bucket, "region").error("no", "yes"));
         assert!(!report.is_mountable());
         assert!(report.summary(None).contains("cannot mount"));
         assert!(

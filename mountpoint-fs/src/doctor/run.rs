@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::arguments::Arguments;
-use super::finding::{Area, Finding};
+use super::finding::{Area, Check};
 use super::machine::mount_point::State;
 use super::machine::{
     facts, kernel, local_folders, memory, mount_point, mounting, network, process_limits,
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
         Ok(config) => config,
         Err(reason) => {
             let advice = "`mount-s3 man` explains the flags, /usr/share/doc/mountpoint-fs/CONFIGURATION.md the variables";
-            report.add(Finding::error(Area::Flags, "flags", reason, advice));
+            report.add(Check(Area::Flags, "flags").error(reason, advice));
             return report.finish(None);
         }
     };
@@ -72,10 +72,7 @@ fn look_at_log(arguments: &Arguments, report: &mut Report) {
     let is_elsewhere =
         mount.foreground || mount.logging.no_log || mount.logging.log_directory.is_some();
     if !is_elsewhere && !is_syslog_there() {
-        report.add(Finding::warning(
-            Area::Flags,
-            "log",
-            "there is no syslog here (/dev/log): the log of a mount in the background is lost",
+        report.add(Check(Area::Flags, "log").warning("there is no syslog here (/dev/log): the log of a mount in the background is lost",
             "keep it in files with --log-directory DIRECTORY, or stay in the foreground with --foreground",
         ));
     }
@@ -86,7 +83,7 @@ fn look_at_machine(config: &MountConfig, report: &mut Report) -> Vec<Change> {
     report.looking_at("kernel");
     for warning in &config.warnings {
         let advice = "`mount-s3 man` explains the flags";
-        report.add(Finding::warning(Area::Flags, "flags", warning, advice));
+        report.add(Check(Area::Flags, "flags").warning(warning, advice));
     }
     report.extend(kernel::judge(&facts::kernel(config)));
     report.extend(mounting::judge(&facts::mounting(config)));
@@ -145,7 +142,7 @@ fn look_at_bucket(config: &MountConfig, checks_writes: bool, report: &mut Report
         Err(error) => {
             let advice = "end other programs, or raise `ulimit -u`";
             let found = format!("cannot start a thread: {error}");
-            report.add(Finding::error(Area::Limits, "threads", found, advice));
+            report.add(Check(Area::Limits, "threads").error(found, advice));
             return Vec::new();
         }
     };

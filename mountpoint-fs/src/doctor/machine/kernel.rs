@@ -3,7 +3,7 @@
 //! Pure: texts of `/proc` and `/sys` in, findings out.
 
 use crate::config::limits::READ_SIZE_MAX;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// Whether `/dev/fuse` can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,33 +58,27 @@ fn release(facts: &KernelFacts, version: Option<Version>) -> Finding {
     const CHECK: &str = "kernel version";
     let shown = facts.release.as_deref().unwrap_or("unknown").trim();
     match version {
-        None => Finding::warning(
-            Area::Kernel,
-            CHECK,
+        None => Check(Area::Kernel, CHECK).warning(
             format!("Linux version '{shown}' cannot be read"),
             "make sure that it is Linux 4.14 or newer",
         ),
-        Some(version) if version < VERSION_MIN => Finding::error(
-            Area::Kernel,
-            CHECK,
+        Some(version) if version < VERSION_MIN => Check(Area::Kernel, CHECK).error(
             format!("Linux {shown} is too old: its FUSE protocol is older than 7.26"),
             "use Linux 4.14 or newer; 4.20 for large reads",
         ),
-        Some(version) if version < VERSION_MAX_PAGES => Finding::warning(
-            Area::Kernel,
-            CHECK,
+        Some(version) if version < VERSION_MAX_PAGES => Check(Area::Kernel, CHECK).warning(
             format!("Linux {shown} splits reads into 128 KiB"),
             "use Linux 4.20 or newer for reads of 1 MiB",
         ),
-        Some(_) => Finding::ok(Area::Kernel, CHECK, format!("Linux {shown}")),
+        Some(_) => Check(Area::Kernel, CHECK).ok(format!("Linux {shown}")),
     }
 }
 
 fn device(facts: &KernelFacts) -> Finding {
     const CHECK: &str = "/dev/fuse";
-    let error = |found: String, advice: &str| Finding::error(Area::Kernel, CHECK, found, advice);
+    let error = |found: String, advice: &str| Check(Area::Kernel, CHECK).error(found, advice);
     match &facts.device {
-        Device::Opens => Finding::ok(Area::Kernel, CHECK, "can be opened"),
+        Device::Opens => Check(Area::Kernel, CHECK).ok("can be opened"),
         Device::Missing => error(
             "does not exist, or the kernel module is not loaded".to_owned(),
             "load it with `modprobe fuse`; in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN",
@@ -108,21 +102,16 @@ fn read_size(facts: &KernelFacts) -> Finding {
     const CHECK: &str = "largest read";
     let wanted = READ_SIZE_MAX / facts.page_size.max(1);
     match number(&facts.max_pages_limit) {
-        Some(pages) if pages < u64::from(wanted) => Finding::warning(
-            Area::Kernel,
-            CHECK,
+        Some(pages) if pages < u64::from(wanted) => Check(Area::Kernel, CHECK).warning(
             format!(
                 "{} KiB: fs.fuse.max_pages_limit is {pages} pages",
                 pages * u64::from(facts.page_size) / 1024
             ),
             format!("`sysctl -w fs.fuse.max_pages_limit={wanted}`"),
         ),
-        Some(pages) => Finding::ok(
-            Area::Kernel,
-            CHECK,
-            format!("1 MiB (fs.fuse.max_pages_limit is {pages} pages)"),
-        ),
-        None => Finding::ok(Area::Kernel, CHECK, "the kernel's own, no limit to set"),
+        Some(pages) => Check(Area::Kernel, CHECK)
+            .ok(format!("1 MiB (fs.fuse.max_pages_limit is {pages} pages)")),
+        None => Check(Area::Kernel, CHECK).ok("the kernel's own, no limit to set"),
     }
 }
 
@@ -130,18 +119,16 @@ fn background(facts: &KernelFacts) -> Finding {
     const CHECK: &str = "background requests";
     let wanted = facts.max_background;
     match number(&facts.max_user_bgreq) {
-        Some(allowed) if allowed < u64::from(wanted) && !facts.is_root => Finding::warning(
-            Area::Kernel,
-            CHECK,
-            format!("{allowed} for an ordinary user, where the mount would ask for {wanted}"),
-            format!("as root: `echo {wanted} > /sys/module/fuse/parameters/max_user_bgreq`"),
-        ),
-        Some(allowed) => Finding::ok(
-            Area::Kernel,
-            CHECK,
-            format!("the mount asks for {wanted}; ordinary users may have {allowed}"),
-        ),
-        None => Finding::ok(Area::Kernel, CHECK, format!("the mount asks for {wanted}")),
+        Some(allowed) if allowed < u64::from(wanted) && !facts.is_root => {
+            Check(Area::Kernel, CHECK).warning(
+                format!("{allowed} for an ordinary user, where the mount would ask for {wanted}"),
+                format!("as root: `echo {wanted} > /sys/module/fuse/parameters/max_user_bgreq`"),
+            )
+        }
+        Some(allowed) => Check(Area::Kernel, CHECK).ok(format!(
+            "the mount asks for {wanted}; ordinary users may have {allowed}"
+        )),
+        None => Check(Area::Kernel, CHECK).ok(format!("the mount asks for {wanted}")),
     }
 }
 
@@ -154,11 +141,8 @@ fn timeout(facts: &KernelFacts) -> Finding {
         .filter(|seconds| *seconds > 0)
         .min();
     match seconds {
-        None => Finding::ok(Area::Kernel, CHECK, "none: the kernel waits for S3"),
-        Some(seconds) => Finding::warning(
-            Area::Kernel,
-            CHECK,
-            format!("the kernel ends a mount that takes {seconds} s for one request"),
+        None => Check(Area::Kernel, CHECK).ok("none: the kernel waits for S3"),
+        Some(seconds) => Check(Area::Kernel, CHECK).warning(format!("the kernel ends a mount that takes {seconds} s for one request"),
             "a slow server ends the mount: `sysctl -w fs.fuse.default_request_timeout=0 fs.fuse.max_request_timeout=0`",
         ),
     }
@@ -182,7 +166,7 @@ fn passthrough(facts: &KernelFacts, version: Option<Version>) -> Finding {
         }
         (_, _) => "for mounts of root alone, with --cache",
     };
-    Finding::ok(Area::Kernel, CHECK, found)
+    Check(Area::Kernel, CHECK).ok(found)
 }
 
 fn number(text: &Option<String>) -> Option<u64> {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 use crate::fuse::{MountedAt, leads_into};
 
 /// The place of a folder.
@@ -33,26 +33,16 @@ pub(in crate::doctor) fn judge(flag: &'static str, folder: &Path, place: Option<
     let shown = folder.display();
     let advice = format!("name a folder of a local disk with {flag}");
     match place {
-        Some(Place::MountPoint) => Finding::error(
-            Area::Directory,
-            flag,
-            format!("{shown} lies within the mount itself"),
-            advice,
-        ),
-        Some(Place::OtherMount) => Finding::warning(
-            Area::Directory,
-            flag,
+        Some(Place::MountPoint) => Check(Area::Directory, flag)
+            .error(format!("{shown} lies within the mount itself"), advice),
+        Some(Place::OtherMount) => Check(Area::Directory, flag).warning(
             format!("{shown} lies on a FUSE mount: its files may be objects of this bucket"),
             advice,
         ),
-        Some(Place::Elsewhere) => Finding::ok(
-            Area::Directory,
-            flag,
-            format!("{shown} lies outside of the mount"),
-        ),
-        None => Finding::error(
-            Area::Directory,
-            flag,
+        Some(Place::Elsewhere) => {
+            Check(Area::Directory, flag).ok(format!("{shown} lies outside of the mount"))
+        }
+        None => Check(Area::Directory, flag).error(
             format!("{shown} does not answer: a dead file system is on the way to it"),
             advice,
         ),

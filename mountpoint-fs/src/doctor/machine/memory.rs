@@ -2,7 +2,7 @@
 //!
 //! Pure: texts of `/proc` and of control groups in, findings out.
 
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// A control group's memory files; v1 and v2 differ in their names only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(in crate::doctor) fn judge(facts: &MemoryFacts) -> MemoryVerdict {
         .min_by_key(|(limit, _)| *limit);
     let machine = machine(facts);
     let Some((limit, group)) = tightest else {
-        let none = Finding::ok(Area::Memory, CONTROL_GROUP, "no limit");
+        let none = Check(Area::Memory, CONTROL_GROUP).ok("no limit");
         return MemoryVerdict {
             findings: vec![machine, none],
             target_mib: None,
@@ -65,30 +65,24 @@ fn machine(facts: &MemoryFacts) -> Finding {
     );
     let wanted = facts.read_memory;
     match (total, available) {
-        (Some(total), Some(available)) if available < wanted + PROCESS_MEMORY => Finding::warning(
-            Area::Memory,
-            CHECK,
-            format!(
-                "{} of {} are free, and the mount may take {}",
-                shown(available),
-                shown(total),
-                shown(wanted)
-            ),
-            "free memory, or limit the mount with --memory-target",
-        ),
-        (Some(total), Some(available)) => Finding::ok(
-            Area::Memory,
-            CHECK,
-            format!(
-                "{} of {} are free; the mount takes {} for data at most",
-                shown(available),
-                shown(total),
-                shown(wanted)
-            ),
-        ),
-        _ => Finding::warning(
-            Area::Memory,
-            CHECK,
+        (Some(total), Some(available)) if available < wanted + PROCESS_MEMORY => {
+            Check(Area::Memory, CHECK).warning(
+                format!(
+                    "{} of {} are free, and the mount may take {}",
+                    shown(available),
+                    shown(total),
+                    shown(wanted)
+                ),
+                "free memory, or limit the mount with --memory-target",
+            )
+        }
+        (Some(total), Some(available)) => Check(Area::Memory, CHECK).ok(format!(
+            "{} of {} are free; the mount takes {} for data at most",
+            shown(available),
+            shown(total),
+            shown(wanted)
+        )),
+        _ => Check(Area::Memory, CHECK).warning(
             "/proc/meminfo cannot be read",
             "set the memory of the mount by --memory-target",
         ),
@@ -103,7 +97,7 @@ fn group_finding(limit: u64, group: &Group, wanted: u64, target_mib: Option<u64>
         .map_or_else(String::new, |usage| format!(", {} in use", shown(usage)));
     let found = format!("{} in {}{usage}", shown(limit), group.path);
     if limit >= wanted + PROCESS_MEMORY {
-        return Finding::ok(Area::Memory, CONTROL_GROUP, found);
+        return Check(Area::Memory, CONTROL_GROUP).ok(found);
     }
     let found = format!("{found}, and the mount may take {} for data", shown(wanted));
     let advice = match target_mib {
@@ -115,7 +109,7 @@ fn group_finding(limit: u64, group: &Group, wanted: u64, target_mib: Option<u64>
             shown((MEMORY_TARGET_MIB_MIN << 20) + PROCESS_MEMORY)
         ),
     };
-    Finding::warning(Area::Memory, CONTROL_GROUP, found, advice)
+    Check(Area::Memory, CONTROL_GROUP).warning(found, advice)
 }
 
 /// The largest `--memory-target`, if the mount's memory does not fit.

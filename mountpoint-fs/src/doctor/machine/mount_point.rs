@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::doctor::error_text::split_hint;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 use crate::fuse::{MountError, check_mount_point, is_dead_mount};
 
 const CHECK: &str = "mount point";
@@ -47,39 +47,27 @@ pub(in crate::doctor) fn look(directory: &Path) -> State {
 pub(in crate::doctor) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> Finding {
     let shown = directory.display();
     match state {
-        Some(State::Usable { is_empty: true }) => Finding::ok(
-            Area::Directory,
-            CHECK,
-            format!("{shown} is an empty directory"),
-        ),
-        Some(State::Usable { is_empty: false }) => Finding::warning(
-            Area::Directory,
-            CHECK,
+        Some(State::Usable { is_empty: true }) => {
+            Check(Area::Directory, CHECK).ok(format!("{shown} is an empty directory"))
+        }
+        Some(State::Usable { is_empty: false }) => Check(Area::Directory, CHECK).warning(
             format!("{shown} is not empty: its content is hidden while the bucket is mounted"),
             "choose an empty directory, unless that is intended",
         ),
-        Some(State::Dead) => Finding::warning(
-            Area::Directory,
-            CHECK,
+        Some(State::Dead) => Check(Area::Directory, CHECK).warning(
             format!("{shown} is a mount whose process is gone"),
             format!("nothing: the next mount there replaces it; `umount -l {shown}` removes it"),
         ),
-        Some(State::Passed) => Finding::ok(
-            Area::Directory,
-            CHECK,
-            format!("{shown} is a descriptor that the mounting process passes"),
-        ),
-        Some(State::Missing) if is_given => Finding::error(
-            Area::Directory,
-            CHECK,
+        Some(State::Passed) => Check(Area::Directory, CHECK).ok(format!(
+            "{shown} is a descriptor that the mounting process passes"
+        )),
+        Some(State::Missing) if is_given => Check(Area::Directory, CHECK).error(
             format!("{shown} does not exist"),
             format!("`mkdir -p {shown}`"),
         ),
-        Some(State::Missing) => Finding::ok(
-            Area::Directory,
-            CHECK,
-            format!("{shown} does not exist yet; none was given"),
-        ),
+        Some(State::Missing) => {
+            Check(Area::Directory, CHECK).ok(format!("{shown} does not exist yet; none was given"))
+        }
         Some(State::Unusable(why)) => unusable(why, is_given),
         None => silent(directory, is_given),
     }
@@ -90,10 +78,10 @@ fn unusable(why: &str, is_given: bool) -> Finding {
     let (found, hint) = split_hint(why);
     if is_given {
         let advice = hint.unwrap_or("choose another directory");
-        return Finding::error(Area::Directory, CHECK, found, advice);
+        return Check(Area::Directory, CHECK).error(found, advice);
     }
     let found = format!("{found}; none was given");
-    Finding::warning(Area::Directory, CHECK, found, NAME_ANOTHER)
+    Check(Area::Directory, CHECK).warning(found, NAME_ANOTHER)
 }
 
 /// The finding on a directory that does not answer.
@@ -102,9 +90,9 @@ fn silent(directory: &Path, is_given: bool) -> Finding {
     let found = format!("{shown} does not answer: a dead file system is on the way to it");
     if is_given {
         let advice = format!("`umount -l {shown}`, or choose another directory");
-        return Finding::error(Area::Directory, CHECK, found, advice);
+        return Check(Area::Directory, CHECK).error(found, advice);
     }
-    Finding::warning(Area::Directory, CHECK, found, NAME_ANOTHER)
+    Check(Area::Directory, CHECK).warning(found, NAME_ANOTHER)
 }
 
 const NAME_ANOTHER: &str = "name another directory: `mount-s3 doctor BUCKET DIRECTORY`";

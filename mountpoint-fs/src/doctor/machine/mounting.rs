@@ -2,7 +2,7 @@
 //!
 //! Pure: facts in, findings out.
 
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// The helper for ordinary users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,25 +41,20 @@ fn privilege(facts: &MountingFacts) -> Finding {
         .is_none_or(|mask| mask & CAP_SYS_ADMIN != 0);
     let keeps_privileges = field(&facts.status, "NoNewPrivs") == Some("1");
     if facts.is_root && !may_administer {
-        return Finding::error(
-            Area::Kernel,
-            CHECK,
+        return Check(Area::Kernel, CHECK).error(
             "root without the capability to mount (CAP_SYS_ADMIN)",
             "in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN",
         );
     }
     if facts.is_root {
-        return Finding::ok(Area::Kernel, CHECK, "root, by system call");
+        return Check(Area::Kernel, CHECK).ok("root, by system call");
     }
     if keeps_privileges {
-        return Finding::error(
-            Area::Kernel,
-            CHECK,
-            "an ordinary user whose programs may not gain privileges, so fusermount3 cannot mount",
+        return Check(Area::Kernel, CHECK).error("an ordinary user whose programs may not gain privileges, so fusermount3 cannot mount",
             "remove NoNewPrivileges= from the unit, or no-new-privileges from the container; or mount as root",
         );
     }
-    Finding::ok(Area::Kernel, CHECK, "an ordinary user, through fusermount3")
+    Check(Area::Kernel, CHECK).ok("an ordinary user, through fusermount3")
 }
 
 fn helper(facts: &MountingFacts) -> Finding {
@@ -73,7 +68,7 @@ fn helper(facts: &MountingFacts) -> Finding {
             format!("{version}, which is not set-uid root"),
             "`chmod u+s $(which fusermount3)` as root, or install the package fuse3 again",
         ),
-        Helper::Found { version, .. } => return Finding::ok(Area::Kernel, CHECK, version),
+        Helper::Found { version, .. } => return Check(Area::Kernel, CHECK).ok(version),
         Helper::Missing => ("not found".to_owned(), "install the package fuse3"),
         Helper::Fails(why) => (
             format!("does not run: {why}"),
@@ -81,13 +76,9 @@ fn helper(facts: &MountingFacts) -> Finding {
         ),
     };
     if is_needed {
-        Finding::error(Area::Kernel, CHECK, found, advice)
+        Check(Area::Kernel, CHECK).error(found, advice)
     } else {
-        Finding::ok(
-            Area::Kernel,
-            CHECK,
-            format!("{found}; root needs it for --auto-unmount only"),
-        )
+        Check(Area::Kernel, CHECK).ok(format!("{found}; root needs it for --auto-unmount only"))
     }
 }
 
@@ -98,20 +89,13 @@ fn other_users(facts: &MountingFacts) -> Finding {
         .as_deref()
         .is_some_and(|conf| conf.lines().any(|line| line.trim() == CHECK));
     match (is_set, facts.is_root, facts.wants_others) {
-        (true, ..) => Finding::ok(Area::Kernel, CHECK, "set in /etc/fuse.conf"),
-        (false, true, _) => Finding::ok(
-            Area::Kernel,
-            CHECK,
-            "not set in /etc/fuse.conf; root does not need it",
-        ),
-        (false, false, false) => Finding::ok(
-            Area::Kernel,
-            CHECK,
-            "not set in /etc/fuse.conf: this user's mounts cannot be shared by --allow-other",
-        ),
-        (false, false, true) => Finding::error(
-            Area::Kernel,
-            CHECK,
+        (true, ..) => Check(Area::Kernel, CHECK).ok("set in /etc/fuse.conf"),
+        (false, true, _) => {
+            Check(Area::Kernel, CHECK).ok("not set in /etc/fuse.conf; root does not need it")
+        }
+        (false, false, false) => Check(Area::Kernel, CHECK)
+            .ok("not set in /etc/fuse.conf: this user's mounts cannot be shared by --allow-other"),
+        (false, false, true) => Check(Area::Kernel, CHECK).error(
             "not set in /etc/fuse.conf, and --allow-other and --allow-root need it",
             "add the line user_allow_other to /etc/fuse.conf, or mount as root",
         ),

@@ -2,7 +2,7 @@
 //!
 //! Pure: texts of `/sys/class/net` and `/proc/net` in, findings out.
 
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// An interface; each text is a file of `/sys/class/net/NAME`.
 ///
@@ -65,9 +65,7 @@ fn interfaces(facts: &NetworkFacts) -> Finding {
         .map(Interface::shown)
         .collect();
     if shown.is_empty() {
-        return Finding::warning(
-            Area::Network,
-            CHECK,
+        return Check(Area::Network, CHECK).warning(
             "none is up but loopback",
             "bring the network up (`ip link`), unless the server is on this machine",
         );
@@ -77,19 +75,14 @@ fn interfaces(facts: &NetworkFacts) -> Finding {
         shown.truncate(INTERFACES_SHOWN_MAX);
         shown.push(format!("and {more} more"));
     }
-    Finding::ok(Area::Network, CHECK, shown.join("; "))
+    Check(Area::Network, CHECK).ok(shown.join("; "))
 }
 
 /// The finding on a bound interface; `None` if the interface can be used.
 fn bound(name: &str, interfaces: &[Interface]) -> Option<Finding> {
     const CHECK: &str = "--bind";
     let error = |found: String| {
-        Finding::error(
-            Area::Network,
-            CHECK,
-            found,
-            "`ip link` lists the interfaces and their state",
-        )
+        Check(Area::Network, CHECK).error(found, "`ip link` lists the interfaces and their state")
     };
     match interfaces.iter().find(|interface| interface.name == name) {
         None => Some(error(format!("there is no interface {name}"))),
@@ -101,42 +94,27 @@ fn bound(name: &str, interfaces: &[Interface]) -> Option<Finding> {
 fn default_route(facts: &NetworkFacts) -> Finding {
     const CHECK: &str = "default route";
     match &*default_interfaces(facts) {
-        [] => Finding::warning(
-            Area::Network,
-            CHECK,
+        [] => Check(Area::Network, CHECK).warning(
             "none: only servers on this machine's own networks can be reached",
             "add one (`ip route`), unless the server or its proxy is on such a network",
         ),
-        [name] => Finding::ok(Area::Network, CHECK, format!("through {name}")),
-        names => Finding::ok(
-            Area::Network,
-            CHECK,
-            format!(
-                "through {}; --bind NAME for each spreads reads over them",
-                names.join(", ")
-            ),
-        ),
+        [name] => Check(Area::Network, CHECK).ok(format!("through {name}")),
+        names => Check(Area::Network, CHECK).ok(format!(
+            "through {}; --bind NAME for each spreads reads over them",
+            names.join(", ")
+        )),
     }
 }
 
 fn throughput(target_gbps: f64, carried: Option<u64>) -> Finding {
     const CHECK: &str = "throughput";
     match carried {
-        Some(carried) if exceeds(carried, target_gbps) => Finding::warning(
-            Area::Network,
-            CHECK,
-            format!("{carried} Gbit/s, and connections are planned for {target_gbps}"),
+        Some(carried) if exceeds(carried, target_gbps) => Check(Area::Network, CHECK).warning(format!("{carried} Gbit/s, and connections are planned for {target_gbps}"),
             format!("mount with --maximum-throughput-gbps {carried}"),
         ),
-        Some(carried) => Finding::ok(
-            Area::Network,
-            CHECK,
-            format!("{carried} Gbit/s; connections are planned for {target_gbps}"),
+        Some(carried) => Check(Area::Network, CHECK).ok(format!("{carried} Gbit/s; connections are planned for {target_gbps}"),
         ),
-        None => Finding::ok(
-            Area::Network,
-            CHECK,
-            format!(
+        None => Check(Area::Network, CHECK).ok(format!(
                 "the interface does not tell its speed; connections are planned for {target_gbps} Gbit/s"
             ),
         ),

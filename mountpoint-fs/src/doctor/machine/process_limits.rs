@@ -2,7 +2,7 @@
 //!
 //! Pure: the text of `/proc/self/limits` in, findings out.
 
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 #[derive(Clone, Debug)]
 pub(in crate::doctor) struct LimitsFacts {
@@ -21,16 +21,10 @@ fn open_files(facts: &LimitsFacts) -> Finding {
     let needed = facts.connections + FILES_BESIDES;
     // A mount raises the soft limit to the hard one.
     match limit(&facts.text, "Max open files", Which::Hard) {
-        None => Finding::warning(
-            Area::Limits,
-            CHECK,
-            "the limit cannot be read",
+        None => Check(Area::Limits, CHECK).warning("the limit cannot be read",
             format!("make sure that `ulimit -n` shows at least {needed}"),
         ),
-        Some(limit) if limit < needed => Finding::warning(
-            Area::Limits,
-            CHECK,
-            format!(
+        Some(limit) if limit < needed => Check(Area::Limits, CHECK).warning(format!(
                 "{limit}, where {} connections are planned",
                 facts.connections
             ),
@@ -38,11 +32,8 @@ fn open_files(facts: &LimitsFacts) -> Finding {
                 "`ulimit -Hn {needed}` by root before mounting, or LimitNOFILE={needed} in the systemd unit"
             ),
         ),
-        Some(u64::MAX) => Finding::ok(Area::Limits, CHECK, "unlimited"),
-        Some(limit) => Finding::ok(
-            Area::Limits,
-            CHECK,
-            format!("{limit}; {needed} are needed at most"),
+        Some(u64::MAX) => Check(Area::Limits, CHECK).ok("unlimited"),
+        Some(limit) => Check(Area::Limits, CHECK).ok(format!("{limit}; {needed} are needed at most"),
         ),
     }
 }
@@ -53,11 +44,7 @@ fn locked_memory(facts: &LimitsFacts) -> Finding {
         Some(u64::MAX) => "unlimited".to_owned(),
         Some(bytes) => format!("{} KiB", bytes / 1024),
     };
-    Finding::ok(
-        Area::Limits,
-        "locked memory",
-        format!("{shown}; this version locks none"),
-    )
+    Check(Area::Limits, "locked memory").ok(format!("{shown}; this version locks none"))
 }
 
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use mountpoint_client::crt_client::{AnswerHead, Probe};
 use mountpoint_client::types::BucketInfo;
 
 use crate::doctor::error_text;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// The source of the region that requests are signed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,28 +23,19 @@ pub(in crate::doctor) enum RegionSource {
 pub(in crate::doctor) fn region(region: &str, source: &RegionSource) -> Finding {
     const CHECK: &str = "region";
     match source {
-        RegionSource::Given => Finding::ok(Area::Bucket, CHECK, format!("{region}, as given")),
-        RegionSource::Found => Finding::ok(
-            Area::Bucket,
-            CHECK,
-            format!("{region}, from the AWS configuration or by default"),
+        RegionSource::Given => Check(Area::Bucket, CHECK).ok(format!("{region}, as given")),
+        RegionSource::Found => Check(Area::Bucket, CHECK).ok(format!("{region}, from the AWS configuration or by default"),
         ),
         RegionSource::Corrected {
             from,
             was_given: true,
-        } => Finding::warning(
-            Area::Bucket,
-            CHECK,
-            format!("the bucket is in {region}, not in {from} as given"),
+        } => Check(Area::Bucket, CHECK).warning(format!("the bucket is in {region}, not in {from} as given"),
             format!("mount with --region {region}"),
         ),
         RegionSource::Corrected {
             from,
             was_given: false,
-        } => Finding::warning(
-            Area::Bucket,
-            CHECK,
-            format!(
+        } => Check(Area::Bucket, CHECK).warning(format!(
                 "the bucket is in {region}; {from}, from the AWS configuration or by default, was asked first"
             ),
             format!("--region {region} saves a request at each start"),
@@ -58,7 +49,7 @@ pub(in crate::doctor) fn proxy(proxy: Option<&str>) -> Finding {
         Some(proxy) => format!("{proxy}, by a variable"),
         None => "none on the way to this endpoint".to_owned(),
     };
-    Finding::ok(Area::Bucket, "proxy", found)
+    Check(Area::Bucket, "proxy").ok(found)
 }
 
 /// The finding on the first answer.
@@ -67,14 +58,10 @@ pub(in crate::doctor) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
         Some(server) => format!(" ({server})"),
         None => String::new(),
     };
-    Finding::ok(
-        Area::Bucket,
-        "endpoint",
-        format!(
-            "{endpoint}{server} answered in {} ms",
-            head.round_trip.as_millis()
-        ),
-    )
+    Check(Area::Bucket, "endpoint").ok(format!(
+        "{endpoint}{server} answered in {} ms",
+        head.round_trip.as_millis()
+    ))
 }
 
 pub(in crate::doctor) fn not_reached(
@@ -83,15 +70,9 @@ pub(in crate::doctor) fn not_reached(
     seconds: u64,
 ) -> Finding {
     match error {
-        Some(error) => Finding::error(
-            Area::Bucket,
-            "endpoint",
-            error_text::what(error),
-            error_text::advice(error),
-        ),
-        None => Finding::error(
-            Area::Bucket,
-            "endpoint",
+        Some(error) => Check(Area::Bucket, "endpoint")
+            .error(error_text::what(error), error_text::advice(error)),
+        None => Check(Area::Bucket, "endpoint").error(
             format!("{endpoint} did not answer within {seconds} s"),
             "check --endpoint-url, the network and the proxy in between",
         ),
@@ -102,13 +83,10 @@ pub(in crate::doctor) fn not_reached(
 pub(in crate::doctor) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
     const CHECK: &str = "HeadBucket";
     match &probe.outcome {
-        Ok(_) => Finding::ok(Area::Bucket, CHECK, "allowed"),
-        Err(error) => Finding::warning(
-            Area::Bucket,
-            CHECK,
-            error_text::what(error),
-            error_text::advice(error),
-        ),
+        Ok(_) => Check(Area::Bucket, CHECK).ok("allowed"),
+        Err(error) => {
+            Check(Area::Bucket, CHECK).warning(error_text::what(error), error_text::advice(error))
+        }
     }
 }
 
@@ -120,18 +98,11 @@ pub(in crate::doctor) fn list(prefix: &str, outcome: &Result<usize, ClientError>
         prefix => format!("the prefix '{prefix}'"),
     };
     match outcome {
-        Ok(0) => Finding::ok(
-            Area::Bucket,
-            CHECK,
-            format!("allowed; {place} holds no object"),
-        ),
-        Ok(_) => Finding::ok(Area::Bucket, CHECK, format!("allowed on {place}")),
-        Err(error) => Finding::error(
-            Area::Bucket,
-            CHECK,
-            error_text::what(error),
-            error_text::advice(error),
-        ),
+        Ok(0) => Check(Area::Bucket, CHECK).ok(format!("allowed; {place} holds no object")),
+        Ok(_) => Check(Area::Bucket, CHECK).ok(format!("allowed on {place}")),
+        Err(error) => {
+            Check(Area::Bucket, CHECK).error(error_text::what(error), error_text::advice(error))
+        }
     }
 }
 
@@ -144,23 +115,17 @@ pub(in crate::doctor) fn on_object(
     outcome: &Result<(), ClientError>,
 ) -> Finding {
     match outcome {
-        Ok(()) => Finding::ok(Area::Bucket, check, format!("allowed on '{key}'")),
-        Err(error) => Finding::warning(
-            Area::Bucket,
-            check,
-            error_text::what(error),
-            error_text::advice(error),
-        ),
+        Ok(()) => Check(Area::Bucket, check).ok(format!("allowed on '{key}'")),
+        Err(error) => {
+            Check(Area::Bucket, check).warning(error_text::what(error), error_text::advice(error))
+        }
     }
 }
 
 /// The finding on a check without an object.
 pub(in crate::doctor) fn no_object(check: &'static str) -> Finding {
-    Finding::ok(
-        Area::Bucket,
-        check,
-        "not tried: no object with a byte that can be read is among the first",
-    )
+    Check(Area::Bucket, check)
+        .ok("not tried: no object with a byte that can be read is among the first")
 }
 
 #[cfg(test)]

@@ -1,40 +1,24 @@
 //! This machine's clock against the server's. Pure.
 
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// The finding on the `Date` of an answer. `is_signed` means that requests contain the time.
 pub(in crate::doctor) fn judge(ahead_s: Option<i64>, is_signed: bool) -> Finding {
     const CHECK: &str = "clock";
     let Some(ahead_s) = ahead_s else {
-        return Finding::ok(
-            Area::Bucket,
-            CHECK,
-            "not compared: the server sends no Date header",
-        );
+        return Check(Area::Bucket, CHECK).ok("not compared: the server sends no Date header");
     };
     let apart = ahead_s.unsigned_abs();
     let direction = if ahead_s > 0 { "behind" } else { "ahead of" };
     match apart {
-        0..=SKEW_NORMAL_S => Finding::ok(
-            Area::Bucket,
-            CHECK,
-            format!("within {SKEW_NORMAL_S} s of the server's"),
+        0..=SKEW_NORMAL_S => Check(Area::Bucket, CHECK).ok(format!("within {SKEW_NORMAL_S} s of the server's"),
         ),
-        _ if !is_signed => Finding::ok(
-            Area::Bucket,
-            CHECK,
-            format!("{apart} s {direction} the server's; unsigned requests do not depend on it"),
+        _ if !is_signed => Check(Area::Bucket, CHECK).ok(format!("{apart} s {direction} the server's; unsigned requests do not depend on it"),
         ),
-        SKEW_MAX_S.. => Finding::warning(
-            Area::Bucket,
-            CHECK,
-            format!("{apart} s {direction} the server's; S3 refuses requests signed with it"),
+        SKEW_MAX_S.. => Check(Area::Bucket, CHECK).warning(format!("{apart} s {direction} the server's; S3 refuses requests signed with it"),
             "set the clock: `timedatectl set-ntp true`, or start chronyd",
         ),
-        _ => Finding::warning(
-            Area::Bucket,
-            CHECK,
-            format!(
+        _ => Check(Area::Bucket, CHECK).warning(format!(
                 "{apart} s {direction} the server's; S3 refuses signed requests from {SKEW_MAX_S} s on"
             ),
             "set the clock: `timedatectl set-ntp true`, or start chronyd",

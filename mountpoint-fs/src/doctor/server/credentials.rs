@@ -4,7 +4,7 @@ use mountpoint_client::ClientError;
 use mountpoint_client::credentials::CredentialsMode;
 
 use crate::doctor::error_text;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 const CHECK: &str = "credentials";
 
@@ -15,25 +15,17 @@ pub(in crate::doctor) fn found(mode: &CredentialsMode, source: Option<&str>) -> 
         (_, Some(source)) => format!("from {source}"),
         (_, None) => "found".to_owned(),
     };
-    Finding::ok(Area::Credentials, CHECK, found)
+    Check(Area::Credentials, CHECK).ok(found)
 }
 
 /// The finding on missing credentials, which prevent a client.
 pub(in crate::doctor) fn missing(error: &ClientError) -> Finding {
-    Finding::error(
-        Area::Credentials,
-        CHECK,
-        error_text::what(error),
-        error_text::advice(error),
-    )
+    Check(Area::Credentials, CHECK).error(error_text::what(error), error_text::advice(error))
 }
 
 /// The finding on a credentials provider that did not answer.
 pub(in crate::doctor) fn slow(seconds: u64) -> Finding {
-    Finding::error(
-        Area::Credentials,
-        CHECK,
-        format!("none within {seconds} s: their provider does not answer"),
+    Check(Area::Credentials, CHECK).error(format!("none within {seconds} s: their provider does not answer"),
         "check the profile's credential_process, the role, or the instance metadata (AWS_EC2_METADATA_DISABLED=true \
          skips it)",
     )

@@ -6,19 +6,18 @@ use mountpoint_client::crt_client::ListingShape;
 use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::doctor::error_text;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 /// The finding on a GET of a range.
 pub(in crate::doctor) fn range(outcome: &Result<(), ClientError>) -> Finding {
     const CHECK: &str = "range requests";
     match outcome {
-        Ok(()) => Finding::ok(Area::Server, CHECK, "a range of an object came as asked"),
-        Err(error) if error.kind == ErrorKind::InvalidResponse => Finding::warning(
-            Area::Server,
-            CHECK,
-            error_text::what(error),
-            "files cannot be read through this server: use a server, or a proxy, that keeps Range, Content-Range and ETag",
-        ),
+        Ok(()) => Check(Area::Server, CHECK).ok("a range of an object came as asked"),
+        Err(error) if error.kind == ErrorKind::InvalidResponse => {
+            let advice = "files cannot be read through this server: use a server, or a proxy, that keeps Range, \
+                          Content-Range and ETag";
+            Check(Area::Server, CHECK).warning(error_text::what(error), advice)
+        }
         Err(error) => unknown(CHECK, error),
     }
 }
@@ -29,7 +28,7 @@ pub(in crate::doctor) fn if_match(outcome: &Result<(), ClientError>) -> Finding 
     match outcome {
         // The client gives the status only if the server itself refused.
         Err(error) if error.kind == ErrorKind::PreconditionFailed && error.status.is_some() => {
-            Finding::ok(Area::Server, CHECK, "If-Match is honoured")
+            Check(Area::Server, CHECK).ok("If-Match is honoured")
         }
         Ok(()) => ignored(),
         Err(error) if error.kind == ErrorKind::PreconditionFailed => ignored(),
@@ -38,9 +37,7 @@ pub(in crate::doctor) fn if_match(outcome: &Result<(), ClientError>) -> Finding 
 }
 
 fn ignored() -> Finding {
-    Finding::warning(
-        Area::Server,
-        "conditional reads",
+    Check(Area::Server, "conditional reads").warning(
         "the server ignores If-Match; only the ETags of the answers reveal replaced objects",
         "nothing for reading: versions are never mixed; do not count on conditional writes there",
     )
@@ -58,25 +55,20 @@ pub(in crate::doctor) fn listing(
     };
     let is_ordered = shape.keys.is_sorted_by(|a, b| a.as_bytes() < b.as_bytes());
     let order = match (shape.keys.len(), is_ordered) {
-        (0 | 1, _) => Finding::ok(Area::Server, ORDER, "not known: too few objects"),
-        (len, true) => Finding::ok(Area::Server, ORDER, format!("{len} keys in order of bytes")),
+        (0 | 1, _) => Check(Area::Server, ORDER).ok("not known: too few objects"),
+        (len, true) => Check(Area::Server, ORDER).ok(format!("{len} keys in order of bytes")),
         (_, false) if is_directory_bucket => {
-            Finding::ok(Area::Server, ORDER, "none, as in every directory bucket")
+            Check(Area::Server, ORDER).ok("none, as in every directory bucket")
         }
-        (_, false) => Finding::warning(
-            Area::Server,
-            ORDER,
-            "keys are not in order of their bytes, or come twice",
+        (_, false) => Check(Area::Server, ORDER).warning("keys are not in order of their bytes, or come twice",
             "directories are shown in the server's order; names that come twice on a page are refused: tell the operator of \
              the server",
         ),
     };
     let encoding = if shape.is_encoded {
-        Finding::ok(Area::Server, ENCODING, "keys are URL-encoded, as asked")
+        Check(Area::Server, ENCODING).ok("keys are URL-encoded, as asked")
     } else {
-        Finding::warning(
-            Area::Server,
-            ENCODING,
+        Check(Area::Server, ENCODING).warning(
             "keys are not URL-encoded although that was asked",
             "avoid keys with control characters: XML cannot hold them",
         )
@@ -90,7 +82,7 @@ pub(in crate::doctor) fn checksums(key: &str, names: &[String]) -> Finding {
         [] => format!("none with '{key}'; {COMPARED}"),
         names => format!("{} with '{key}'; {COMPARED}", names.join(", ")),
     };
-    Finding::ok(Area::Server, "checksums", found)
+    Check(Area::Server, "checksums").ok(found)
 }
 
 /// The use of checksums by this version when it reads.
@@ -106,14 +98,12 @@ pub(in crate::doctor) fn rename(is_directory_bucket: bool) -> Finding {
     } else {
         "RenameObject is for directory buckets only, and is never tried elsewhere"
     };
-    Finding::ok(Area::Server, "rename", found)
+    Check(Area::Server, "rename").ok(found)
 }
 
 /// The finding on a feature that an answer does not show.
 pub(in crate::doctor) fn unknown(check: &'static str, error: &ClientError) -> Finding {
-    Finding::warning(
-        Area::Server,
-        check,
+    Check(Area::Server, check).warning(
         format!("not known: {}", error_text::what(error)),
         error_text::advice(error),
     )

@@ -25,7 +25,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::runtime::Handle;
 
 use crate::doctor::error_text;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 use crate::doctor::recommendation::Change;
 use crate::doctor::report::Report;
 use crate::mount::MountConfig;
@@ -79,7 +79,7 @@ fn broken_off() -> Finding {
         DOCTOR_SERVER.as_secs()
     );
     let advice = "check the network and the proxy in between, and ask the operator of the server";
-    Finding::error(Area::Server, "time", found, advice)
+    Check(Area::Server, "time").error(found, advice)
 }
 
 /// One examination of a bucket.
@@ -121,12 +121,10 @@ impl Visit<'_> {
                 None
             }
             Some(Err(error)) => {
-                report.add(Finding::error(
-                    Area::Bucket,
-                    "client",
-                    error_text::what(&error),
-                    error_text::advice(&error),
-                ));
+                report.add(
+                    Check(Area::Bucket, "client")
+                        .error(error_text::what(&error), error_text::advice(&error)),
+                );
                 None
             }
             None => {
@@ -231,9 +229,7 @@ impl Visit<'_> {
         }
         let style = |change: &Change| change.flag.name == "--force-path-style";
         if self.changes.iter().any(style) {
-            report.add(Finding::warning(
-                Area::Bucket,
-                "addressing",
+            report.add(Check(Area::Bucket, "addressing").warning(
                 "the bucket is found in the path, not by a host name",
                 "mount with --force-path-style",
             ));

@@ -3,7 +3,7 @@
 use mountpoint_client::ObjectClient;
 
 use super::DOCTOR_SERVER;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check};
 use crate::doctor::report::Report;
 use crate::mount::SharedCacheSource;
 
@@ -28,11 +28,11 @@ pub(in crate::doctor) async fn check(
                 false => "can be read; --check-writes tells whether it can be written",
             };
             let found = format!("the bucket '{bucket}' {what}");
-            return report.add(Finding::ok(Area::Bucket, CHECK, found));
+            return report.add(Check(Area::Bucket, CHECK).ok(found));
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("the server of bucket '{bucket}' did not answer within {seconds} s"),
     };
     let advice = "create the bucket, grant what it needs, or mount without the flag";
-    report.add(Finding::error(Area::Bucket, CHECK, found, advice));
+    report.add(Check(Area::Bucket, CHECK).error(found, advice));
 }

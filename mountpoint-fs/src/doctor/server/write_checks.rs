@@ -10,14 +10,14 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::DOCTOR_STEP;
 use super::features;
 use crate::doctor::error_text;
-use crate::doctor::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Check, Finding};
 
 pub(in crate::doctor) fn allowed<T>(
     check: &'static str,
     outcome: &Result<T, ClientError>,
 ) -> Finding {
     match outcome {
-        Ok(_) => Finding::ok(AREA, check, "allowed"),
+        Ok(_) => Check(AREA, check).ok("allowed"),
         Err(error) => unclear(check, error),
     }
 }
@@ -31,16 +31,13 @@ pub(in crate::doctor) fn condition<T>(
 ) -> Finding {
     let lack = match outcome {
         Err(error) if error.kind == ErrorKind::PreconditionFailed => {
-            return Finding::ok(AREA, check, format!("{header} is honoured"));
+            return Check(AREA, check).ok(format!("{header} is honoured"));
         }
         Ok(_) => "ignores",
         Err(error) if error.kind == ErrorKind::Unsupported => "refuses",
         Err(error) => return unclear(check, error),
     };
-    Finding::warning(
-        AREA,
-        check,
-        format!(
+    Check(AREA, check).warning(format!(
             "the server {lack} {header}: of two hosts that create or change one file, the second may replace the first's"
         ),
         "no flag helps: let one host write there, or give each host names of its own",
@@ -51,16 +48,13 @@ pub(in crate::doctor) fn copy_condition<T>(outcome: &Result<T, ClientError>) -> 
     const CHECK: &str = "conditional CopyObject";
     let lack = match outcome {
         Err(error) if error.kind == ErrorKind::PreconditionFailed => {
-            return Finding::ok(AREA, CHECK, "If-None-Match is honoured");
+            return Check(AREA, CHECK).ok("If-None-Match is honoured");
         }
         Ok(_) => "ignores",
         Err(error) if error.kind == ErrorKind::Unsupported => "refuses",
         Err(error) => return unclear(CHECK, error),
     };
-    Finding::warning(
-        AREA,
-        CHECK,
-        format!(
+    Check(AREA, CHECK).warning(format!(
             "the server {lack} If-None-Match of copies: changes of attributes and renames to new names are uploads of \
              copied parts, which take three requests and lose tags"
         ),
@@ -71,10 +65,8 @@ pub(in crate::doctor) fn copy_condition<T>(outcome: &Result<T, ClientError>) -> 
 pub(in crate::doctor) fn upload_checksums<T>(outcome: &Result<T, ClientError>) -> Finding {
     const CHECK: &str = "upload checksums";
     match outcome {
-        Ok(_) => Finding::ok(AREA, CHECK, "accepted"),
-        Err(error) if is_refusal(error) => Finding::warning(
-            AREA,
-            CHECK,
+        Ok(_) => Check(AREA, CHECK).ok("accepted"),
+        Err(error) if is_refusal(error) => Check(AREA, CHECK).warning(
             format!(
                 "{}; damage on the way would not be noticed",
                 error_text::what(error)
@@ -89,12 +81,9 @@ pub(in crate::doctor) fn upload_checksums<T>(outcome: &Result<T, ClientError>) -
 pub(in crate::doctor) fn read_checksums(outcome: &Result<Vec<String>, ClientError>) -> Finding {
     const CHECK: &str = "checksums of reads";
     match outcome {
-        Ok(names) if names.is_empty() => Finding::ok(AREA, CHECK, "may be asked for; none told"),
-        Ok(names) => Finding::ok(AREA, CHECK, names.join(", ")),
-        Err(error) if is_refusal(error) => Finding::warning(
-            AREA,
-            CHECK,
-            "the server refuses x-amz-checksum-mode: the bytes of small files are compared with no checksum",
+        Ok(names) if names.is_empty() => Check(AREA, CHECK).ok("may be asked for; none told"),
+        Ok(names) => Check(AREA, CHECK).ok(names.join(", ")),
+        Err(error) if is_refusal(error) => Check(AREA, CHECK).warning("the server refuses x-amz-checksum-mode: the bytes of small files are compared with no checksum",
             "no flag helps: reach the server over https, which notices damage on the way",
         ),
         Err(error) => unclear(CHECK, error),
@@ -104,10 +93,8 @@ pub(in crate::doctor) fn read_checksums(outcome: &Result<Vec<String>, ClientErro
 pub(in crate::doctor) fn copies<T>(outcome: &Result<T, ClientError>) -> Finding {
     const CHECK: &str = "CopyObject";
     match outcome {
-        Ok(_) => Finding::ok(AREA, CHECK, "an object was copied on the server"),
-        Err(error) if is_lack(error) => Finding::warning(
-            AREA,
-            CHECK,
+        Ok(_) => Check(AREA, CHECK).ok("an object was copied on the server"),
+        Err(error) if is_lack(error) => Check(AREA, CHECK).warning(
             format!(
                 "{}; files cannot be renamed, nor their mode or times changed",
                 error_text::what(error)
@@ -120,11 +107,8 @@ pub(in crate::doctor) fn copies<T>(outcome: &Result<T, ClientError>) -> Finding 
 
 pub(in crate::doctor) fn part_copies<T>(outcome: &Result<T, ClientError>) -> Finding {
     match outcome {
-        Ok(_) => Finding::ok(AREA, PART_COPY, "a part was copied on the server"),
-        Err(error) if is_lack(error) => Finding::warning(
-            AREA,
-            PART_COPY,
-            format!(
+        Ok(_) => Check(AREA, PART_COPY).ok("a part was copied on the server"),
+        Err(error) if is_lack(error) => Check(AREA, PART_COPY).warning(format!(
                 "{}; bytes go through this machine where a large file is copied, renamed or appended to",
                 error_text::what(error)
             ),
@@ -139,16 +123,13 @@ pub(in crate::doctor) fn deletion(outcome: &Result<(), ClientError>) -> Finding 
     const CHECK: &str = "conditional DeleteObject";
     let lack = match outcome {
         Err(error) if error.kind == ErrorKind::PreconditionFailed => {
-            return Finding::ok(AREA, CHECK, "If-Match is honoured");
+            return Check(AREA, CHECK).ok("If-Match is honoured");
         }
         Ok(()) => "ignores",
         Err(error) if is_refusal(error) => "refuses",
         Err(error) => return unclear(CHECK, error),
     };
-    Finding::warning(
-        AREA,
-        CHECK,
-        format!(
+    Check(AREA, CHECK).warning(format!(
             "the server {lack} If-Match: the rename of a file deletes what another host writes under its old name in the moment before the deletion"
         ),
         "no flag helps: rename files while no other host writes them",
@@ -164,13 +145,10 @@ pub(in crate::doctor) fn deletions(
     let lack = match (versions, lists) {
         (Ok(failures), _) => match failures.first().map(|failure| &failure.error) {
             Some(error) if error.kind == ErrorKind::PreconditionFailed => {
-                return Finding::ok(AREA, CHECK, "ETags in lists are honoured");
+                return Check(AREA, CHECK).ok("ETags in lists are honoured");
             }
             None => {
-                return Finding::warning(
-                    AREA,
-                    CHECK,
-                    "the server ignores ETags in lists: the rename of a directory deletes its objects one by one",
+                return Check(AREA, CHECK).warning("the server ignores ETags in lists: the rename of a directory deletes its objects one by one",
                     "no flag helps: large directories take longer",
                 );
             }
@@ -181,9 +159,7 @@ pub(in crate::doctor) fn deletions(
         (Err(_), Ok(failures)) if failures.is_empty() => "lists with ETags",
         (Err(_), _) => "lists",
     };
-    Finding::warning(
-        AREA,
-        CHECK,
+    Check(AREA, CHECK).warning(
         format!(
             "the server refuses {lack}: the rename of a directory deletes its objects one by one"
         ),
@@ -201,9 +177,7 @@ pub(in crate::doctor) fn etags(
     let (head, listed) = match (head, listed) {
         (Ok(head), Ok(Some(listed))) => (head, listed),
         (Ok(_), Ok(None)) => {
-            return Finding::warning(
-                AREA,
-                CHECK,
+            return Check(AREA, CHECK).warning(
                 "a listing lacks an object that was just made: new files may appear late",
                 "no flag helps: ask the operator of the server",
             );
@@ -211,7 +185,7 @@ pub(in crate::doctor) fn etags(
         (Err(error), _) | (_, Err(error)) => return unclear(CHECK, error),
     };
     let (found, advice) = match (head.matches(completed), head.matches(listed)) {
-        (true, true) => return Finding::ok(AREA, CHECK, "the same at completion, HEAD and LIST"),
+        (true, true) => return Check(AREA, CHECK).ok("the same at completion, HEAD and LIST"),
         (false, true) => (
             "CompleteMultipartUpload tells another ETag than HEAD and LIST: each large file that is written costs a request more",
             "no flag helps, and nothing is lost",
@@ -221,7 +195,7 @@ pub(in crate::doctor) fn etags(
             "no flag helps: ask the operator of the server",
         ),
     };
-    Finding::warning(AREA, CHECK, found, advice)
+    Check(AREA, CHECK).warning(found, advice)
 }
 
 /// The finding on the removal; `left` may still be there.
@@ -231,27 +205,25 @@ pub(in crate::doctor) fn removed(left: &[String], folder: &str, is_unanswered: b
     let found = match (left, is_unanswered) {
         ([], false) => {
             let found = format!("nothing stays below {folder}");
-            return Finding::ok(AREA, CHECK, found);
+            return Check(AREA, CHECK).ok(found);
         }
         ([], true) => "removed, but a request without an answer may take effect later".to_owned(),
         (left, _) => format!("not removed: {}", left.join(", ")),
     };
-    Finding::warning(AREA, CHECK, found, advice)
+    Check(AREA, CHECK).warning(found, advice)
 }
 
 /// The finding on a trial that was not begun.
 pub(in crate::doctor) fn not_tried(why: &str, advice: &str) -> Finding {
-    Finding::warning(AREA, WRITES, format!("not tried: {why}"), advice)
+    Check(AREA, WRITES).warning(format!("not tried: {why}"), advice)
 }
 
 pub(in crate::doctor) fn interrupted() -> Finding {
-    Finding::error(AREA, WRITES, "broken off by a signal", "run it again")
+    Check(AREA, WRITES).error("broken off by a signal", "run it again")
 }
 
 pub(in crate::doctor) fn slow() -> Finding {
-    Finding::warning(
-        AREA,
-        WRITES,
+    Check(AREA, WRITES).warning(
         format!(
             "broken off: no answer within {} s, or not all within {} s",
             DOCTOR_STEP.as_secs(),
@@ -279,12 +251,9 @@ pub(in crate::doctor) fn unclear(check: &'static str, error: &ClientError) -> Fi
     if error.kind != ErrorKind::Denied {
         return features::unknown(check, error);
     }
-    Finding::warning(
-        AREA,
-        check,
-        error_text::what(error),
-        "the credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and s3:AbortMultipartUpload to write",
-    )
+    let advice = "the credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and s3:AbortMultipartUpload to \
+                  write";
+    Check(AREA, check).warning(error_text::what(error), advice)
 }
 
 const AREA: Area = Area::Server;

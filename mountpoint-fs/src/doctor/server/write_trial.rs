@@ -19,12 +19,12 @@ use mountpoint_client::types::{
     PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _, Pending};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::DOCTOR_STEP;
 use super::write_checks::DOCTOR_WRITES;
 use super::{object, write_checks};
 use crate::doctor::report::Report;
+use crate::mount::stop_on_signals;
 
 /// Tries the server's features below `prefix` and removes what it wrote.
 pub(in crate::doctor) async fn check(
@@ -40,15 +40,14 @@ pub(in crate::doctor) async fn check(
         report.add(write_checks::not_tried(why, "name a shorter prefix"));
         return;
     }
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&is_stopped)) {
+    let is_stopped = match stop_on_signals(true) {
+        Ok(is_stopped) => is_stopped,
+        Err(why) => {
             // A signal would leave objects behind.
-            let why = format!("cannot take signals: {error}");
             report.add(write_checks::not_tried(&why, "try again"));
             return;
         }
-    }
+    };
     let mut trial = Trial {
         client,
         folder,
