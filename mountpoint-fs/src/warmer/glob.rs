@@ -1,32 +1,15 @@
 //! Patterns of names with `*`, `**`, `?`, `[…]`, `{…,…}` and `\`, over characters.
 //!
-//! Pure. The time of a match is bounded by the lengths of pattern and key: it follows all places of
-//! the key that the pattern can have reached.
+//! Pure. Each is a regular expression, whose matches take bounded time.
 
 use std::iter::Peekable;
-use std::ops::RangeInclusive;
 use std::str::Chars;
+
+use regex_lite::Regex;
 
 /// A pattern of a whole key.
 #[derive(Clone, Debug)]
-pub(super) struct Glob(Vec<Token>);
-
-#[derive(Clone, Debug)]
-enum Token {
-    Character(char),
-    /// `?`, and `[…]`: one character but a slash, in or out of the ranges.
-    One {
-        ranges: Vec<RangeInclusive<char>>,
-        is_in: bool,
-    },
-    /// `*`: any characters but slashes.
-    Many,
-    /// `**/`: any directories, or none.
-    Directories,
-    /// `**` at the end: all that follows, one character at least.
-    Rest,
-    Either(Vec<Vec<Self>>),
-}
+pub(super) struct Glob(Regex);
 
 impl Glob {
     /// Parses a pattern.
@@ -35,154 +18,114 @@ impl Glob {
     /// The reason, for the user.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut text = text.chars().peekable();
-        let tokens = sequence(&mut text, true, 0)?;
-        match text.next() {
-            None => Ok(Self(tokens)),
-            Some(_) => Err("a } without a {".to_owned()),
+        let mut pattern = "(?s)^".to_owned();
+        let mut begins_name = true;
+        // Whether a name begins at each brace that is open.
+        let mut braces = Vec::new();
+        while let Some(next) = text.next() {
+            let began = std::mem::take(&mut begins_name);
+            match next {
+                '?' => pattern.push_str("[^/]"),
+                '*' => {
+                    let stars = stars(&mut text, began);
+                    begins_name = stars == DIRECTORIES;
+                    pattern.push_str(stars);
+                }
+                '[' => class(&mut text, &mut pattern)?,
+                '{' => {
+                    braces.push(began);
+                    begins_name = began;
+                    pattern.push_str("(?:");
+                }
+                ',' if !braces.is_empty() => {
+                    begins_name = braces.last().copied().unwrap_or_default();
+                    pattern.push('|');
+                }
+                '}' => {
+                    braces.pop().ok_or("a } without a {")?;
+                    pattern.push(')');
+                }
+                other => {
+                    let literal = match other {
+                        '\\' => text.next().ok_or("a \\ at the end")?,
+                        other => other,
+                    };
+                    begins_name = literal == '/';
+                    add(literal, &mut pattern);
+                }
+            }
         }
+        if !braces.is_empty() {
+            return Err("a { without a }".to_owned());
+        }
+        pattern.push('$');
+        let parsed = Regex::new(&pattern);
+        parsed.map(Self).map_err(|error| error.to_string())
     }
 
     /// Whether the pattern is of the whole `key`.
-    pub(super) fn is_match(&self, key: &[char]) -> bool {
-        reached(&self.0, key, vec![0]).contains(&key.len())
+    pub(super) fn is_match(&self, key: &str) -> bool {
+        self.0.is_match(key)
     }
 }
 
-/// The tokens up to the end of the text, or of an alternative at that `depth` of braces.
-fn sequence(
-    text: &mut Peekable<Chars<'_>>,
-    begins_name: bool,
-    depth: u32,
-) -> Result<Vec<Token>, String> {
-    let mut tokens = Vec::new();
-    while let Some(next) = text.peek().copied() {
-        if next == '}' || next == ',' && depth > 0 {
-            break;
-        }
-        text.next();
-        let begins_name = match tokens.last() {
-            None => begins_name,
-            Some(Token::Character('/') | Token::Directories) => true,
-            Some(_) => false,
-        };
-        tokens.push(match next {
-            '?' => Token::One {
-                ranges: Vec::new(),
-                is_in: false,
-            },
-            '*' => stars(text, begins_name),
-            '[' => class(text)?,
-            '{' => Token::Either(alternatives(text, begins_name, depth)?),
-            '\\' => Token::Character(text.next().ok_or("a \\ at the end")?),
-            other => Token::Character(other),
-        });
-    }
-    Ok(tokens)
-}
-
-/// The token of one or more stars, the first of which was read.
-fn stars(text: &mut Peekable<Chars<'_>>, begins_name: bool) -> Token {
+/// The expression of one or more stars, the first of which was read.
+fn stars(text: &mut Peekable<Chars<'_>>, begins_name: bool) -> &'static str {
     let mut is_single = true;
     while text.next_if_eq(&'*').is_some() {
         is_single = false;
     }
     if is_single || !begins_name {
-        return Token::Many;
+        return IN_A_NAME;
     }
     if text.next_if_eq(&'/').is_some() {
-        return Token::Directories;
+        return DIRECTORIES;
     }
     match text.peek() {
-        None | Some(',' | '}') => Token::Rest,
-        Some(_) => Token::Many,
+        None | Some(',' | '}') => ".+",
+        Some(_) => IN_A_NAME,
     }
 }
 
-/// The characters of `[…]`, whose bracket was read.
-fn class(text: &mut Peekable<Chars<'_>>) -> Result<Token, String> {
+/// Adds the expression of `[…]`, whose bracket was read: one character but a slash.
+fn class(text: &mut Peekable<Chars<'_>>, pattern: &mut String) -> Result<(), String> {
     let unclosed = || "a [ without a ]".to_owned();
     let is_out = text.next_if(|it| matches!(it, '!' | '^')).is_some();
-    let mut ranges = Vec::new();
+    pattern.push_str(if is_out { "[^/" } else { "[" });
+    let mut is_first = true;
     loop {
         let first = text.next().ok_or_else(unclosed)?;
         // A bracket in the first place is a character.
-        if first == ']' && !ranges.is_empty() {
+        if first == ']' && !is_first {
             break;
         }
-        let mut range = first..=first;
+        is_first = false;
+        let mut last = first;
         let mut ahead = text.clone();
         if ahead.next() == Some('-') && ahead.peek().is_some_and(|last| *last != ']') {
             text.next();
-            range = first..=text.next().ok_or_else(unclosed)?;
+            last = text.next().ok_or_else(unclosed)?;
         }
-        if range.is_empty() {
-            return Err(format!("{}-{} is no range", range.start(), range.end()));
+        if first > last {
+            return Err(format!("{first}-{last} is no range"));
         }
-        ranges.push(range);
+        let around_slash = [(first, last.min('.')), (first.max('0'), last)];
+        for (first, last) in around_slash.iter().filter(|(first, last)| first <= last) {
+            add(*first, pattern);
+            pattern.push('-');
+            add(*last, pattern);
+        }
     }
-    let is_in = !is_out;
-    Ok(Token::One { ranges, is_in })
+    pattern.push(']');
+    Ok(())
 }
 
-/// The alternatives of `{…}`, whose brace was read.
-fn alternatives(
-    text: &mut Peekable<Chars<'_>>,
-    begins_name: bool,
-    depth: u32,
-) -> Result<Vec<Vec<Token>>, String> {
-    if depth == BRACES_MAX {
-        return Err(format!("more than {BRACES_MAX} braces in each other"));
-    }
-    let mut all = Vec::new();
-    loop {
-        all.push(sequence(text, begins_name, depth + 1)?);
-        match text.next() {
-            Some(',') => {}
-            Some(_) => return Ok(all),
-            None => return Err("a { without a }".to_owned()),
-        }
-    }
+/// Adds a character that stands for itself.
+fn add(literal: char, pattern: &mut String) {
+    pattern.push_str(&regex_lite::escape(literal.encode_utf8(&mut [0; 4])));
 }
 
-/// The places of `key` behind `tokens` that begin at one of `places`. Sorted, each once.
-fn reached(tokens: &[Token], key: &[char], mut places: Vec<usize>) -> Vec<usize> {
-    for token in tokens {
-        let mut next = Vec::new();
-        for place in places {
-            let rest = &key[place..];
-            match token {
-                Token::Character(wanted) => {
-                    next.extend((rest.first() == Some(wanted)).then_some(place + 1));
-                }
-                Token::One { ranges, is_in } => {
-                    let is_it = |it: &char| {
-                        *it != '/' && ranges.iter().any(|range| range.contains(it)) == *is_in
-                    };
-                    next.extend(rest.first().is_some_and(is_it).then_some(place + 1));
-                }
-                Token::Many => {
-                    let name = rest.iter().take_while(|it| **it != '/').count();
-                    next.extend(place..=place + name);
-                }
-                Token::Directories => {
-                    next.push(place);
-                    let slashes = rest.iter().enumerate().filter(|(_, it)| **it == '/');
-                    next.extend(slashes.map(|(index, _)| place + index + 1));
-                }
-                Token::Rest => next.extend((!rest.is_empty()).then_some(key.len())),
-                Token::Either(all) => {
-                    for one in all {
-                        next.extend(reached(one, key, vec![place]));
-                    }
-                }
-            }
-        }
-        next.sort_unstable();
-        next.dedup();
-        places = next;
-    }
-    places
-}
-
-/// Braces in each other. More would be an endless recursion's.
-const BRACES_MAX: u32 = 16;
+/// Any characters but slashes.
+const IN_A_NAME: &str = "[^/]*";
+/// Any directories, or none.
+const DIRECTORIES: &str = "(?:.*/)?";

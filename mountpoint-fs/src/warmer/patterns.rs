@@ -32,8 +32,7 @@ impl Patterns {
         if self.include.is_none() && self.exclude.is_empty() {
             return true;
         }
-        let key: Vec<char> = key.chars().collect();
-        let has = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(&key));
+        let has = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(key));
         self.include.as_deref().is_none_or(has) && !has(&self.exclude)
     }
 }
@@ -99,6 +98,8 @@ mod tests {
         check(&["/d**g"], &[], all, "");
         check(&["/**/e/*"], &[], all, "d/e/c.jpg");
         check(&["\\a.jpg"], &[], all, "a.jpg d/a.jpg");
+        check(&["d[+-9]a*"], &[], all, "");
+        check(&["[.]*.jpg"], &[], all, "d/.hidden.jpg");
     }
 
     #[test]
