@@ -17,7 +17,6 @@ use super::tier::{BlockSource, Tier};
 pub(super) struct SharedRead {
     pub(super) tier: Arc<Tier>,
     pub(super) extent: Arc<SharedExtent>,
-    pub(super) directory: u64,
     pub(super) memory: Arc<dyn BlockSource>,
     /// Bytes of the object, within the extent.
     pub(super) range: Range<u64>,
@@ -73,27 +72,18 @@ impl SharedRead {
         self.tier.clock.now() + ABSENT_FOR
     }
 
-    /// Looks for the extent, unless the policy says that it is likely not there.
+    /// Looks for the extent, unless the bucket is left alone.
     async fn search(&self, guard: SearchGuard, mut fill: BlockFill) -> (BlockFill, bool) {
         let tier = &self.tier;
-        let asks = tier.policy(|policy, now| {
-            policy.reads.is_on(now) && policy.misses.asks(self.directory, now)
-        });
-        if !asks {
+        if !tier.policy(|policy, now| policy.reads.is_on(now)) {
             guard.end(Presence::Absent(self.absent_until()));
             return (fill, false);
         }
         let answer;
         (fill, answer) = self.get(fill).await;
         match answer {
-            Answer::Full => {
-                tier.policy(|policy, _| policy.misses.found(self.directory));
-                guard.end(Presence::Stored);
-            }
-            Answer::Absent => {
-                tier.policy(|policy, _| policy.misses.missed(self.directory));
-                guard.end(Presence::Absent(self.absent_until()));
-            }
+            Answer::Full => guard.end(Presence::Stored),
+            Answer::Absent => guard.end(Presence::Absent(self.absent_until())),
             Answer::Damaged => {
                 guard.end(Presence::Damaged);
                 self.extent.set(Presence::Damaged);

@@ -14,7 +14,7 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use super::check::{self, CheckFailure, CheckedStep};
 use super::extent::{Offered, SharedExtent};
-use super::format::{ExtentName, ExtentPlace, directory_of, divide, folder};
+use super::format::{ExtentName, ExtentPlace, divide, folder};
 use super::read::SharedRead;
 use super::receive::FillObserver;
 use super::statistics::SharedCacheStats;
@@ -38,8 +38,6 @@ pub(crate) struct SharedObject(Arc<OpenVersion>);
 struct OpenVersion {
     tier: Arc<Tier>,
     version: CachedVersion,
-    /// The directory of its key, for the policy.
-    directory: u64,
     memory: Arc<dyn BlockSource>,
     /// Whether the last range came from the bucket.
     had_last: AtomicBool,
@@ -100,7 +98,6 @@ impl SharedCache {
         SharedObject(Arc::new(OpenVersion {
             tier: Arc::clone(&self.tier),
             version,
-            directory: directory_of(key),
             memory,
             had_last: AtomicBool::new(false),
             extents: Mutex::default(),
@@ -170,7 +167,6 @@ impl SharedObject {
         let tier = Arc::clone(&self.0.tier);
         let read = SharedRead {
             extent: self.extent(range.start),
-            directory: self.0.directory,
             memory: Arc::clone(&self.0.memory),
             range,
             priority,

@@ -10,4 +10,4 @@ mod names;
 pub(super) use assembly::{Assembly, HeldBytes};
 pub(super) use extents::{CHUNK_LEN, ExtentPlace, FRAME_BYTES, STORED_LEN_MAX, divide};
 pub(super) use frame::{Seed, open};
-pub(super) use names::{ExtentName, absent_key, directory_of, folder, start_key};
+pub(super) use names::{ExtentName, absent_key, folder, start_key};

@@ -65,15 +65,6 @@ pub(in crate::cache::shared) fn folder(prefix: &str) -> String {
     format!("{prefix}{FOLDER}")
 }
 
-/// Number of the directory of a key, for the policy.
-pub(in crate::cache::shared) fn directory_of(key: &Key) -> u64 {
-    let (directory, _) = key.as_str().rsplit_once('/').unwrap_or_default();
-    let digest: [u8; 32] = Sha256::digest(directory.as_bytes()).into();
-    digest
-        .first_chunk()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
 /// Everything of the cache in its bucket lies below this, behind the user's prefix.
 const FOLDER: &str = "mount-s3-cache/";
 

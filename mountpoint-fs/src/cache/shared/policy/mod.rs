@@ -3,11 +3,9 @@
 //! Pure: values in, values out. Each mount has one [`TierPolicy`].
 
 mod health;
-mod miss_predictor;
 mod store_rate;
 
 pub(super) use health::TierHealth;
-pub(super) use miss_predictor::MissPredictor;
 pub(super) use store_rate::StoreRate;
 
 /// One mount's knowledge of the shared bucket.
@@ -18,5 +16,4 @@ pub(super) struct TierPolicy {
     /// Of PUTs: a bucket that stores nothing may still have what others stored before.
     pub(super) stores: TierHealth,
     pub(super) store_rate: StoreRate,
-    pub(super) misses: MissPredictor,
 }
