@@ -1,11 +1,11 @@
-//! Settings of files that are written in place, on a local disk.
+//! Settings of written files whose changes are kept on a local disk.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::shutdown;
 
-/// Files that are written in place (`--staging`).
+/// Written files whose changes are kept on a local disk (`--staging`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagingConfig {
     /// The user's directory, absolute.

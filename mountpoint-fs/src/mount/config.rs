@@ -66,7 +66,7 @@ pub struct MountConfig {
     pub cache: Option<CacheConfig>,
     /// Content in a bucket that mounts share, if the user wants that.
     pub shared_cache: Option<SharedCacheSource>,
-    /// Files that are written in place, if the user wants that.
+    /// Where changes of written files are kept, if the user wants that.
     pub staging: Option<StagingConfig>,
     /// Kernel settings.
     pub fuse: FuseTuning,
@@ -189,7 +189,7 @@ fn fuse_tuning(
         transport: environment.fuse_transport,
         clone_descriptors: environment.clone_fuse_fd,
         write_max: scale::write_max(memory_max),
-        // A file that the kernel reads by itself would not show what is written in place.
+        // A file that the kernel reads by itself would not show what is written.
         passthrough: match args.staging.staging {
             Some(_) => PassthroughMode::Off,
             None => args.cache.cache_passthrough.into(),

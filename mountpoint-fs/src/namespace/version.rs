@@ -41,6 +41,17 @@ impl Found {
 }
 
 impl Version {
+    /// A version that can be read.
+    #[must_use]
+    pub fn new(size: u64, etag: ETag, mtime: SystemTime) -> Self {
+        Self {
+            size,
+            etag,
+            mtime,
+            is_archived: false,
+        }
+    }
+
     /// Whether both are the same bytes. Times may differ: a copy of an object onto itself keeps its
     /// ETag.
     #[must_use]

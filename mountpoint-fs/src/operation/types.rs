@@ -120,17 +120,11 @@ pub struct Maker {
 
 /// Reply to `open`.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "flags of the reply are independent of each other"
-)]
 pub struct Opened {
     /// The handle.
     pub handle: HandleNo,
     /// Replies go to the application without passing through the page cache (`FOPEN_DIRECT_IO`).
     pub direct_io: bool,
-    /// The file may grow between reads: its replies must not pass through the page cache.
-    pub grows: bool,
     /// Pages cached by an earlier open are still valid (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
     /// The file system wants to see each `close`, and `close` returns its error.

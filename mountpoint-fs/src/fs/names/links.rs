@@ -12,7 +12,7 @@ use bytes::Bytes;
 use mountpoint_client::types::ObjectHeaders;
 
 use crate::fs::attributes::{posix_in, stat};
-use crate::fs::opening::{begin_new, share, unmake};
+use crate::fs::opening::{begin_new, make_object, share, unmake};
 use crate::fs::parts::Parts;
 use crate::fs::permission::{Change, permit};
 use crate::fs::written::{read_newest, store_newest};
@@ -70,12 +70,6 @@ async fn store_special(
     body: Vec<u8>,
 ) -> Result<Entry, FsError> {
     let change = parts.namespace.change(directory, name)?;
-    if change.known().is_some() {
-        return Err(FsError::Exists);
-    }
-    if change.is_unasked() {
-        parts.writing.check_absent(change.key()).await?;
-    }
     let wall = parts.wall_now();
     let posix = PosixAttributes {
         mtime: Some(wall),
@@ -86,14 +80,8 @@ async fn store_special(
     posix.store(kind, wall, &mut headers.metadata);
     let stored = PosixAttributes::of(&headers.metadata);
     let size = body.len() as u64;
-    let etag = parts.mutator.make(change.key(), body, headers).await?;
-    let version = Version {
-        size,
-        etag,
-        mtime: wall,
-        is_archived: false,
-    };
-    change.made_file(version, Some(stored))
+    let etag = make_object(parts, &change, body, headers).await?;
+    change.made_file(Version::new(size, etag, wall), Some(stored))
 }
 
 /// Makes a symbolic link that is uploaded later. Durable on the local disk when this returns.
@@ -125,10 +113,9 @@ async fn stage_link(
 
 /// Gives the file `ino` another name: a copy on the server, which nothing ties to the file.
 ///
-/// The file is stored first, if the bucket lacks some of it.
-/// [`FsError::Exists`] if the name is taken, in the bucket or here. Returns the inode number
-/// that
-/// `stat` shows at first, too: git compares it with that of the file.
+/// The file is stored first, if the bucket lacks some of it. [`FsError::Exists`] if the name is
+/// taken, in the bucket or here. Returns the inode number that `stat` shows at first, too: git
+/// compares it with that of the file.
 pub(in crate::fs) async fn link(
     parts: &Parts,
     ino: InodeNo,
@@ -143,12 +130,7 @@ pub(in crate::fs) async fn link(
         return Err(FsError::Exists);
     }
     let (source, etag) = parts.mutator.link(&from, change.key(), stop).await?;
-    let version = Version {
-        size: source.info.size,
-        etag,
-        mtime: parts.wall_now(),
-        is_archived: false,
-    };
+    let version = Version::new(source.info.size, etag, parts.wall_now());
     let carried = PosixAttributes::of(&source.headers.metadata);
     let carried = parts.config.posix_metadata.then_some(carried);
     change.made_link(ino, version, carried)

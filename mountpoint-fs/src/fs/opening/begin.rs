@@ -56,12 +56,7 @@ pub(in crate::fs) fn adopt(parts: &Parts, found: RecoveredFile) {
         file,
         ..
     } = found;
-    let version = base.map(|base| Version {
-        size: base.size,
-        etag: base.etag,
-        mtime: modified,
-        is_archived: false,
-    });
+    let version = base.map(|base| Version::new(base.size, base.etag, modified));
     let adopted = parts
         .namespace
         .adopt(&key, file.progress(), version.as_ref());

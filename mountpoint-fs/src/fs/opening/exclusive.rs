@@ -8,9 +8,11 @@
 
 use std::ffi::OsStr;
 
+use mountpoint_client::types::{ETag, ObjectHeaders};
+
 use super::begin::{Opening, begin_over};
 use crate::fs::parts::Parts;
-use crate::namespace::Version;
+use crate::namespace::{NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes};
 
 /// A new staged file with these attributes, if any, and one handle. The bucket has it empty when
@@ -23,24 +25,13 @@ pub(super) async fn begin_exclusively<'a>(
     posix: Option<PosixAttributes>,
 ) -> Result<(Entry, Opening<'a>), FsError> {
     let change = parts.namespace.change(parent, name)?;
-    if change.known().is_some() {
-        return Err(FsError::Exists);
-    }
-    if change.is_unasked() {
-        parts.writing.check_absent(change.key()).await?;
-    }
     let (key, now) = (change.key().clone(), parts.wall_now());
     let mut headers = parts.staged.staging().headers_of_new(&key);
     if let Some(posix) = posix {
         posix.store(FileKind::File, now, &mut headers.metadata);
     }
-    let made = parts.mutator.make(&key, Vec::new(), headers.clone());
-    let version = Version {
-        size: 0,
-        etag: made.await?,
-        mtime: now,
-        is_archived: false,
-    };
+    let etag = make_object(parts, &change, Vec::new(), headers.clone()).await?;
+    let version = Version::new(0, etag, now);
     let carried = posix.map(|_| PosixAttributes::of(&headers.metadata));
     let entry = change.made_file(version.clone(), carried)?;
     let ino = entry.attributes.ino;
@@ -54,4 +45,20 @@ pub(super) async fn begin_exclusively<'a>(
             Err(error)
         }
     }
+}
+
+/// Makes an object of a name that is to be new. Returns its ETag.
+pub(in crate::fs) async fn make_object(
+    parts: &Parts,
+    name: &NameChange<'_>,
+    body: Vec<u8>,
+    headers: ObjectHeaders,
+) -> Result<ETag, FsError> {
+    if name.known().is_some() {
+        return Err(FsError::Exists);
+    }
+    if name.is_unasked() {
+        parts.writing.check_absent(name.key()).await?;
+    }
+    parts.mutator.make(name.key(), body, headers).await
 }

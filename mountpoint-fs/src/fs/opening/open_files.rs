@@ -44,7 +44,6 @@ impl OpenFiles {
             direct_io,
             keep_cache,
             flush: writes,
-            grows: false,
             local: None,
         }
     }

@@ -90,7 +90,6 @@ async fn open_version(
         // of an earlier open are of this version.
         keep_cache: was_opened,
         flush: false,
-        grows: false,
         local,
     })
 }

@@ -34,16 +34,17 @@ impl Dispatcher {
                 new_name,
                 mode,
             } => {
-                let to = (InodeNo(new_directory), new_name);
-                return this.rename((ino, name), to, mode);
+                let (from, to) = ((ino, name), (InodeNo(new_directory), new_name));
+                let Some(mode) = mode else {
+                    return Answer::Now(self.refuse(from, Refusal::RENAME_SPECIAL));
+                };
+                this.rename(from, to, mode, stop)
             }
             Mutation::SymbolicLink { name, target } => {
                 let target = target.to_owned();
                 this.symbolic_link(ino, name.to_owned(), (target, maker(header)), stop)
             }
-            Mutation::HardLink { file, name } => {
-                return this.link(InodeNo(file), (ino, name));
-            }
+            Mutation::HardLink { file, name } => this.link(InodeNo(file), (ino, name), stop),
             Mutation::SetAttributes(change) => this.set_attributes(ino, change, stop),
             Mutation::SetExtendedAttribute { name, .. }
             | Mutation::RemoveExtendedAttribute { name }
@@ -112,39 +113,35 @@ impl Dispatcher {
         self: Arc<Self>,
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
-        mode: Option<RenameMode>,
-    ) -> Answer {
-        let Some(mode) = mode else {
-            return Answer::Now(self.refuse(from, Refusal::RENAME_SPECIAL));
-        };
+        mode: RenameMode,
+        stop: Stop,
+    ) -> PendingReply {
         let (ino, name) = (from.0, from.1.to_owned());
         let (directory, new_name) = (to.0, to.1.to_owned());
-        let stop = Stop::default();
-        let on_signal = OnSignal::Ask(stop.clone());
-        let pending = async move {
+        Box::pin(async move {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
             let rename = || self.fs.rename(from, to, mode, &stop);
             let result = self.fs.when_at_rest(&stop, rename).await;
-            self.fs.settled().await;
             self.done(FuseOperation::Rename, from, result)
-        };
-        Answer::Later(Box::pin(pending), on_signal)
+        })
     }
 
     /// Another name for a file, which is a copy on the server.
-    fn link(self: Arc<Self>, file: InodeNo, (directory, name): (InodeNo, &OsStr)) -> Answer {
-        let (name, stop) = (name.to_owned(), Stop::default());
-        let on_signal = OnSignal::Ask(stop.clone());
-        let pending = async move {
+    fn link(
+        self: Arc<Self>,
+        file: InodeNo,
+        (directory, name): (InodeNo, &OsStr),
+        stop: Stop,
+    ) -> PendingReply {
+        let name = name.to_owned();
+        Box::pin(async move {
             let to = (directory, name.as_os_str());
             let link = || self.fs.link(file, to, &stop);
             let result = self.fs.when_at_rest(&stop, link).await;
-            self.fs.settled().await;
             self.reply(FuseOperation::Link, to, result, |(entry, shown)| {
                 Reply::Linked(entry, shown)
             })
-        };
-        Answer::Later(Box::pin(pending), on_signal)
+        })
     }
 
     fn symbolic_link(

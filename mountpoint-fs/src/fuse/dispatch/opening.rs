@@ -68,7 +68,7 @@ impl Dispatcher {
             if let Some(number) = backing {
                 return Reply::PassedThrough(opened.handle, number);
             }
-            let must_bypass = options.write || options.direct || opened.grows;
+            let must_bypass = options.write || options.direct;
             opened.direct_io &= must_bypass || self.rules.can_map_direct;
             Reply::Opened(opened)
         })
@@ -120,7 +120,6 @@ mod tests {
                 direct_io: true,
                 keep_cache: false,
                 flush: false,
-                grows: false,
                 local: None,
             };
             let options = OpenOptions {

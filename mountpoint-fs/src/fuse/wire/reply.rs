@@ -419,7 +419,6 @@ mod tests {
                 direct_io,
                 keep_cache,
                 flush: false,
-                grows: false,
                 local: None,
             })
         };

@@ -12,10 +12,5 @@ pub(super) fn version_of(progress: &Progress) -> Found {
 
 /// The version of a file that its writer has written, as far as `size`.
 pub(in crate::namespace) fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
-    Version {
-        size,
-        etag,
-        mtime: progress.mtime(),
-        is_archived: false,
-    }
+    Version::new(size, etag, progress.mtime())
 }
