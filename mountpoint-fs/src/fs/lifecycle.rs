@@ -127,9 +127,9 @@ impl FileSystem {
         FsError::Stale("it is read from a local file, and was opened in another way".to_owned())
     }
 
-    /// Whether the file of `handle` is written at any place.
+    /// Whether the file of `handle` is one that is written.
     #[must_use]
-    pub fn writes_in_place(&self, handle: HandleNo) -> bool {
+    pub fn is_of_written_file(&self, handle: HandleNo) -> bool {
         let file = self.files.handles.get(handle);
         file.is_ok_and(|file| file.staged().is_some())
     }
@@ -202,8 +202,8 @@ impl FileSystem {
     /// The maker of files on a local disk, which uploads waiting ones, if the mount has one.
     #[must_use]
     pub fn staging(&self) -> Option<Arc<Staging>> {
-        let files = self.parts.staged.have_disk().then_some(&self.parts.staged);
-        files.map(|files| files.shared_staging())
+        let staged = &self.parts.staged;
+        staged.have_disk().then(|| Arc::clone(staged.staging()))
     }
 
     /// Keeps in the directory what could not be stored of staged files. For the end of the mount:

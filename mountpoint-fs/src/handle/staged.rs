@@ -160,14 +160,8 @@ impl StagedFiles {
 
     /// The maker of staged files.
     #[must_use]
-    pub fn staging(&self) -> &Staging {
+    pub fn staging(&self) -> &Arc<Staging> {
         &self.staging
-    }
-
-    /// The maker of staged files, for an owner that outlives the files.
-    #[must_use]
-    pub fn shared_staging(&self) -> Arc<Staging> {
-        Arc::clone(&self.staging)
     }
 
     /// Whether its files are on a local disk, not in memory alone.

@@ -63,7 +63,7 @@ impl Dispatcher {
                 let handle = HandleNo(request.handle);
                 let is_taken = |mode: &AllocateMode| {
                     let extends = AllocateMode::Reserve { keeps_size: false };
-                    *mode == extends || self.fs.writes_in_place(handle)
+                    *mode == extends || self.fs.is_of_written_file(handle)
                 };
                 let Some(mode) = allocate_mode(request.mode).filter(is_taken) else {
                     return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
