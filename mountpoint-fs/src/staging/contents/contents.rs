@@ -192,6 +192,11 @@ impl Contents {
         }
     }
 
+    /// Whether some bytes of `range` were written.
+    pub(in crate::staging) fn was_written(&self, range: &Range<u64>) -> bool {
+        self.now.changes.overlaps(range)
+    }
+
     /// The end of the last range that was written; 0 without one.
     pub(in crate::staging) fn last_written(&self) -> u64 {
         let last = self.now.changes.last_range_value();

@@ -1,7 +1,7 @@
 //! The bytes of a file that are sent while it is written. Pure.
 //!
-//! Bytes are sent in order, a little behind the last write. A part with bytes that are written
-//! again later is sent once more by the store.
+//! Bytes are sent in order, a part as soon as it is full. A part with bytes that are written again
+//! later is sent once more by the store: a program that does so is followed with a distance.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub(super) struct SendAhead {
     /// What of them has changed since.
     changes: SentChanges,
     is_running: bool,
+    /// Bytes were written again.
+    is_corrected: bool,
     /// No more bytes are sent ahead.
     is_over: bool,
     /// A range has changed that the server has copied: all is to be sent by another upload.
@@ -82,13 +84,21 @@ impl SendAhead {
         }
     }
 
-    /// Takes the parts that S3 has as they are: without the first one, unless memory `is_scarce`.
-    pub(super) fn take_arrived(&mut self, is_scarce: bool) -> Vec<Range<u64>> {
+    /// Bytes before the last one that was written that are not sent: a program that corrects what
+    /// it has just written does so again.
+    pub(super) fn distance(&self) -> u64 {
+        if self.is_corrected { CORRECTED_MAX } else { 0 }
+    }
+
+    /// Takes the parts that S3 has as they are: all but the first one and the newest ones of those
+    /// `written` bytes, unless memory `is_scarce`.
+    pub(super) fn take_arrived(&mut self, written: u64, is_scarce: bool) -> Vec<Range<u64>> {
         if self.is_void {
             return Vec::new();
         }
         let changed = &self.changes.changed;
-        let stays = |part: &Range<u64>| part.start == 0 && !is_scarce;
+        let is_newest = |part: &Range<u64>| part.end + CORRECTED_MAX > written;
+        let stays = |part: &Range<u64>| !is_scarce && (part.start == 0 || is_newest(part));
         let is_needed = |part: &Range<u64>| stays(part) || changed.overlaps(part);
         let (kept, taken) = std::mem::take(&mut self.arrived)
             .into_iter()
@@ -110,8 +120,9 @@ impl SendAhead {
         self.store.as_ref().is_none_or(|store| store.has_copies())
     }
 
-    /// The bytes of `range` change.
-    pub(super) fn changed(&mut self, range: &Range<u64>) {
+    /// The bytes of `range` change, some of which were written before if it `is_correction`.
+    pub(super) fn changed(&mut self, range: &Range<u64>, is_correction: bool) {
+        self.is_corrected |= is_correction;
         let sent = range.start..range.end.min(self.until);
         if !sent.is_empty() {
             let parts = self.parts_in(&sent);
@@ -140,13 +151,20 @@ impl SendAhead {
         let ended = std::mem::take(self);
         self.is_running = ended.is_running;
         self.in_flight = ended.in_flight;
+        self.is_corrected = ended.is_corrected;
         ended.store.map(|store| (store, ended.changes))
     }
 }
 
+/// Bytes that programs write and then correct: headers of members of an archive, and their lengths.
+pub(super) const CORRECTED_MAX: u64 = 8 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All parts end long before.
+    const WRITTEN: u64 = 40 + CORRECTED_MAX;
 
     fn changes(changed: &[(u64, u64)], cut: Option<u64>) -> SentChanges {
         let changed = changed.iter().map(|(start, end)| *start..*end);
@@ -159,11 +177,11 @@ mod tests {
     #[test]
     fn what_changes_behind_its_sending_is_noted() {
         let mut ahead = SendAhead::default();
-        ahead.changed(&(0..10));
+        ahead.changed(&(0..10), true);
         assert_eq!(ahead.changes, changes(&[], None), "nothing was sent");
         drop(ahead.sending(100));
-        ahead.changed(&(50..60));
-        ahead.changed(&(90..200));
+        ahead.changed(&(50..60), true);
+        ahead.changed(&(90..200), true);
         assert_eq!(ahead.changes, changes(&[(50, 60), (90, 100)], None));
         ahead.sent(80, true);
         assert_eq!(ahead.changes, changes(&[(50, 60)], None));
@@ -183,12 +201,23 @@ mod tests {
         for start in [0, 10, 20, 30] {
             ahead.answered(start..start + 10, start != 30);
         }
-        ahead.changed(&(10..11));
-        let taken = ahead.take_arrived(false);
+        ahead.changed(&(10..11), true);
+        assert_eq!(ahead.take_arrived(CORRECTED_MAX, false), [], "all are new");
+        let taken = ahead.take_arrived(WRITTEN, false);
         assert!(taken.len() == 1 && taken[0] == (20..30), "{taken:?}");
-        assert_eq!(ahead.take_arrived(false), []);
+        assert_eq!(ahead.take_arrived(WRITTEN, false), []);
         ahead.cut(5);
         assert_eq!(ahead.arrived, []);
+    }
+
+    #[test]
+    fn a_program_that_corrects_bytes_is_followed_with_a_distance() {
+        let mut ahead = SendAhead::default();
+        ahead.changed(&(0..10), false);
+        assert_eq!(ahead.distance(), 0);
+        ahead.changed(&(5..10), true);
+        assert!(ahead.end().is_none());
+        assert_eq!(ahead.distance(), CORRECTED_MAX);
     }
 
     #[test]

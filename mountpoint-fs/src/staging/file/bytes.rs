@@ -164,7 +164,8 @@ fn write_piece(
 /// Notes what was written to a data file.
 fn wrote(file: &FileParts, range: Range<u64>, place: DataFileNo) {
     let mut state = file.state.lock();
-    state.ahead.changed(&range);
+    let is_correction = state.contents.was_written(&range);
+    state.ahead.changed(&range, is_correction);
     state.contents.wrote(range, place);
     changed(file, &mut state);
 }

@@ -194,7 +194,10 @@ pub(super) fn give_back_sent(file: &FileParts, is_scarce: bool) {
             // The store in progress may have to send them once more.
             return;
         }
-        let parts = state.ahead.take_arrived(is_scarce);
+        let parts = {
+            let written = state.contents.written_until();
+            state.ahead.take_arrived(written, is_scarce)
+        };
         parts.iter().for_each(|part| state.contents.mark_sent(part));
         // Before the bytes go: a read that has found them local looks again.
         state.given_back += u64::from(!parts.is_empty());

@@ -408,7 +408,7 @@ impl StagedFile {
         state.check()?;
         state.check_change(&range)?;
         state.contents.zero(&range);
-        state.ahead.changed(&range);
+        state.ahead.changed(&range, false);
         changed(&parts, &mut state);
         Ok(())
     }

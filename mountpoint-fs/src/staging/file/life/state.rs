@@ -13,7 +13,7 @@ use crate::operation::{FsError, PosixAttributes};
 use crate::read::{ReadContext, Reader};
 use crate::staging::contents::{Contents, Snapshot};
 use crate::staging::directory::DataFileName;
-use crate::staging::file::ahead::SendAhead;
+use crate::staging::file::ahead::{CORRECTED_MAX, SendAhead};
 use crate::staging::local::DataFiles;
 use crate::staging::record::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
@@ -427,7 +427,10 @@ impl FileState {
         }
         let at = self.ahead.next()?;
         let limit = match haste {
-            Haste::None => self.contents.written_until().saturating_sub(AHEAD_BEHIND),
+            Haste::None => self
+                .contents
+                .written_until()
+                .saturating_sub(self.ahead.distance()),
             Haste::Parts | Haste::Everything => self.contents.last_written(),
         };
         let part_end = match files.have_no_disk() {
@@ -456,7 +459,7 @@ impl FileState {
              and the newest bytes of a long file can be changed; --staging DIR keeps all of them",
             self.key,
             range.start,
-            AHEAD_BEHIND >> 20
+            CORRECTED_MAX >> 20
         )))
     }
 
@@ -791,10 +794,6 @@ impl FileState {
 
 /// The number of the record with which an earlier process's file begins.
 const FIRST_RECORD: u64 = 1;
-
-/// Bytes before the last one that was written that are not sent: programs correct what they have
-/// just written.
-const AHEAD_BEHIND: u64 = 8 << 20;
 
 /// Least bytes of a file on the disk of which something is sent ahead. Smaller ones are stored
 /// quickly, and many are removed before their close.
