@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mountpoint_client::types::{GetOutput, GetRequest, Priority};
-use mountpoint_client::{ClientError, GetObserver, ObjectClient};
+use mountpoint_client::ObjectClient;
+use mountpoint_client::types::{GetRequest, Priority};
 use mountpoint_crt_sys::block::BlockPool;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::figures::Figures;
 use super::machine::CpuTicks;
 use super::objects::Target;
 use crate::clock::Clock;
-use crate::sync::Mutex;
+use crate::mutate::fetch::begin_get;
 
 /// The client, and what a step needs.
 #[derive(Clone)]
@@ -83,16 +82,8 @@ impl ClientBench {
 
     async fn get_one(&self, request: GetRequest, len: u64) -> Result<(), String> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let (sender, outcome) = oneshot::channel();
-        let observer = Arc::new(Finished(Mutex::new(Some(sender))));
-        let handle = self.client.get(request, self.pool.allocate(len), observer);
-        let outcome = outcome.await;
-        drop(handle);
-        match outcome {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the GET was given up".to_owned()),
-        }
+        let (_get, outcome) = begin_get(&*self.client, request, self.pool.allocate(len));
+        outcome.await.map_err(|error| error.to_string())
     }
 }
 
@@ -126,19 +117,6 @@ impl Ranges {
     fn next(&self) -> GetRequest {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         self.requests[next % self.requests.len()].clone()
-    }
-}
-
-/// Passes the end of a GET on.
-struct Finished(Mutex<Option<oneshot::Sender<Result<GetOutput, ClientError>>>>);
-
-impl GetObserver for Finished {
-    fn progressed(&self) {}
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        let sender = self.0.lock().take();
-        // After the end of the run no task waits.
-        drop(sender.map(|sender| sender.send(outcome)));
     }
 }
 

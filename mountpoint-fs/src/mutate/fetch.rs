@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
-use mountpoint_crt_sys::block::{Block, BlockPool};
+use mountpoint_client::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
+use mountpoint_crt_sys::block::{Block, BlockFill, BlockPool};
 use tokio::sync::oneshot;
 
 use crate::sync::Mutex;
@@ -21,7 +21,6 @@ pub(crate) async fn fetch(
     let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
     let fill = pool.allocate(len);
     let block = fill.block();
-    let (sender, finished) = oneshot::channel();
     let request = GetRequest {
         key: key.clone(),
         range,
@@ -29,14 +28,29 @@ pub(crate) async fn fetch(
         object_size: None,
         priority: Priority::Foreground,
     };
-    let get = client.get(request, fill, Arc::new(Finish(Mutex::new(Some(sender)))));
-    let outcome = finished.await;
-    drop(get);
-    outcome.unwrap_or_else(|_| {
-        let what = "the client is shutting down";
-        Err(ClientError::new(ErrorKind::Cancelled, what))
-    })?;
+    let (_get, outcome) = begin_get(client, request, fill);
+    outcome.await?;
     Ok(Bytes::from_owner(Fetched { block, len }))
+}
+
+/// Sends a GET into `fill`. Returns its handle, and its outcome, which nobody need wait for.
+pub(crate) fn begin_get(
+    client: &dyn ObjectClient,
+    request: GetRequest,
+    fill: BlockFill,
+) -> (
+    GetHandle,
+    impl Future<Output = Result<(), ClientError>> + use<>,
+) {
+    let (sender, finished) = oneshot::channel();
+    let get = client.get(request, fill, Arc::new(Finish(Mutex::new(Some(sender)))));
+    let outcome = async move {
+        finished.await.unwrap_or_else(|_| {
+            let what = "the client is shutting down";
+            Err(ClientError::new(ErrorKind::Cancelled, what))
+        })
+    };
+    (get, outcome)
 }
 
 /// A block that is valid to its end.

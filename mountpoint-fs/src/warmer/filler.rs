@@ -7,11 +7,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
+use mountpoint_client::types::{ETag, GetRequest, Key, Priority};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use mountpoint_crt_sys::block::BlockPool;
 use smallvec::smallvec;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 
 use super::bandwidth::TokenBucket;
@@ -21,6 +21,7 @@ use super::tally::add;
 use crate::cache::{CacheFill, FillError, ObjectFill};
 use crate::clock::Clock;
 use crate::memory::{Budget, Reservation};
+use crate::mutate::fetch::begin_get;
 use crate::namespace::Version;
 use crate::sync::Mutex;
 
@@ -270,16 +271,12 @@ impl Filler {
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
         let fill = self.pool.allocate_guarded(bytes, memory);
         let block = fill.block();
-        let (sender, outcome) = oneshot::channel();
-        let observer = Arc::new(Finished(Mutex::new(Some(sender))));
-        // A dropped handle lets the GET finish.
-        drop(self.client.get(request, fill, observer));
+        let (_get, outcome) = begin_get(&*self.client, request, fill);
         let outcome = outcome.await;
         drop(permit);
         match outcome {
-            Ok(Ok(_)) => self.progress.succeeded(),
-            Ok(Err(error)) => return Err(self.cannot_fetch(&error)),
-            Err(_) => return Err(Failure::Store("the GET was given up".to_owned())),
+            Ok(()) => self.progress.succeeded(),
+            Err(error) => return Err(self.cannot_fetch(&error)),
         }
         let stored = object.store(range, smallvec![(block, 0..bytes)]).await;
         stored.map_err(|error| self.cannot_store(&error))?;
@@ -342,19 +339,6 @@ fn parts_of(gap: &Range<u64>, part_size: u64) -> impl Iterator<Item = Range<u64>
         start = part.end;
         (!part.is_empty()).then_some(part)
     })
-}
-
-/// Passes the outcome of a GET to the waiting task.
-struct Finished(Mutex<Option<oneshot::Sender<Result<GetOutput, ClientError>>>>);
-
-impl GetObserver for Finished {
-    fn progressed(&self) {}
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        let sender = self.0.lock().take();
-        // After the end of the run no task waits.
-        drop(sender.map(|sender| sender.send(outcome)));
-    }
 }
 
 /// Smallest part, and the unit of parts: the cache has one checksum for this size.

@@ -1,14 +1,12 @@
 //! One GET of a few bytes, on the path of every read.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, ObjectInfo, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
+use mountpoint_client::types::{ETag, GetRequest, Key, ObjectInfo, Priority};
+use mountpoint_client::{ClientError, GetHandle, ObjectClient};
 use mountpoint_crt_sys::block::BlockPool;
-use tokio::sync::oneshot;
 
-use crate::sync::Mutex;
+use crate::mutate::fetch::begin_get;
 
 /// The range to ask for.
 ///
@@ -35,7 +33,6 @@ pub(in crate::doctor) async fn get(
 ) -> Result<(), ClientError> {
     let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
     let fill = BlockPool::new(0).allocate(len);
-    let (sender, finished) = oneshot::channel();
     let request = GetRequest {
         key: key.clone(),
         range,
@@ -43,14 +40,9 @@ pub(in crate::doctor) async fn get(
         object_size: None,
         priority: Priority::Foreground,
     };
-    let handle = client.get(request, fill, Arc::new(Finish(Mutex::new(Some(sender)))));
+    let (handle, outcome) = begin_get(client, request, fill);
     let _cancel = CancelOnDrop(Some(handle));
-    finished.await.unwrap_or_else(|_| {
-        Err(ClientError::new(
-            ErrorKind::Cancelled,
-            "the client is shutting down",
-        ))
-    })
+    outcome.await
 }
 
 /// An ETag that no object has.
@@ -59,27 +51,12 @@ pub(in crate::doctor) fn absent_version() -> ETag {
 }
 
 /// Cancels the GET when its caller is dropped; a finished one is not affected.
-struct CancelOnDrop(Option<mountpoint_client::GetHandle>);
+struct CancelOnDrop(Option<GetHandle>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
             handle.cancel();
-        }
-    }
-}
-
-/// Delivers the outcome. The lock is held for an instant.
-struct Finish(Mutex<Option<oneshot::Sender<Result<(), ClientError>>>>);
-
-impl GetObserver for Finish {
-    fn progressed(&self) {}
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        let sender = self.0.lock().take();
-        if let Some(sender) = sender {
-            // The receiver may have given up.
-            sender.send(outcome.map(drop)).ok();
         }
     }
 }
