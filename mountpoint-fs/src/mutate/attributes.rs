@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use mountpoint_client::types::{
-    CopyHeaders, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutRequest,
+    CopyHeaders, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 
@@ -82,19 +82,8 @@ impl Mutator {
             let copied = self.copy_range(all, made, unchanged(etag), &never).await;
             return copied.map_err(|error| not_changed(error, key));
         }
-        let headers = headers.with_token();
-        let put = |condition| {
-            self.client.put(PutRequest {
-                key: key.clone(),
-                body: Bytes::new(),
-                condition,
-                checksum: None,
-                headers: headers.clone(),
-            })
-        };
-        let (on, old) = ((Conditional::Put, key), unchanged(etag));
-        let put = self.on_condition(on, (&old, Proof::Trial), put).await;
-        let put = self.settled(key, headers.token.as_ref(), put).await;
+        let condition = (&unchanged(etag), Proof::Trial);
+        let put = self.put_small(key, Bytes::new(), headers, condition).await;
         put.map_err(|error| match error.kind {
             ErrorKind::Denied => failed(error, PUT),
             _ => not_changed(error, key),

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutCondition};
 
 use super::Mutator;
-use super::conditions::{Conditional, Proof};
+use super::conditions::Proof;
 use super::fault::{LIST, PUT, failed, repeats};
 use crate::operation::FsError;
 
@@ -49,24 +49,10 @@ impl Mutator {
         body: Vec<u8>,
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
-        let body = Bytes::from(body);
-        let headers = headers.with_token();
-        let put = |condition| {
-            self.client.put(PutRequest {
-                key: key.clone(),
-                body: body.clone(),
-                condition,
-                checksum: None,
-                headers: headers.clone(),
-            })
-        };
         // The look-up of the name was just before.
-        let (on, proof) = ((Conditional::Put, key), Proof::None);
-        let answer = self
-            .on_condition(on, (&PutCondition::Absent, proof), put)
-            .await;
-        let made = self.settled(key, headers.token.as_ref(), answer).await;
-        made.map_err(|error| match error.kind {
+        let condition = (&PutCondition::Absent, Proof::None);
+        let made = self.put_small(key, Bytes::from(body), headers, condition);
+        made.await.map_err(|error| match error.kind {
             ErrorKind::PreconditionFailed => FsError::Exists,
             _ => failed(error, PUT),
         })

@@ -227,19 +227,8 @@ impl Mutator {
         headers: ObjectHeaders,
         wanted: &PutCondition,
     ) -> Result<(), FsError> {
-        let headers = headers.with_token();
-        let put = |condition| {
-            self.client.put(PutRequest {
-                key: key.clone(),
-                body: Bytes::new(),
-                condition,
-                checksum: None,
-                headers: headers.clone(),
-            })
-        };
-        let on = (Conditional::Put, key);
-        let answer = self.on_condition(on, (wanted, Proof::Trial), put).await;
-        match self.settled(key, headers.token.as_ref(), answer).await {
+        let condition = (wanted, Proof::Trial);
+        match self.put_small(key, Bytes::new(), headers, condition).await {
             Ok(_) => Ok(()),
             Err(error) if is_taken(&error) => Err(FsError::NotEmpty),
             Err(error) => Err(failed(error, PUT)),
