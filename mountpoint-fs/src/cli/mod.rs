@@ -19,9 +19,9 @@ pub use bucket::{BucketArg, BucketArgError};
 pub use flags::{
     BucketFlags, BucketTypeArg, CacheFlags, CachePassthrough, ClientFlags, CredentialsFlags,
     ListenAddress, LoggingFlags, MetadataFlags, MetricsFlags, MountFlags, OnConflict, ReadModeArg,
-    Sse, StagingFlags, TimeToLive, UploadChecksums, WriteFlags,
+    Sse, StagingFlags, StoreFlags, TimeToLive, UploadChecksums, WriteFlags,
 };
-pub(crate) use flags::{mebibytes, parse_endpoint, seconds};
+pub(crate) use flags::{mebibytes, parse_endpoint, seconds, short_time};
 pub use fstab::fstab_entry;
 pub use generate::{completion_candidates, completions, man_page};
 pub use helper::{HELPER_NAMES, Helper};

@@ -1,6 +1,9 @@
 //! One row of the report.
 
+use mountpoint_client::ClientError;
 use serde::Serialize;
+
+use super::error_text;
 
 /// The area of a check; rows of one area stand together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
@@ -66,6 +69,16 @@ impl Check {
 
     pub(super) fn error(self, found: impl Into<String>, advice: impl Into<String>) -> Finding {
         self.finding(Level::Error, found, advice)
+    }
+
+    /// A failed request; a mount does without.
+    pub(super) fn lacks(self, error: &ClientError) -> Finding {
+        self.warning(error_text::what(error), error_text::advice(error))
+    }
+
+    /// A failed request that a mount needs.
+    pub(super) fn failed(self, error: &ClientError) -> Finding {
+        self.error(error_text::what(error), error_text::advice(error))
     }
 
     pub(super) fn finding(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::inventory::Columns;
-use crate::cli::{BucketArg, BucketArgError, BucketFlags, ClientFlags, CredentialsFlags};
+use crate::cli::{BucketArg, BucketArgError, StoreFlags};
 
 /// Write the names, sizes, times and versions of a bucket to one file.
 ///
@@ -32,21 +32,9 @@ pub(super) struct IndexArguments {
     #[arg(long, value_name = "NAMES", requires = "inventory")]
     pub(super) inventory_columns: Option<Columns>,
 
-    /// The bucket and its address.
+    /// The bucket, the credentials and the client.
     #[command(flatten)]
-    pub(super) bucket_flags: BucketFlags,
-
-    /// The credentials.
-    #[command(flatten)]
-    pub(super) credentials: CredentialsFlags,
-
-    /// The client of S3.
-    #[command(flatten)]
-    pub(super) client: ClientFlags,
-
-    /// Without effect, as all sizes of parts: an index has none.
-    #[arg(long, hide = true)]
-    write_part_size: Option<u64>,
+    pub(super) store: StoreFlags,
 }
 
 impl IndexArguments {
@@ -55,7 +43,7 @@ impl IndexArguments {
     /// # Errors
     /// A text for the user, if both give one.
     pub(super) fn prefix(&self) -> Result<&str, String> {
-        match self.bucket_flags.prefix.as_deref() {
+        match self.store.bucket.prefix.as_deref() {
             None | Some("") => Ok(&self.bucket.prefix),
             Some(_) if !self.bucket.prefix.is_empty() => Err(
                 "give the prefix either by --prefix or behind the bucket, not by both".to_owned(),

@@ -14,8 +14,8 @@ use super::progress::Progress;
 use crate::clock::Clock;
 use crate::index::{IndexBuilder, IndexEntry, IndexError, IndexFile, IndexHeader};
 use crate::mount::{
-    Connected, Environment, client_options, connect_helper, parse_helper, run_helper, safe_line,
-    stop_on_signals,
+    Connected, Environment, connect_helper, parse_helper, run_helper, safe_line, stop_on_signals,
+    store_options,
 };
 use crate::namespace::{AllKeys, Version};
 
@@ -39,13 +39,7 @@ fn make(arguments: &IndexArguments, clock: &Clock) -> Result<IndexFile, String> 
     let stop = stop_on_signals(true)?;
     let environment = Environment::read()?;
     let prefix = arguments.prefix()?;
-    let options = client_options(
-        &arguments.bucket,
-        &arguments.bucket_flags,
-        &arguments.credentials,
-        &arguments.client,
-        &environment,
-    )?;
+    let options = store_options(&arguments.bucket, &arguments.store, &environment)?;
     let header = IndexHeader {
         bucket: options.bucket.clone(),
         prefix: prefix.to_owned(),

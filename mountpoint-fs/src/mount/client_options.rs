@@ -14,8 +14,8 @@ use mountpoint_client::instance::MetadataUse;
 use super::Environment;
 use super::environment::AwsFiles;
 use crate::cli::{
-    BucketArg, BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags, Sse, WriteFlags,
-    parse_endpoint,
+    BucketArg, BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags, Sse, StoreFlags,
+    WriteFlags, parse_endpoint,
 };
 use crate::config::limits;
 
@@ -67,6 +67,19 @@ pub fn client_options(
         options.user_agent = format!("{prefix} {}", options.user_agent);
     }
     Ok(options)
+}
+
+/// Settings of the client of a helper command.
+///
+/// # Errors
+/// A text for the user.
+pub fn store_options(
+    bucket: &BucketArg,
+    flags: &StoreFlags,
+    environment: &Environment,
+) -> Result<CrtClientOptions, String> {
+    let (credentials, client) = (&flags.credentials, &flags.client);
+    client_options(bucket, &flags.bucket, credentials, client, environment)
 }
 
 /// Sets where the bucket is, and how requests to it look.

@@ -18,7 +18,7 @@ mod start_error;
 mod start_log;
 mod target;
 
-pub use client_options::{client_options, read_part_size};
+pub use client_options::{client_options, read_part_size, store_options};
 pub use config::{FuseTuning, MountConfig, memory_target};
 pub use connect::{Connected, connect};
 pub use environment::{AwsFiles, Environment};

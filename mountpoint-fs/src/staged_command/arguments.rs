@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::cli::{BucketFlags, ClientFlags, CredentialsFlags, seconds};
+use crate::cli::{StoreFlags, seconds};
 
 /// Look after files that a mount with --staging has not stored.
 ///
@@ -78,21 +78,9 @@ pub(super) struct ExportArguments {
     #[arg(long)]
     pub(super) local_only: bool,
 
-    /// The bucket and its address.
+    /// The bucket, the credentials and the client.
     #[command(flatten)]
-    pub(super) bucket_flags: BucketFlags,
-
-    /// The credentials.
-    #[command(flatten)]
-    pub(super) credentials: CredentialsFlags,
-
-    /// The client of S3.
-    #[command(flatten)]
-    pub(super) client: ClientFlags,
-
-    /// Without effect, as all sizes of parts of uploads: nothing is written to the bucket.
-    #[arg(long, hide = true)]
-    write_part_size: Option<u64>,
+    pub(super) store: StoreFlags,
 }
 
 impl StagedArguments {

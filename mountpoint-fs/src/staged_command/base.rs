@@ -10,7 +10,7 @@ use crate::cache::Caches;
 use crate::cli::BucketArg;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
-use crate::mount::{Environment, client_options, connect_helper};
+use crate::mount::{Environment, connect_helper, store_options};
 use crate::operation::FsError;
 use crate::read::{ReadContext, Reader};
 use crate::staging::kept::Description;
@@ -41,18 +41,12 @@ impl BaseBytes {
             .parse()
             .map_err(|error| format!("{error}"))?;
         let environment = Environment::read()?;
-        let mut flags = arguments.bucket_flags.clone();
-        if flags.endpoint_url.is_none() && !description.endpoint.is_empty() {
-            flags.endpoint_url = Some(description.endpoint.clone());
+        let mut flags = arguments.store.clone();
+        if flags.bucket.endpoint_url.is_none() && !description.endpoint.is_empty() {
+            flags.bucket.endpoint_url = Some(description.endpoint.clone());
         }
-        let options = client_options(
-            &bucket,
-            &flags,
-            &arguments.credentials,
-            &arguments.client,
-            &environment,
-        )?;
-        let prefix = flags.prefix.as_deref().unwrap_or_default();
+        let options = store_options(&bucket, &flags, &environment)?;
+        let prefix = flags.bucket.prefix.as_deref().unwrap_or_default();
         let (runtime, connected) = connect_helper(&environment, &options, prefix, None)?;
         let config = ReadConfig::default();
         let context = ReadContext::new(

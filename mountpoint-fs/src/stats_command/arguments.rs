@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use crate::cli::short_time;
+
 /// Show what mounts do, and what they wait for.
 ///
 /// Without --once the view is renewed until q or Ctrl-C; arrows and Enter choose a mount. Mounts of
@@ -25,15 +27,8 @@ pub(super) struct StatsArguments {
     pub(super) json: bool,
 
     /// Time between two looks
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval, conflicts_with = "once")]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = short_time(INTERVAL_MIN..=INTERVAL_MAX), conflicts_with = "once")]
     pub(super) interval: Duration,
-}
-
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok();
-    let seconds = seconds.filter(|seconds| (INTERVAL_MIN..=INTERVAL_MAX).contains(seconds));
-    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or_else(|| format!("it is a number of seconds from {INTERVAL_MIN} to {INTERVAL_MAX}"))
 }
 
 /// Shortest interval, in seconds: mounts shall not be busy with answers.

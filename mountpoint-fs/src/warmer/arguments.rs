@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, value_parser};
 
 use super::patterns::{Pattern, parse_pattern};
-use crate::cli::{BucketArg, BucketFlags, CacheFlags, ClientFlags, CredentialsFlags, mebibytes};
+use crate::cli::{BucketArg, CacheFlags, StoreFlags, mebibytes};
 
 /// Fetch objects into the cache of a mount before they are read.
 ///
@@ -58,21 +58,9 @@ pub(super) struct WarmArguments {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// The bucket and its address.
+    /// The bucket, the credentials and the client.
     #[command(flatten)]
-    pub(super) bucket_flags: BucketFlags,
-
-    /// The credentials.
-    #[command(flatten)]
-    pub(super) credentials: CredentialsFlags,
-
-    /// The client of S3.
-    #[command(flatten)]
-    pub(super) client: ClientFlags,
-
-    /// Without effect, as all sizes of parts of uploads: nothing is written to the bucket.
-    #[arg(long, hide = true)]
-    write_part_size: Option<u64>,
+    pub(super) store: StoreFlags,
 }
 
 /// A part of a bucket: all of it, a prefix, or a key.
@@ -107,7 +95,8 @@ impl WarmArguments {
     pub(super) fn paths(&self) -> Result<Vec<String>, String> {
         let mut paths: Vec<String> = self.sources.iter().map(|it| it.path.clone()).collect();
         if let Some(flag) = self
-            .bucket_flags
+            .store
+            .bucket
             .prefix
             .as_deref()
             .filter(|it| !it.is_empty())

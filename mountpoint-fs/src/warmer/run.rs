@@ -21,8 +21,8 @@ use super::tally::{Summary, add};
 use crate::cache::{Cache, CacheFill, FillError, StoreId};
 use crate::clock::Clock;
 use crate::mount::{
-    Environment, client_options, connect_helper, memory_target, open_index, parse_helper,
-    read_part_size, run_helper, safe_line, stop_on_signals, store_id,
+    Environment, connect_helper, memory_target, open_index, parse_helper, read_part_size,
+    run_helper, safe_line, stop_on_signals, store_id, store_options,
 };
 
 /// Runs `mount-s3 warm` with the arguments behind that word.
@@ -57,17 +57,11 @@ fn warm(arguments: &WarmArguments) -> Result<Summary, String> {
     let stop = stop_on_signals(false)?;
     let paths = arguments.paths()?;
     let environment = Environment::read()?;
-    let options = client_options(
-        arguments.bucket()?,
-        &arguments.bucket_flags,
-        &arguments.credentials,
-        &arguments.client,
-        &environment,
-    )?;
+    let options = store_options(arguments.bucket()?, &arguments.store, &environment)?;
     let patterns = Patterns::new(&arguments.include, &arguments.exclude);
     let limits = FillLimits {
-        memory_max: memory_target(&arguments.client)?,
-        part_size: read_part_size(&arguments.client),
+        memory_max: memory_target(&arguments.store.client)?,
+        part_size: read_part_size(&arguments.store.client),
         bandwidth: arguments.maximum_bandwidth.map(|mb| mb * 1_000_000),
     };
     let clock = Clock::monotonic();

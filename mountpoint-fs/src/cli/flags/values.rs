@@ -64,6 +64,19 @@ pub(crate) fn seconds(
     number("seconds", TIMES, 1, range)
 }
 
+/// A time as a number of seconds, which may have a fraction.
+pub(crate) fn short_time(
+    range: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let seconds = text.parse::<f64>().ok();
+        let seconds = seconds.filter(|seconds| range.contains(seconds));
+        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let (least, most) = (range.start(), range.end());
+        time.ok_or_else(|| format!("it is a number of seconds from {least} to {most}"))
+    }
+}
+
 /// A number of a unit, which is `size` of the smallest one in `units`.
 fn number(
     unit: &'static str,

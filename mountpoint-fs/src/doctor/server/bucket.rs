@@ -6,7 +6,6 @@ use mountpoint_client::ClientError;
 use mountpoint_client::crt_client::{AnswerHead, Probe};
 use mountpoint_client::types::BucketInfo;
 
-use crate::doctor::error_text;
 use crate::doctor::finding::{Area, Check, Finding};
 
 /// The source of the region that requests are signed for.
@@ -70,8 +69,7 @@ pub(in crate::doctor) fn not_reached(
     seconds: u64,
 ) -> Finding {
     match error {
-        Some(error) => Check(Area::Bucket, "endpoint")
-            .error(error_text::what(error), error_text::advice(error)),
+        Some(error) => Check(Area::Bucket, "endpoint").failed(error),
         None => Check(Area::Bucket, "endpoint").error(
             format!("{endpoint} did not answer within {seconds} s"),
             "check --endpoint-url, the network and the proxy in between",
@@ -84,9 +82,7 @@ pub(in crate::doctor) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
     const CHECK: &str = "HeadBucket";
     match &probe.outcome {
         Ok(_) => Check(Area::Bucket, CHECK).ok("allowed"),
-        Err(error) => {
-            Check(Area::Bucket, CHECK).warning(error_text::what(error), error_text::advice(error))
-        }
+        Err(error) => Check(Area::Bucket, CHECK).lacks(error),
     }
 }
 
@@ -100,9 +96,7 @@ pub(in crate::doctor) fn list(prefix: &str, outcome: &Result<usize, ClientError>
     match outcome {
         Ok(0) => Check(Area::Bucket, CHECK).ok(format!("allowed; {place} holds no object")),
         Ok(_) => Check(Area::Bucket, CHECK).ok(format!("allowed on {place}")),
-        Err(error) => {
-            Check(Area::Bucket, CHECK).error(error_text::what(error), error_text::advice(error))
-        }
+        Err(error) => Check(Area::Bucket, CHECK).failed(error),
     }
 }
 
@@ -116,9 +110,7 @@ pub(in crate::doctor) fn on_object(
 ) -> Finding {
     match outcome {
         Ok(()) => Check(Area::Bucket, check).ok(format!("allowed on '{key}'")),
-        Err(error) => {
-            Check(Area::Bucket, check).warning(error_text::what(error), error_text::advice(error))
-        }
+        Err(error) => Check(Area::Bucket, check).lacks(error),
     }
 }
 

@@ -3,7 +3,6 @@
 use mountpoint_client::ClientError;
 use mountpoint_client::credentials::CredentialsMode;
 
-use crate::doctor::error_text;
 use crate::doctor::finding::{Area, Check, Finding};
 
 const CHECK: &str = "credentials";
@@ -20,7 +19,7 @@ pub(in crate::doctor) fn found(mode: &CredentialsMode, source: Option<&str>) -> 
 
 /// The finding on missing credentials, which prevent a client.
 pub(in crate::doctor) fn missing(error: &ClientError) -> Finding {
-    Check(Area::Credentials, CHECK).error(error_text::what(error), error_text::advice(error))
+    Check(Area::Credentials, CHECK).failed(error)
 }
 
 /// The finding on a credentials provider that did not answer.

@@ -24,7 +24,6 @@ use mountpoint_client::types::{BucketInfo, ETag, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::runtime::Handle;
 
-use crate::doctor::error_text;
 use crate::doctor::finding::{Area, Check, Finding};
 use crate::doctor::recommendation::Change;
 use crate::doctor::report::Report;
@@ -121,10 +120,7 @@ impl Visit<'_> {
                 None
             }
             Some(Err(error)) => {
-                report.add(
-                    Check(Area::Bucket, "client")
-                        .error(error_text::what(&error), error_text::advice(&error)),
-                );
+                report.add(Check(Area::Bucket, "client").failed(&error));
                 None
             }
             None => {

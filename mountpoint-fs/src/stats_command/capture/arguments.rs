@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use crate::cli::short_time;
 use crate::mount::CAPTURE_SECONDS_MAX;
 
 /// Write each request of a mount, with what it waited for, as a trace.
@@ -22,21 +23,12 @@ pub(super) struct TraceArguments {
     pub(super) directory: PathBuf,
 
     /// For how long; Ctrl-C ends it earlier
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_time)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = short_time(SECONDS_MIN..=CAPTURE_SECONDS_MAX))]
     pub(super) seconds: Duration,
 
     /// The file, which is replaced
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok();
-    let seconds = seconds.filter(|seconds| (SECONDS_MIN..=CAPTURE_SECONDS_MAX).contains(seconds));
-    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or_else(|| {
-        format!("it is a number of seconds from {SECONDS_MIN} to {CAPTURE_SECONDS_MAX}")
-    })
 }
 
 /// Shortest time, in seconds.
