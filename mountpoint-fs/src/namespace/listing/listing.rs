@@ -24,9 +24,9 @@ use mountpoint_client::{ClientError, ObjectClient, Pending};
 
 use super::ahead::{AheadBudget, AheadShare};
 use super::first_answer::FirstAnswer;
-use super::key_ranges::{Extent, From, Part, RangeId, Ranges};
+use super::key_ranges::{Extent, From, Part, Ranges};
 use super::page::{Listed, ListingNo, Page, Place, merge};
-use super::source::{ListSource, poll_once};
+use super::source::{InFlight, ListSource, poll_once};
 use super::unrepresentable::HiddenKeys;
 use crate::clock::Clock;
 use crate::config::limits::LIST_PAGE_ENTRIES_MAX;
@@ -73,14 +73,6 @@ enum Ready {
     First(FirstAnswer),
 }
 
-/// A request for the next page of a range.
-struct InFlight {
-    range: RangeId,
-    from: From,
-    asked: Duration,
-    answer: Pending<ListOutput>,
-}
-
 /// A page that was read before and is being requested once more.
 struct Again {
     number: usize,
@@ -107,7 +99,7 @@ impl Listing {
                 client,
                 clock,
                 prefix: Arc::from(prefix),
-                hidden: Arc::clone(hidden),
+                hidden: Some(Arc::clone(hidden)),
             },
             number: ListingNo::next(),
             in_flight: Vec::new(),
@@ -342,25 +334,7 @@ impl Listing {
         request: InFlight,
         answer: Result<ListOutput, ClientError>,
     ) -> Result<(), FsError> {
-        let InFlight {
-            range, from, asked, ..
-        } = request;
-        let is_awaited = self.ranges.is_awaited(range);
-        let outcome = self.source.read(answer).and_then(|(batch, slow_downs)| {
-            if slow_downs > 0 {
-                self.ranges.slow_down();
-            }
-            let arrived = self.ranges.arrived(range, from.clone(), batch, asked);
-            arrived.map_err(|what| self.source.broken(what))
-        });
-        if let Err(error) = outcome {
-            self.ranges.slow_down();
-            self.ranges.failed(range, from);
-            if is_awaited {
-                return Err(error);
-            }
-            tracing::debug!("listing ahead failed: {error}");
-        }
+        self.source.take_in(&mut self.ranges, request, answer)?;
         self.in_flight
             .retain(|request| self.ranges.has(request.range));
         Ok(())

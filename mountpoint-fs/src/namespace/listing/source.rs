@@ -1,4 +1,6 @@
 //! The requests of one listing, and the names in their answers.
+//!
+//! A listing is of a directory, or of all keys under a prefix.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,19 +10,28 @@ use futures::FutureExt;
 use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
-use super::key_ranges::From;
+use super::key_ranges::{From, RangeId, Ranges};
 use super::page::Batch;
 use super::unrepresentable::HiddenKeys;
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
 use crate::operation::FsError;
 
-/// The client, and the directory that it lists.
+/// The client, and the prefix that it lists.
 pub(super) struct ListSource {
     pub(super) client: Arc<dyn ObjectClient>,
     pub(super) clock: Clock,
     pub(super) prefix: Arc<str>,
-    pub(super) hidden: Arc<HiddenKeys>,
+    /// Notes the keys that a directory cannot show; `None` for all keys under the prefix.
+    pub(super) hidden: Option<Arc<HiddenKeys>>,
+}
+
+/// A request for the next page of a range.
+pub(super) struct InFlight {
+    pub(super) range: RangeId,
+    pub(super) from: From,
+    pub(super) asked: Duration,
+    pub(super) answer: Pending<ListOutput>,
 }
 
 impl ListSource {
@@ -35,7 +46,7 @@ impl ListSource {
         let asked = self.clock.now();
         let answer = self.client.list(ListRequest {
             prefix: self.prefix.to_string(),
-            delimiter: Some("/".to_owned()),
+            delimiter: self.hidden.as_ref().map(|_| "/".to_owned()),
             start_after,
             continuation_token,
             max_keys: Some(LIST_PAGE_KEYS),
@@ -52,9 +63,45 @@ impl ListSource {
         if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX / 2 {
             return Err(self.broken("more entries in a page than anybody asked for"));
         }
-        self.hidden.note(&self.prefix, &listed);
         let slow_downs = listed.slow_downs;
-        Ok((Batch::of(&self.prefix, listed), slow_downs))
+        let batch = match &self.hidden {
+            Some(hidden) => {
+                hidden.note(&self.prefix, &listed);
+                Batch::of(&self.prefix, listed)
+            }
+            None => Batch::of_keys(&self.prefix, listed),
+        };
+        Ok((batch, slow_downs))
+    }
+
+    /// Takes the answer to `request` into `ranges`. Returns its error only if the reader waits for
+    /// that page; other pages are requested again when the reader reaches them.
+    pub(super) fn take_in(
+        &self,
+        ranges: &mut Ranges,
+        request: InFlight,
+        answer: Result<ListOutput, ClientError>,
+    ) -> Result<(), FsError> {
+        let InFlight {
+            range, from, asked, ..
+        } = request;
+        let is_awaited = ranges.is_awaited(range);
+        let outcome = self.read(answer).and_then(|(batch, slow_downs)| {
+            if slow_downs > 0 {
+                ranges.slow_down();
+            }
+            let arrived = ranges.arrived(range, from.clone(), batch, asked);
+            arrived.map_err(|what| self.broken(what))
+        });
+        if let Err(error) = outcome {
+            ranges.slow_down();
+            ranges.failed(range, from);
+            if is_awaited {
+                return Err(error);
+            }
+            tracing::debug!("listing ahead failed: {error}");
+        }
+        Ok(())
     }
 
     /// The error of an answer that is none.

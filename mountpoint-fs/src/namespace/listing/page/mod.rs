@@ -190,6 +190,27 @@ pub(in crate::namespace) struct Batch {
 }
 
 impl Batch {
+    /// Converts an answer about all keys that begin with `prefix`: each becomes an entry.
+    pub(in crate::namespace) fn of_keys(prefix: &str, listed: ListOutput) -> Self {
+        let entries = listed.objects.iter().filter_map(|object| {
+            let name = object.key.as_str().strip_prefix(prefix)?;
+            Some(Listed {
+                name: Arc::from(name),
+                found: Found::File(Version::from(object)),
+                is_certain: true,
+            })
+        });
+        let entries: Vec<Listed> = entries.collect();
+        let names = || entries.iter().map(|entry| &entry.name);
+        let span = names().min().zip(names().max());
+        Self {
+            span: span.map(|(first, last)| (Arc::clone(first), Arc::clone(last))),
+            keys: listed.objects.len(),
+            token: listed.continuation_token,
+            entries,
+        }
+    }
+
     /// Converts an answer about the directory `prefix`.
     pub(in crate::namespace) fn of(prefix: &str, listed: ListOutput) -> Self {
         let directories = listed
