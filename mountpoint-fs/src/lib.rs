@@ -3,7 +3,7 @@
 //! Layers, each importing only those below it: helper commands ([`doctor`], [`bench_command`],
 //! [`indexer`], [`cache_command`], [`staged_command`], [`stats_command`], [`warmer`]) → process
 //! ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open
-//! files ([`handle`]) → staged writes ([`staging`]) → data ([`read`], [`write`], [`mutate`]) →
+//! files ([`handle`]) → written files ([`file`]) → data ([`read`], [`write`], [`mutate`]) →
 //! resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`],
 //! [`clock`], [`sync`], [`executor`]).
 
@@ -16,6 +16,7 @@ pub mod config;
 mod disk_threads;
 pub mod doctor;
 pub mod executor;
+pub mod file;
 pub mod fs;
 pub mod fuse;
 pub mod handle;
@@ -31,7 +32,6 @@ pub mod operation;
 mod private_folder;
 pub mod read;
 pub mod staged_command;
-pub mod staging;
 pub mod stats_command;
 mod store_distance;
 pub mod sync;

@@ -528,7 +528,7 @@ const LAYERS: [&[&str]; 12] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["staging"],
+    &["file"],
     &["read", "write"],
     &["mutate"],
     &["journal", "index", "cache"],

@@ -24,6 +24,7 @@ use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
+use crate::file::Staging;
 use crate::handle::{Closing, HandleTable, OpenFile, Opener};
 use crate::mutate::Mutator;
 use crate::namespace::Namespace;
@@ -34,7 +35,6 @@ use crate::operation::{
 };
 use crate::read::mode::ReadModes;
 use crate::read::{ReadContext, SiblingPrefetch};
-use crate::staging::Staging;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, PendingWrite, WriteContext};
 

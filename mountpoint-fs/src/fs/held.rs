@@ -7,9 +7,9 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::parts::Parts;
+use crate::file::{StagedFile, StoresHeld};
 use crate::handle::OpenStaged;
 use crate::operation::{FsError, InodeNo, Stop};
-use crate::staging::{StagedFile, StoresHeld};
 
 /// A staged file whose stores are held while its name changes.
 pub(super) struct HeldFile {

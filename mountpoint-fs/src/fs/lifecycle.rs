@@ -12,10 +12,10 @@ use super::opening::{adopt, permit_writing};
 use super::written::staged_files;
 use super::{FileSystem, markers};
 use crate::config::StagingConfig;
+use crate::file::Staging;
 use crate::namespace::WalkStats;
 use crate::operation::{FsError, HandleNo, InodeNo, WriteOptions};
 use crate::read::{ReadStats, SiblingPrefetch, SiblingPrefetchStats};
-use crate::staging::Staging;
 use crate::write::{PendingWrite, WriteContext};
 
 /// The numbers of a file system at one time.

@@ -17,14 +17,14 @@ use mountpoint_client::types::ObjectHeaders;
 
 use super::held::SETTLES_IN_FLIGHT_MAX;
 use super::parts::Parts;
+use crate::file::{
+    ObservedFile, RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld,
+};
 use crate::handle::{StagedMarker, StagedMarkers};
 use crate::mutate::marker;
 use crate::namespace::{DirectoryMarker, NameChange, Namespace};
 use crate::operation::{
     Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress, Stop,
-};
-use crate::staging::{
-    ObservedFile, RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld,
 };
 use crate::write::{Adopts, Stored};
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
+use crate::file::{ObservedFile, StagedObserver, Staging};
 use crate::handle::{OpenStaged, StagedFiles};
 use crate::namespace::Namespace;
 use crate::operation::{FsError, InodeNo, Progress, ReadData, Stop};
-use crate::staging::{ObservedFile, StagedObserver, Staging};
 use crate::write::{Stored, background};
 
 /// The files that `staging` makes, whose names are those of `namespace`.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::closing::{Closer, Closing, Opener, OtherDescriptors};
+use crate::file::{StagedFile, StagedObserver, Staging};
 use crate::operation::InodeNo;
-use crate::staging::{StagedFile, StagedObserver, Staging};
 use crate::sync::Mutex;
 
 /// A staged file that is open.

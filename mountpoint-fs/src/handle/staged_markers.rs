@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::file::StagedFile;
 use crate::operation::InodeNo;
-use crate::staging::StagedFile;
 use crate::sync::Mutex;
 
 /// The markers of a mount that the bucket lacks.

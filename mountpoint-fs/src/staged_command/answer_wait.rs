@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::report::tell;
 use crate::clock::Clock;
-use crate::staging::directory::Holder;
+use crate::file::directory::Holder;
 
 /// A bounded wait for a process that has the directory and does not answer.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use crate::cache::Caches;
 use crate::cli::BucketArg;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
+use crate::file::kept::Description;
 use crate::mount::{Environment, connect_helper, store_options};
 use crate::operation::FsError;
 use crate::read::{ReadContext, Reader};
-use crate::staging::kept::Description;
 
 /// The base of a kept version.
 #[derive(Debug)]

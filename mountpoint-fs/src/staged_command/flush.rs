@@ -8,10 +8,10 @@ use super::answer_wait::AnswerWait;
 use super::arguments::StagedPlace;
 use super::report::{Flushed, Printed, tell};
 use crate::clock::Clock;
+use crate::file::control::{ControlRequest, PendingReport, ask};
+use crate::file::kept::KeptVersions;
+use crate::file::pending::{FoundPending, Pending, find_pending};
 use crate::mount::{print, progress_bar};
-use crate::staging::control::{ControlRequest, PendingReport, ask};
-use crate::staging::kept::KeptVersions;
-use crate::staging::pending::{FoundPending, Pending, find_pending};
 
 /// Waits until the files are uploaded that are pending now, for `time_max` at most.
 pub(super) fn flush(

@@ -1,7 +1,7 @@
 //! `mount-s3 staged list|status|flush|export|discard DIRECTORY`: looks after files that mounts with
 //! `--staging DIRECTORY` have not stored, while such a mount runs or when none does.
 //!
-//! Knows neither the format nor the folders, which are `staging`'s. Runs on the main thread of its
+//! Knows neither the format nor the folders, which are those of `file`. Runs on the main thread of its
 //! own process.
 
 mod answer_wait;

@@ -6,11 +6,11 @@ use std::io;
 use indicatif::HumanBytes;
 use serde::Serialize;
 
+use crate::file::control::PendingRow;
+use crate::file::directory::JournalBucket;
+use crate::file::kept::{DirectoryState, KeptPlace, KeptVersion};
+use crate::file::pending::PendingEntry;
 use crate::mount;
-use crate::staging::control::PendingRow;
-use crate::staging::directory::JournalBucket;
-use crate::staging::kept::{DirectoryState, KeptPlace, KeptVersion};
-use crate::staging::pending::PendingEntry;
 
 /// Where a version is that the bucket lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -163,7 +163,7 @@ impl VersionRow {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Status {
     /// The mount that uses the directory.
-    mount: Option<crate::staging::directory::Holder>,
+    mount: Option<crate::file::directory::Holder>,
     /// Data files of open and of pending files.
     open_files: u64,
     open_bytes: u64,

@@ -13,13 +13,13 @@ use super::arguments::{ExportArguments, StagedArguments, StagedPlace, StagedTask
 use super::base::BaseBytes;
 use super::flush::flush;
 use super::report::{Done, Printed, Status, VersionRow, tell};
-use crate::mount::{parse_helper, print, run_helper};
-use crate::staging::control::ControlRequest;
-use crate::staging::directory::find_bucket;
-use crate::staging::kept::{
+use crate::file::control::ControlRequest;
+use crate::file::directory::find_bucket;
+use crate::file::kept::{
     Description, KeptPlace, KeptVersion, KeptVersions, LocalRead, export, read_files,
 };
-use crate::staging::pending::{Pending, PendingVersion, PendingVersions, find_pending};
+use crate::file::pending::{Pending, PendingVersion, PendingVersions, find_pending};
+use crate::mount::{parse_helper, print, run_helper};
 
 /// Runs `mount-s3 staged` with the arguments after that word.
 ///

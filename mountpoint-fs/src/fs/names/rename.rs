@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use futures::future::join_all;
 use mountpoint_client::types::{ETag, Key};
 
+use crate::file::StagedBase;
 use crate::fs::held::{HeldFile, hold_below, hold_both};
 use crate::fs::markers::settle_markers;
 use crate::fs::parts::Parts;
@@ -16,7 +17,6 @@ use crate::fs::written::{carried_time, end_of, store_newest};
 use crate::mutate::Target;
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{FsError, InodeNo, RenameMode, Stop};
-use crate::staging::StagedBase;
 use crate::write::Stored;
 
 /// Gives a file or a directory another name.

@@ -1,6 +1,6 @@
 //! Files that begin to be written: a new name, an existing file, one that an earlier process left.
 //!
-//! An inode has one [`StagedFile`](crate::staging::StagedFile) from its first open for writing on.
+//! An inode has one [`StagedFile`](crate::file::StagedFile) from its first open for writing on.
 //! All handles read and write it, also those that were opened for reading before.
 
 use std::ffi::OsStr;
@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use mountpoint_client::types::{Key, ObjectDetails, ObjectHeaders, StoredChecksum};
 
+use crate::file::{ObservedFile, RecoveredFile, StagedBase};
 use crate::fs::attributes::{describe_version, headers_of_replaced};
 use crate::fs::held::{VAIN, hold_staged};
 use crate::fs::parts::Parts;
@@ -16,7 +17,6 @@ use crate::fs::written::release;
 use crate::handle::OpenStaged;
 use crate::namespace::{Namespace, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress};
-use crate::staging::{ObservedFile, RecoveredFile, StagedBase};
 use crate::write::Stored;
 
 /// A handle that was counted and is not there yet.

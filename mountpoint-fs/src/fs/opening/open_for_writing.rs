@@ -1,6 +1,6 @@
 //! Opening files for writing: created, replaced, changed, appended to.
 //!
-//! [`permit`] decides on permissions, a [`StagedFile`](crate::staging::StagedFile) owns the bytes,
+//! [`permit`] decides on permissions, a [`StagedFile`](crate::file::StagedFile) owns the bytes,
 //! [`Namespace`](crate::namespace::Namespace) the names. A future that is dropped while it waits
 //! has changed nothing visible to the application.
 

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 pub(super) use self::ends::{End, watch};
 use crate::clock::Clock;
 use crate::config::shutdown;
+use crate::file::{PendingUploads, Staging};
 use crate::fs::FileSystem;
-use crate::staging::{PendingUploads, Staging};
 
 /// The time that closed files have to be stored.
 #[derive(Debug)]

@@ -1,0 +1,365 @@
+//! The contents of a staged file while it changes.
+//!
+//! A byte is local if it was changed, else the base's as far as the base shows through, else zero.
+//! A store sends a [`Snapshot`], while the file goes on changing: bytes that the snapshot has in
+//! one data file are then written to the other, so nothing is ever copied for it. Changes have the
+//! number of their generation, which a snapshot raises; so after a store it is known which are
+//! stored.
+//!
+//! Invariants: no change begins behind the end; the base shows through below `base_len` only, which
+//! never rises but by a store.
+
+use std::iter;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::piece::{CopyPlace, DataFileNo, Piece};
+use super::snapshot::{Change, LocalRange, Place, Snapshot};
+use crate::write::CopiedRange;
+
+/// The contents of one file.
+#[derive(Debug)]
+pub(in crate::file) struct Contents {
+    now: Snapshot,
+    /// The generation of the latest change of any kind.
+    changed: u64,
+    storing: Option<Storing>,
+}
+
+/// A store in progress.
+#[derive(Debug)]
+struct Storing {
+    snapshot: Arc<Snapshot>,
+    /// How far the stored version will show through.
+    base_len: u64,
+}
+
+impl Contents {
+    /// A file without an object. An empty one is to be stored.
+    pub(in crate::file) fn new() -> Self {
+        Self {
+            changed: FIRST_GENERATION,
+            ..Self::over(0)
+        }
+    }
+
+    /// A file of `size` bytes, all of which its base has.
+    pub(in crate::file) fn over(size: u64) -> Self {
+        Self {
+            now: Snapshot {
+                size,
+                base_len: size,
+                changes: rangemap::RangeMap::new(),
+                generation: FIRST_GENERATION,
+                stored: 0,
+                copied: Arc::default(),
+            },
+            changed: 0,
+            storing: None,
+        }
+    }
+
+    /// The contents of a record, which the bucket lacks.
+    pub(in crate::file) fn restored(
+        size: u64,
+        base_len: u64,
+        local: impl IntoIterator<Item = LocalRange>,
+    ) -> Self {
+        let mut contents = Self::over(size);
+        contents.now.base_len = base_len;
+        contents.changed = FIRST_GENERATION;
+        for LocalRange {
+            range,
+            place,
+            is_in_base,
+        } in local
+        {
+            let generation = if is_in_base { 0 } else { FIRST_GENERATION };
+            let place = place.map_or(Place::Zeros, Place::Data);
+            contents
+                .now
+                .changes
+                .insert(range, Change { place, generation });
+        }
+        contents
+    }
+
+    /// The content that a store is sending.
+    pub(in crate::file) fn sending(&self) -> Option<&Arc<Snapshot>> {
+        self.storing.as_ref().map(|storing| &storing.snapshot)
+    }
+
+    /// Bytes of the file.
+    pub(in crate::file) fn size(&self) -> u64 {
+        self.now.size
+    }
+
+    /// The contents as they are.
+    pub(in crate::file) fn now(&self) -> &Snapshot {
+        &self.now
+    }
+
+    /// Whether anything changed since the last store.
+    pub(in crate::file) fn is_changed(&self) -> bool {
+        self.changed > self.now.stored
+    }
+
+    /// The pieces of `range`, in order and cut at the end of the file.
+    pub(in crate::file) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
+        self.now.pieces(range)
+    }
+
+    /// The data files for the bytes of a write to `range`.
+    pub(in crate::file) fn places(&self, range: &Range<u64>) -> Vec<(Range<u64>, DataFileNo)> {
+        let mut places = Vec::new();
+        let mut at = range.start;
+        let snapshot = self.storing.as_ref().map(|storing| &storing.snapshot);
+        let pinned = snapshot.map(|snapshot| snapshot.changes.overlapping(range));
+        let in_first = pinned.into_iter().flatten();
+        for (pinned, _) in in_first.filter(|(_, it)| it.place == Place::Data(DataFileNo::First)) {
+            let pinned = pinned.start.max(range.start)..pinned.end.min(range.end);
+            if at < pinned.start {
+                places.push((at..pinned.start, DataFileNo::First));
+            }
+            at = pinned.end;
+            places.push((pinned, DataFileNo::Second));
+        }
+        if at < range.end {
+            places.push((at..range.end, DataFileNo::First));
+        }
+        places
+    }
+
+    /// Notes that the bytes of `range` were written to a data file.
+    pub(in crate::file) fn wrote(&mut self, range: Range<u64>, file: DataFileNo) {
+        self.now.size = self.now.size.max(range.end);
+        self.change(range, Place::Data(file));
+    }
+
+    /// Makes `range` zeros, as far as it is in the file.
+    pub(in crate::file) fn zero(&mut self, range: &Range<u64>) {
+        let range = range.start..range.end.min(self.now.size);
+        if range.start < range.end {
+            self.change(range, Place::Zeros);
+        }
+    }
+
+    /// Has the server copy the range of `source` to `offset`. `false`, and no change, if the file
+    /// has bytes of too many objects.
+    pub(in crate::file) fn copy(&mut self, offset: u64, source: &CopiedRange) -> bool {
+        let whole = CopiedRange {
+            range: 0..source.object_size,
+            ..source.clone()
+        };
+        let known = self.now.copied.iter().position(|known| *known == whole);
+        let object = known.unwrap_or(self.now.copied.len());
+        if object >= COPIED_OBJECTS_MAX {
+            return false;
+        }
+        if known.is_none() {
+            Arc::make_mut(&mut self.now.copied).push(whole);
+        }
+        let range = offset..offset + (source.range.end - source.range.start);
+        let shift = source.range.start.cast_signed() - offset.cast_signed();
+        self.now.size = self.now.size.max(range.end);
+        self.change(range, Place::Copied(CopyPlace { object, shift }));
+        true
+    }
+
+    fn change(&mut self, range: Range<u64>, place: Place) {
+        let generation = self.now.generation;
+        self.now.changes.insert(range, Change { place, generation });
+        self.touch();
+    }
+
+    /// Notes a change beside the bytes.
+    pub(in crate::file) fn touch(&mut self) {
+        self.changed = self.now.generation;
+    }
+
+    /// Sets the size: bytes behind the old one are zeros.
+    pub(in crate::file) fn set_len(&mut self, len: u64) {
+        if len < self.now.size {
+            self.now.changes.remove(len..u64::MAX);
+            self.now.base_len = self.now.base_len.min(len);
+            if let Some(storing) = &mut self.storing {
+                storing.base_len = storing.base_len.min(len);
+            }
+        }
+        if len != self.now.size {
+            self.now.size = len;
+            self.touch();
+        }
+    }
+
+    /// Whether some bytes of `range` were written.
+    pub(in crate::file) fn was_written(&self, range: &Range<u64>) -> bool {
+        self.now.changes.overlaps(range)
+    }
+
+    /// The end of the last range that was written; 0 without one.
+    pub(in crate::file) fn last_written(&self) -> u64 {
+        let last = self.now.changes.last_range_value();
+        last.map_or(0, |(range, _)| range.end)
+    }
+
+    /// The end of the bytes from the first on that were written, or that the base has.
+    pub(in crate::file) fn written_until(&self) -> u64 {
+        let mut at = 0;
+        for (range, change) in self.now.changes.iter() {
+            if range.start > at.max(self.now.base_len) || change.place == Place::Zeros {
+                break;
+            }
+            at = range.end;
+        }
+        at
+    }
+
+    /// Ranges that are local. Their number is what the contents take of memory.
+    pub(in crate::file) fn range_count(&self) -> usize {
+        self.now.range_count()
+    }
+
+    /// Begins a store of the contents as they are. One at a time.
+    pub(in crate::file) fn begin_store(&mut self) -> Arc<Snapshot> {
+        self.begin_store_until(self.now.size)
+    }
+
+    /// Begins a store of the bytes before `limit`. Those behind it count as changed since.
+    pub(in crate::file) fn begin_store_until(&mut self, limit: u64) -> Arc<Snapshot> {
+        debug_assert!(self.storing.is_none(), "one store at a time");
+        self.merge();
+        let mut snapshot = self.now.clone();
+        self.now.generation += 1;
+        if limit < self.now.size {
+            snapshot.size = limit;
+            snapshot.changes.remove(limit..u64::MAX);
+            let generation = self.now.generation;
+            let behind = self.now.changes.overlapping(limit..u64::MAX);
+            let behind: Vec<_> = behind
+                .map(|(range, change)| {
+                    let range = range.start.max(limit)..range.end;
+                    (
+                        range,
+                        Change {
+                            generation,
+                            ..*change
+                        },
+                    )
+                })
+                .collect();
+            self.now.changes.extend(behind);
+            self.touch();
+        }
+        let snapshot = Arc::new(snapshot);
+        self.storing = Some(Storing {
+            snapshot: Arc::clone(&snapshot),
+            base_len: snapshot.size,
+        });
+        snapshot
+    }
+
+    /// Joins neighbours that were stored, and those that were not. No store is in progress.
+    fn merge(&mut self) {
+        let (stored, now) = (self.now.stored, self.now.generation);
+        let changes = std::mem::take(&mut self.now.changes).into_iter();
+        let merged = changes.map(|(range, change)| {
+            let generation = if change.generation <= stored { 0 } else { now };
+            (
+                range,
+                Change {
+                    generation,
+                    ..change
+                },
+            )
+        });
+        self.now.changes = merged.collect();
+    }
+
+    /// The store has ended. With `is_stored` the stored version is the base.
+    pub(in crate::file) fn end_store(&mut self, is_stored: bool) {
+        let Some(storing) = self.storing.take().filter(|_| is_stored) else {
+            return;
+        };
+        self.now.stored = storing.snapshot.generation;
+        self.now.base_len = storing.base_len;
+        self.drop_sent();
+    }
+
+    /// Bytes that an upload alone had, or the server has copied, show through from the base that it
+    /// has become.
+    fn drop_sent(&mut self) {
+        let stored = self.now.stored;
+        let is_remote = |place: Place| matches!(place, Place::Sent | Place::Copied(_));
+        if !self.now.changes.iter().any(|(_, it)| is_remote(it.place)) {
+            return;
+        }
+        let changes = std::mem::take(&mut self.now.changes).into_iter();
+        let kept =
+            changes.filter(|(_, change)| !is_remote(change.place) || change.generation > stored);
+        self.now.changes = kept.collect();
+    }
+
+    /// Notes that the data files have the bytes of `range` no longer, and an unfinished upload has
+    /// them.
+    pub(in crate::file) fn mark_sent(&mut self, range: &Range<u64>) {
+        let changes = self.now.changes.overlapping(range.clone());
+        let sent: Vec<_> = changes
+            .map(|(known, change)| {
+                let part = known.start.max(range.start)..known.end.min(range.end);
+                (
+                    part,
+                    Change {
+                        place: Place::Sent,
+                        ..*change
+                    },
+                )
+            })
+            .collect();
+        self.now.changes.extend(sent);
+    }
+
+    /// Forgets local bytes that the base has as well, unless a store is about to send them. Returns
+    /// their ranges.
+    pub(in crate::file) fn drop_stored(&mut self) -> Vec<(Range<u64>, DataFileNo)> {
+        if self.storing.is_some() {
+            return Vec::new();
+        }
+        let stored = self.now.stored;
+        let mut dropped = Vec::new();
+        let changes = std::mem::take(&mut self.now.changes).into_iter();
+        let kept = changes.filter(|(range, change)| {
+            let is_kept = change.generation > stored;
+            if let (Place::Data(file), false) = (change.place, is_kept) {
+                dropped.push((range.clone(), file));
+            }
+            is_kept
+        });
+        self.now.changes = kept.collect();
+        dropped
+    }
+
+    /// The ranges of a data file of `len` bytes that the contents have no use for. None while a
+    /// store is in progress.
+    pub(in crate::file) fn unused(&self, file: DataFileNo, len: u64) -> Vec<Range<u64>> {
+        if self.storing.is_some() {
+            return Vec::new();
+        }
+        let changes = self.now.changes.iter();
+        let used = changes.filter(|(_, change)| change.place == Place::Data(file));
+        let used = used.map(|(range, _)| range.clone());
+        let (mut unused, mut at) = (Vec::new(), 0);
+        for range in used.chain(iter::once(len..u64::MAX)) {
+            if at < range.start {
+                unused.push(at..range.start);
+            }
+            at = range.end;
+        }
+        unused
+    }
+}
+
+const FIRST_GENERATION: u64 = 1;
+
+/// Most objects whose bytes the server copies into one file.
+const COPIED_OBJECTS_MAX: usize = 1024;
