@@ -106,10 +106,12 @@ impl WrittenPart {
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        // A copy of file data: from the kernel's request to where the file keeps it.
-        self.fill.append(bytes);
-        if let Some(checksum) = &mut self.checksum {
-            checksum.update(bytes);
+        for piece in bytes.chunks(SUMMED_AT_ONCE) {
+            // A copy of file data: from the kernel's request to where the file keeps it.
+            self.fill.append(piece);
+            if let Some(checksum) = &mut self.checksum {
+                checksum.update(piece);
+            }
         }
     }
 

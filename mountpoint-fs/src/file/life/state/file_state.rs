@@ -799,8 +799,8 @@ const FIRST_RECORD: u64 = 1;
 /// quickly, and many are removed before their close.
 const AHEAD_MIN: u64 = 64 << 20;
 
-/// Least bytes of a file in memory of which something is sent ahead: two parts.
-const AHEAD_IN_MEMORY_MIN: u64 = 16 << 20;
+/// Least bytes of a file in memory of which something is sent ahead: more than one part has.
+const AHEAD_IN_MEMORY_MIN: u64 = (8 << 20) + 1;
 
 /// Bytes of a file that stay in memory behind their sending. Of a longer file the first part stays,
 /// and the newest bytes.
