@@ -15,7 +15,7 @@ use super::entry::{Entry, Place};
 use super::eviction::{Room, RoomLimits};
 use super::identity::{CachedVersion, StoreId};
 use super::index::{Extent, Header, RECORD_LEN, Record};
-use super::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
+use super::storage::test_storage::{DiskFault, DiskOperation, SimulatedStorage};
 use super::storage::{EntryName, FileKind, Storage as _};
 use crate::clock::Clock;
 use crate::memory::Budget;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::room::Keeper;
 use super::{Room, RoomLimits};
-use crate::cache::storage::simulated::{DiskFault, DiskOperation, SimulatedStorage};
+use crate::cache::storage::test_storage::{DiskFault, DiskOperation, SimulatedStorage};
 use crate::cache::storage::{EntryName, FileKind, Storage as _};
 use crate::clock::Clock;
 

@@ -12,7 +12,7 @@ use super::super::directory::CacheDirectory;
 use super::super::disk::Disk;
 use super::super::eviction::{Room, RoomLimits};
 use super::super::identity::StoreId;
-use super::super::storage::simulated::SimulatedStorage;
+use super::super::storage::test_storage::SimulatedStorage;
 use super::marks::MARK_TIME;
 use super::{ListingStore, SavedName, SavedObject};
 use crate::clock::Clock;

@@ -11,7 +11,7 @@
 
 mod disk;
 #[cfg(test)]
-pub(crate) mod simulated;
+pub(crate) mod test_storage;
 mod usage;
 
 use std::fmt;

@@ -8,7 +8,7 @@
 
 mod local;
 #[cfg(test)]
-pub(crate) mod simulated;
+pub(crate) mod test_disk;
 
 use std::fmt;
 use std::io;

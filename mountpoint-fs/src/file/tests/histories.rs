@@ -18,7 +18,7 @@ use super::{EventLog, mount, staging_config, wait, write};
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, WriteBackConfig};
 use crate::file::directory::{Holder, StagingDirectory};
-use crate::file::disk::simulated::{SimulatedDisk, SimulatedFault};
+use crate::file::disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::file::{StagedBase, StagedFile, Staging};
 use crate::operation::{InodeNo, Progress};
 

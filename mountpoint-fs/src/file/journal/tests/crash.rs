@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::file::disk::Disk;
-use crate::file::disk::simulated::{SimulatedDisk, SimulatedFault};
+use crate::file::disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::file::journal::batch::Batch;
 use crate::file::journal::format::{RecordHeader, RecordKind, checksum};
 use crate::file::journal::journal::open_log;

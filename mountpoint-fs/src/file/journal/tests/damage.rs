@@ -6,7 +6,7 @@ use futures::executor::block_on;
 
 use crate::clock::Clock;
 use crate::file::disk::Disk as _;
-use crate::file::disk::simulated::SimulatedDisk;
+use crate::file::disk::test_disk::SimulatedDisk;
 use crate::file::journal::{
     DamageReason, Journal, JournalError, JournalLimits, RecordKey, RecoveredRecord, has_journal,
 };

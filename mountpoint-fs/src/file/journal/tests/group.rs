@@ -8,7 +8,7 @@ use futures::future::{join_all, poll_immediate};
 
 use crate::clock::Clock;
 use crate::file::disk::Disk as _;
-use crate::file::disk::simulated::{SimulatedDisk, SimulatedFault};
+use crate::file::disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::file::journal::{
     AppendError, Journal, JournalLimits, RECORD_LEN_MAX, RecordId, RecordKey,
 };
