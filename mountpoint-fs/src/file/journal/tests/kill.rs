@@ -59,7 +59,7 @@ fn what_was_acknowledged_outlives_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged: BTreeMap<u64, u64> = BTreeMap::new();
     for loops in 0..LOOPS {
-        let name = "staging::journal::tests::kill::writes_until_it_is_killed";
+        let name = "file::journal::tests::kill::writes_until_it_is_killed";
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
