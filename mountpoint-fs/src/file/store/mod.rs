@@ -1,11 +1,10 @@
 //! Storing staged files.
 //!
-//! `feed` brings a snapshot to an [`ObjectUpload`], `store_file` makes the object, and `conflict` does
-//! what the user wants if another client changed it. `recognise` tells such a client from this
+//! `feed` brings a snapshot to an [`ObjectUpload`], `store_file` makes the object, and `conflict`
+//! does what the user wants if another client changed it. `recognise` tells such a client from this
 //! file's own upload, of a process that was killed. `early` begins an object before its file is
-//! whole. `stop` ends a store for a removal or a rename.
-//! `checkpoint_file` keeps what the next attempt needs to send no part again, and
-//! `checkpoint_lines` has its bytes.
+//! whole. `stop` ends a store for a removal or a rename. `checkpoint_file` keeps what the next
+//! attempt needs to send no part again, and `checkpoint_lines` has its bytes.
 //!
 //! [`ObjectUpload`]: crate::write::ObjectUpload
 

@@ -16,6 +16,7 @@ use mountpoint_client::types::{
     Upload as OpenUpload, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind};
+use tokio::sync::watch;
 
 use super::checkpoint::{
     AttemptTurn, BegunUpload, FinishedPart, PartContent, UploadCheckpoint, may_continue,
@@ -50,6 +51,8 @@ pub(in crate::write) struct Upload {
     /// The failure of a copy: no more copies are made.
     broken: OnceLock<FsError>,
     is_ended: AtomicBool,
+    /// Whether its end is done: S3 has answered.
+    is_over: watch::Sender<bool>,
 }
 
 /// The source of a part's bytes.
@@ -99,6 +102,7 @@ impl Upload {
             parts: Mutex::default(),
             broken: OnceLock::new(),
             is_ended: AtomicBool::new(false),
+            is_over: watch::Sender::new(false),
         });
         let (this, pending) = (Arc::clone(&upload), context.begin());
         background::run(async move {
@@ -371,9 +375,10 @@ impl Upload {
         }
     }
 
-    /// Lets another attempt of the checkpoint begin.
+    /// The end is done: another attempt of the checkpoint may begin.
     fn end_turn(&self) {
         drop(self.turn.lock().take());
+        self.is_over.send_replace(true);
     }
 
     async fn try_complete(&self, condition: PutCondition) -> Result<Stored, FsError> {
@@ -473,8 +478,11 @@ impl Upload {
     }
 
     /// Aborts the upload when all its parts were answered; once, and not after its completion.
+    /// Returns when its end is done, whoever began that.
     pub(in crate::write) async fn abort(&self) {
         if self.is_ended.swap(true, Ordering::AcqRel) {
+            let mut is_over = self.is_over.subscribe();
+            is_over.wait_for(|is_over| *is_over).await.ok();
             return;
         }
         let Ok(begun) = self.begun.wait().await else {
