@@ -1,7 +1,7 @@
 //! Uploads of committed files in the background: their times, their number and their waiters.
 //!
-//! `schedule` decides, with `foreground`; `upload_queue` acts and waits. Knows neither contents nor the
-//! journal: a file is a [`PendingFile`], which uploads itself.
+//! `schedule` decides, with `foreground`; `upload_queue` acts and waits. Knows neither contents nor
+//! the journal: a file is a [`PendingFile`], which uploads itself.
 
 mod foreground;
 mod schedule;
