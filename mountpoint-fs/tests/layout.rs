@@ -83,7 +83,7 @@ const CRATES: [&str; 4] = [
     "benchmark",
 ];
 
-/// What is shipped.
+/// The crates of the program, without its benchmark.
 const PRODUCT: [&str; 3] = ["mountpoint-crt-sys", "mountpoint-client", "mountpoint-fs"];
 
 #[test]

@@ -9,9 +9,9 @@
 //! With write-back a close makes the file durable on the local disk: `commit` makes a record of it,
 //! and `queue` brings it to the bucket later.
 //!
-//! Imports run one way: `staging` → `left`, `life` → `store`, `pending` → `kept` → `sources`,
-//! `commit` → `local`, `context` → `control` → `directory`, `queue`, `journal` → `disk`,
-//! `contents`.
+//! Imports run one way: `staging` → `left`, `life` → `store`, `pending` → `kept` →
+//! `sources`, `commit` → `local`, `context` → `control` → `directory`, `queue`, `journal` →
+//! `disk`, `contents`.
 
 mod commit;
 mod contents;

@@ -11,10 +11,10 @@ use crate::namespace::Namespace;
 use crate::read::ReadContext;
 use crate::write::WriteContext;
 
-/// What the operations have in common.
+/// The owners that all operations share.
 ///
-/// They stand in layers: what asks for permission and ends files at the bottom, then markers and
-/// headers, then opens, then the changes of names and bytes. A layer calls only those below it.
+/// Operations stand in layers: permission checks and ends of files at the bottom, then markers and
+/// headers, then opens, then changes of names and bytes. A layer calls only layers below it.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) config: WriteConfig,

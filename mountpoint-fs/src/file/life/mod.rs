@@ -1,8 +1,8 @@
 //! A staged file: its contents, its name, its stores, and its commits.
 //!
 //! `staged_file` is the façade. Imports run one way: `staged_file` → `uploading`, `naming` →
-//! `storing` → `committing` → `ending` → `releasing` → `sending_ahead` → `state` → `ahead`,
-//! and `memory` → `storing`, `bytes` → `releasing`.
+//! `storing` → `committing` → `ending` → `releasing` → `sending_ahead` → `state` →
+//! `ahead`, and `memory` → `storing`, `bytes` → `releasing`.
 
 mod ahead;
 mod bytes;
