@@ -20,16 +20,17 @@ pub(super) struct HeldFile {
 }
 
 impl HeldFile {
+    /// Whether its bytes are still to be kept.
+    fn is_alive(&self) -> bool {
+        self.open.file.failure().is_none() && !self.open.file.is_removed()
+    }
+
     /// Whether the bucket has to have the newest bytes before the name changes: requests move an
     /// object, and what waits for its upload goes to the old name if the process is killed between.
     fn must_be_stored(&self) -> bool {
         let file = &self.open.file;
         let is_newer = file.is_recorded() || file.base().is_none();
-        let is_partly_sent = file.has_sent();
-        if is_partly_sent && file.failure().is_none() && !file.is_removed() {
-            return true;
-        }
-        is_newer && file.may_have_object() && file.failure().is_none() && !file.is_removed()
+        self.is_alive() && (file.has_sent() || is_newer && file.may_have_object())
     }
 
     /// Whether the file is in the journal alone, so that a rename of it is one record there.
@@ -39,8 +40,7 @@ impl HeldFile {
 
     /// Whether the journal has a version of it.
     fn is_waiting(&self) -> bool {
-        let file = &self.open.file;
-        file.is_recorded() && file.failure().is_none() && !file.is_removed()
+        self.open.file.is_recorded() && self.is_alive()
     }
 
     /// Fetches the bytes that only the object has, which is about to be removed or replaced.
