@@ -533,8 +533,8 @@ const LAYERS: [&[&str]; 12] = [
     &["mutate"],
     &["journal", "index", "cache"],
     &["memory"],
-    &["disk_threads", "metrics", "operation"],
-    &["config", "clock", "executor", "private_folder", "sync"],
+    &["disk_threads", "local_disk", "metrics", "operation"],
+    &["config", "clock", "executor", "sync"],
 ];
 
 fn sources(module: &str) -> Vec<PathBuf> {

@@ -26,10 +26,10 @@ use super::storage::Storage;
 use super::work::Filler;
 use crate::clock::Clock;
 use crate::disk_threads::DiskThreads;
+use crate::local_disk::Folder;
 use crate::memory::Budget;
 use crate::metrics::trace::{WaitCause, waits};
 use crate::operation::{LocalFiles, Slices};
-use crate::private_folder::Folder;
 use crate::sync::Mutex;
 
 /// Content on a local disk that outlives the mount.

@@ -41,8 +41,6 @@ pub struct Staging {
 pub struct RecoveredFile {
     /// The key under which it will be stored.
     pub key: Key,
-    /// Bytes of the file.
-    pub size: u64,
     /// Time of its last change.
     pub modified: SystemTime,
     /// The version that it is based on; `None` for a new file.
@@ -103,11 +101,10 @@ impl Staging {
                 continue;
             };
             let version = &found.version;
-            let (size, modified, base) = (version.size, version.mtime(), version.base());
+            let (modified, base) = (version.mtime(), version.base());
             recovered.push(RecoveredFile {
                 file: StagedFile::recovered(&context, key.clone(), found, left),
                 key,
-                size,
                 modified,
                 base,
             });

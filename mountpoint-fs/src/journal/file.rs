@@ -3,7 +3,7 @@
 //! Every call may wait for a slow disk. The caller holds no lock except those that serialise such
 //! calls.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use nix::fcntl::OFlag;
 
 use super::line::{Header, Line, Renaming, VERSION};
 use super::origin::{self, Origin};
+use crate::local_disk::try_lock;
 
 /// Where journals are kept, their bucket, and the host that reads them.
 #[derive(Clone, Debug)]
@@ -272,10 +273,8 @@ impl JournalReport {
         if !file.metadata()?.is_file() {
             return Ok(Self::Nothing);
         }
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Self::Nothing),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if !try_lock(&file)? {
+            return Ok(Self::Nothing);
         }
         // Between `open` and the lock, the journal's process has started another file, or another
         // mount has taken this one over.

@@ -8,17 +8,17 @@
 //!
 //! Every call may wait for a slow disk.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-pub(super) use crate::private_folder::open_file;
-use crate::private_folder::{DirectoryError, DirectoryUse, Folder, FolderEntry};
+use crate::local_disk::{
+    DirectoryError, DirectoryUse, Disk as _, Folder, try_lock, try_lock_shared,
+};
 
 /// An open cache directory of this user.
 #[derive(Debug)]
@@ -100,9 +100,13 @@ impl CacheDirectory {
             return Ok(found);
         };
         let mut parents = Vec::new();
-        for FolderEntry { name, is_folder } in ours.entries()? {
-            if is_folder && is_hash(&name) {
-                parents.extend(ours.enter(&name)?);
+        let names = ours.list().map_err(ours.unusable("cannot list it"))?;
+        for name in names.iter().filter(|name| is_hash(name)) {
+            match ours.enter(name) {
+                // A file is of others.
+                Err(DirectoryError::NotADirectory { .. } | DirectoryError::SymbolicLink { .. }) => {
+                }
+                found => parents.extend(found?),
             }
         }
         parents.insert(0, ours);
@@ -130,9 +134,9 @@ impl CacheDirectory {
         self.folder.enter(LISTINGS).map_err(io::Error::other)
     }
 
-    /// The folder of the entries, for calls that take names relative to it.
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.folder.as_fd()
+    /// The folder of the entries.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Removes the folders and the files beside the entries, if no other process uses the cache.
@@ -145,10 +149,8 @@ impl CacheDirectory {
         // The conversion of a lock is not atomic, and a process that opens the cache meanwhile
         // makes the removed files anew.
         self.lock.unlock()?;
-        match self.lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if !try_lock(&self.lock)? {
+            return Ok(());
         }
         for shard in 0..=u8::MAX {
             self.folder.remove_folder(&shard_name(shard))?;
@@ -158,7 +160,7 @@ impl CacheDirectory {
             self.folder.remove_folder(LISTINGS)?;
         }
         for name in [EVICTION_LOCK, USAGE, TAG, LOCK] {
-            self.folder.remove_file(name)?;
+            self.folder.remove(name)?;
         }
         let is_version = |path: &Path| path.file_name().is_some_and(|name| name == VERSION);
         let ours = self.folder.path().ancestors().take(3);
@@ -206,10 +208,10 @@ fn lock(folder: &Folder) -> Result<File, DirectoryError> {
     let file = folder.open_file(LOCK).map_err(|error| {
         DirectoryError::unusable(USE, &path(), "cannot open the lock of the cache", error)
     })?;
-    match file.try_lock_shared() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(DirectoryError::Locked(path())),
-        Err(TryLockError::Error(error)) => Err(DirectoryError::Unlockable {
+    match try_lock_shared(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(DirectoryError::Locked(path())),
+        Err(error) => Err(DirectoryError::Unlockable {
             of: USE,
             path: path(),
             error,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::format::{ListingFile, NoListing};
 use super::marks::MARKS;
-use crate::private_folder::Folder;
+use crate::local_disk::{Disk as _, Folder};
 
 /// The folder with the listings of a cache.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl ListingFolder {
 
     /// Removes what is in `slot`.
     pub(super) fn remove(&self, slot: u16) -> io::Result<()> {
-        self.folder.remove_file(&name(slot))
+        self.folder.remove(&name(slot))
     }
 
     /// Counts the listings. Removes the oldest, if there are too many bytes. Returns the slots that
@@ -119,27 +119,21 @@ impl ListingFolder {
 
     /// Removes marks that a killed process has begun to make.
     fn remove_leftovers(&self) -> io::Result<()> {
-        for entry in self.folder.entries().map_err(io::Error::other)? {
-            if !is_begun(&entry.name) || entry.is_folder {
-                continue;
-            }
-            let Some(file) = self.folder.find_file(&entry.name)? else {
+        for name in self.folder.list()?.iter().filter(|name| is_begun(name)) {
+            let Some(file) = self.folder.find_file(name)? else {
                 continue;
             };
             let age = file.metadata()?.modified()?.elapsed();
             if age.is_ok_and(|age| age > LEFTOVER_AGE) {
-                self.folder.remove_file(&entry.name)?;
+                self.folder.remove(name)?;
             }
         }
         Ok(())
     }
 
     fn slots(&self) -> io::Result<Vec<u16>> {
-        let entries = self.folder.entries().map_err(io::Error::other)?;
-        let slots = entries
-            .into_iter()
-            .filter_map(|entry| slot_of(&entry.name).filter(|_| !entry.is_folder));
-        Ok(slots.collect())
+        let names = self.folder.list()?;
+        Ok(names.iter().filter_map(|name| slot_of(name)).collect())
     }
 }
 
@@ -152,12 +146,9 @@ pub(in crate::cache) fn clear(folder: Folder) -> io::Result<()> {
 pub(in crate::cache) fn remove_all(folder: Folder) -> io::Result<()> {
     let folder = Arc::new(folder);
     ListingFolder::new(Arc::clone(&folder)).clear()?;
-    for entry in folder.entries().map_err(io::Error::other)? {
-        if entry.name == MARKS || is_begun(&entry.name) {
-            folder.remove_file(&entry.name)?;
-        }
-    }
-    Ok(())
+    let names = folder.list()?;
+    let marks = names.iter().filter(|name| *name == MARKS || is_begun(name));
+    marks.into_iter().try_for_each(|name| folder.remove(name))
 }
 
 /// Whether a file of this name is one of marks that is being made.

@@ -26,8 +26,8 @@ use super::format::{DirectoryHash, ListingFile, NoListing, SavedName};
 use super::marks::{ChangeMarks, MARK_SLOTS};
 use super::shared_time::SharedTime;
 use crate::disk_threads::DiskThreads;
+use crate::local_disk::Folder;
 use crate::metrics::trace::{WaitCause, waits};
-use crate::private_folder::Folder;
 use crate::sync::{Counted, Mutex};
 
 /// Listings in a cache.

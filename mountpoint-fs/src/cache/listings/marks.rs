@@ -7,11 +7,10 @@
 //!
 //! Every call may wait for a slow disk.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -19,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::index::checksum;
 use super::format::Generation;
 use crate::clock::Clock;
-use crate::private_folder::Folder;
+use crate::local_disk::{Disk as _, Folder, lock_within};
 use crate::sync::Mutex;
 
 /// The marks of a cache. The lock is a leaf.
@@ -74,7 +73,10 @@ impl ChangeMarks {
         let mut open = self.open.lock();
         for _ in 0..ATTEMPTS {
             let current = self.current(&mut open)?;
-            lock(&current.file)?;
+            if !lock_within(&current.file, LOCK_TIME_MAX)? {
+                let text = "another process has locked the marks of changes";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
             // Under the lock: no process replaces a later moment by an earlier one.
             let until = self.clock.uptime() + MARK_TIME;
             let marked = slots
@@ -111,7 +113,7 @@ impl ChangeMarks {
     /// Removes the marks, and with them the use of all listings that were kept.
     pub(super) fn remove(&self) -> io::Result<()> {
         *self.open.lock() = None;
-        self.folder.remove_file(MARKS)
+        self.folder.remove(MARKS)
     }
 
     /// The file that has the name now.
@@ -168,7 +170,7 @@ impl ChangeMarks {
         let written = file.write_all_at(&bytes, 0);
         let moved = written.and_then(|()| self.folder.move_file(&name, &self.folder, MARKS));
         if let Err(error) = moved {
-            self.folder.remove_file(&name)?;
+            self.folder.remove(&name)?;
             return Err(error);
         }
         Ok(MarkFile {
@@ -213,21 +215,6 @@ impl MarkFile {
             false => Duration::MAX,
         })
     }
-}
-
-/// Takes the lock that writers share, in bounded time.
-fn lock(file: &File) -> io::Result<()> {
-    for _ in 0..LOCK_ATTEMPTS {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_WAIT),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-    Err(io::Error::new(
-        io::ErrorKind::WouldBlock,
-        "another process has locked the marks of changes",
-    ))
 }
 
 fn encode(millis: u64, slot: u16, generation: Generation) -> u64 {
@@ -285,5 +272,4 @@ const SUM_BITS: u32 = 24;
 const ATTEMPTS: u32 = 4;
 
 /// A process holds the lock for as long as it takes to write a few slots.
-const LOCK_ATTEMPTS: u32 = 500;
-const LOCK_WAIT: Duration = Duration::from_millis(1);
+const LOCK_TIME_MAX: Duration = Duration::from_millis(500);

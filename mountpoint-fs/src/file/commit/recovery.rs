@@ -11,9 +11,9 @@ use super::format::{
 };
 use crate::file::contents::DataFileNo;
 use crate::file::directory::{DataFileName, StagingDirectory};
-use crate::file::disk::Disk;
 use crate::file::journal::{Journal, RecordId, RecoveredRecord};
 use crate::file::local::{DataFiles, FileMemory};
+use crate::local_disk::Disk;
 
 /// A record that was found.
 #[derive(Debug)]

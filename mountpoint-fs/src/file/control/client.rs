@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 
 use super::messages::{ControlRequest, PendingReport};
 use super::server::{ANSWER_TIME_MAX, SOCKET, socket_path};
-use crate::private_folder::Folder;
+use crate::local_disk::Folder;
 use crate::unix_connect::connect_at_once;
 
 /// Asks the mount that uses `folder`. `None` if no mount answers there.

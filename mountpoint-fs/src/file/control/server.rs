@@ -14,7 +14,7 @@ use nix::sys::socket::{Shutdown, shutdown};
 
 use super::messages::{ControlRequest, DamagedFiles, PendingReport};
 use crate::file::queue::{PendingUploads, UploadQueue};
-use crate::private_folder::Folder;
+use crate::local_disk::{Disk as _, Folder};
 
 /// Answers as long as it lives.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl ControlServer {
         queue: Option<Arc<UploadQueue>>,
         damaged: DamagedFiles,
     ) -> io::Result<Self> {
-        folder.remove_file(SOCKET)?;
+        folder.remove(SOCKET)?;
         let listener = Arc::new(UnixListener::bind(socket_path(folder, SOCKET))?);
         let serving = Arc::clone(&listener);
         let thread = thread::Builder::new()

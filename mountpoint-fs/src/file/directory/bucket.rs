@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use crate::private_folder::Folder;
+use crate::local_disk::{Disk as _, Folder};
 
 /// A bucket, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl JournalBucket {
 
     /// Names it in `folder`. Durable when this returns.
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
-        folder.remove_file(NEW_FILE)?;
+        folder.remove(NEW_FILE)?;
         let mut file = folder.create_file(NEW_FILE)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         file.sync_all()?;

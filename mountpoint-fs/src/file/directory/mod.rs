@@ -13,29 +13,26 @@ mod faults;
 mod holder;
 
 use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 pub(crate) use self::bucket::JournalBucket;
 use self::faults::Faults;
 pub(crate) use self::holder::Holder;
-use crate::clock::Clock;
 use crate::file::contents::DataFileNo;
-use crate::file::disk::{Disk, DiskError, LocalDisk};
 use crate::file::journal::JournalLimits;
-use crate::private_folder::{DirectoryError, DirectoryUse, Folder};
+use crate::local_disk::{DirectoryError, DirectoryUse, Disk, Folder, lock_within, try_lock_shared};
 
 /// An open staging directory of this process alone.
 #[derive(Debug)]
 pub(in crate::file) struct StagingDirectory {
     folder: Folder,
-    files: Folder,
+    files: Arc<Folder>,
     /// The files of `files`.
     disk: Arc<dyn Disk>,
     kept: Folder,
@@ -92,9 +89,6 @@ pub(crate) enum StagingError {
     /// Its folders are not as they should be.
     #[error("{0}")]
     Directory(#[from] DirectoryError),
-    /// The disk of a folder cannot be used.
-    #[error("{0}")]
-    Disk(#[from] DiskError),
     /// Another process has it.
     #[error(
         "the staging directory {path} is in use{holder}: one directory serves one mount; end that mount, or name \
@@ -141,13 +135,13 @@ impl StagingDirectory {
         folder.check_writable()?;
         let lock = lock(&folder, holder)?;
         check_format(&folder, true)?;
-        let files = folder.enter_or_make(FILES)?;
+        let files = Arc::new(folder.enter_or_make(FILES)?);
         let kept = folder.enter_or_make(KEPT)?;
         // A durable file is lost with the name of its folder.
         sync(&folder)?;
         sync(&base)?;
         Ok(Self {
-            disk: Arc::new(LocalDisk::open(files.path())?),
+            disk: Arc::clone(&files) as _,
             files,
             kept,
             #[cfg(test)]
@@ -176,7 +170,7 @@ impl StagingDirectory {
             return Ok(None);
         };
         sync(&self.folder)?;
-        Ok(Some(Arc::new(LocalDisk::open(folder.path())?)))
+        Ok(Some(Arc::new(folder)))
     }
 
     /// The directory with its data files and its journal on another disk.
@@ -214,13 +208,12 @@ impl StagingDirectory {
         bucket: &JournalBucket,
         are_left: bool,
     ) -> Result<Option<JournalBucket>, StagingError> {
-        let unusable = |error| DirectoryError::unusable(USE, self.folder.path(), NO_BUCKET, error);
-        let noted = JournalBucket::read(&self.folder).map_err(unusable)?;
-        match noted {
+        match find_bucket(&self.folder)? {
             Some(noted) if noted == *bucket => Ok(None),
             Some(other) if are_left => Ok(Some(other)),
             Some(_) | None => {
-                bucket.write(&self.folder).map_err(unusable)?;
+                let written = bucket.write(&self.folder);
+                written.map_err(self.folder.unusable(NO_BUCKET))?;
                 Ok(None)
             }
         }
@@ -270,10 +263,7 @@ impl StagingDirectory {
 
     /// The names of files that have checkpoints of uploads.
     pub(in crate::file) fn checkpoints(&self) -> Result<Vec<DataFileName>, StagingError> {
-        let found = self
-            .disk
-            .list()
-            .map_err(|error| DirectoryError::unusable(USE, self.files.path(), NOT_LISTED, error))?;
+        let found = self.disk.list().map_err(self.files.unusable(NOT_LISTED))?;
         let names = found.iter().filter_map(|file| {
             let name = DataFileName::parse(file)?;
             (name.checkpoint() == *file).then_some(name)
@@ -283,9 +273,7 @@ impl StagingDirectory {
 
     /// Whether an earlier mount has had a journal in the directory.
     pub(in crate::file) fn had_journal(&self) -> Result<bool, StagingError> {
-        let unusable = |error| DirectoryError::unusable(USE, self.folder.path(), NO_BUCKET, error);
-        let noted = JournalBucket::read(&self.folder).map_err(unusable)?;
-        Ok(noted.is_some())
+        Ok(find_bucket(&self.folder)?.is_some())
     }
 
     /// The files that a process has left which was killed, but for those that `is_needed`. Later
@@ -294,9 +282,7 @@ impl StagingDirectory {
         &self,
         is_needed: &dyn Fn(DataFileName) -> bool,
     ) -> Result<Vec<String>, StagingError> {
-        let found = self.disk.list();
-        let mut found = found
-            .map_err(|error| DirectoryError::unusable(USE, self.files.path(), NOT_LISTED, error))?;
+        let mut found = self.disk.list().map_err(self.files.unusable(NOT_LISTED))?;
         found.retain(|file| {
             // A file of another name is not ours.
             let Some(name) = DataFileName::parse(file) else {
@@ -355,10 +341,9 @@ pub(crate) fn find_holder(folder: &Folder) -> Result<Option<Holder>, StagingErro
     let Some(file) = folder.find_file(LOCK).map_err(failed)? else {
         return Ok(None);
     };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(&file).unwrap_or_default())),
-        Err(TryLockError::Error(error)) => Err(failed(error).into()),
+    match try_lock_shared(&file).map_err(failed)? {
+        true => Ok(None),
+        false => Ok(Some(Holder::read(&file).unwrap_or_default())),
     }
 }
 
@@ -369,8 +354,7 @@ pub(crate) fn find_journal(folder: &Folder) -> Result<Option<(Folder, Folder)>, 
 
 /// The bucket that the journal's versions are for.
 pub(crate) fn find_bucket(folder: &Folder) -> Result<Option<JournalBucket>, StagingError> {
-    let unusable = |error| DirectoryError::unusable(USE, folder.path(), NO_BUCKET, error);
-    Ok(JournalBucket::read(folder).map_err(unusable)?)
+    Ok(JournalBucket::read(folder).map_err(folder.unusable(NO_BUCKET))?)
 }
 
 /// Keeps mounts from using the directory as long as the value lives, and names this process to
@@ -385,8 +369,8 @@ pub(crate) fn find_usage(folder: &Folder) -> Result<(u64, u64), StagingError> {
         return Ok((0, 0));
     };
     let (mut count, mut bytes) = (0, 0);
-    for entry in files.entries()? {
-        if let Ok(Some(file)) = files.find_file(&entry.name) {
+    for name in files.list().map_err(files.unusable(NOT_LISTED))? {
+        if let Ok(Some(file)) = files.find_file(&name) {
             count += 1;
             bytes += occupied(&file);
         }
@@ -404,16 +388,16 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
     let path = folder.path().join(LOCK);
     let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
     let mut file = folder.open_file(LOCK).map_err(unusable)?;
-    match lock_soon(&file) {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
+    match lock_within(&file, LOCK_WAIT_MAX) {
+        Ok(true) => {}
+        Ok(false) => {
             let holder = Holder::read(&file).map(|holder| holder.to_string());
             return Err(StagingError::InUse {
                 path: folder.path().display().to_string(),
                 holder: holder.unwrap_or_default(),
             });
         }
-        Err(TryLockError::Error(error)) => {
+        Err(error) => {
             let (of, path) = (USE, path.clone());
             return Err(DirectoryError::Unlockable { of, path, error }.into());
         }
@@ -426,24 +410,9 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
     Ok(file)
 }
 
-/// Locks a file, which a process that looks at the directory holds for a moment.
-fn lock_soon(file: &File) -> Result<(), TryLockError> {
-    let clock = Clock::monotonic();
-    loop {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) if clock.now() < LOCK_WAIT_MAX => {
-                thread::sleep(LOCK_PAUSE);
-            }
-            locked => return locked,
-        }
-    }
-}
-
 /// Makes the names in `folder` durable.
 fn sync(folder: &Folder) -> Result<(), StagingError> {
-    let synced = folder.sync();
-    let failed = |error| DirectoryError::unusable(USE, folder.path(), NOT_SYNCED, error);
-    Ok(synced.map_err(failed)?)
+    Ok(folder.sync().map_err(folder.unusable(NOT_SYNCED))?)
 }
 
 /// Checks the format of a directory, or notes it in a new one.
@@ -499,9 +468,6 @@ const FORMAT: &str = "mount-s3 staging 1";
 /// Longest wait for the lock: [`find_holder`] has it for microseconds, and a mount that ends may
 /// have it a little longer than its mount point lasts.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// Pause between two tries for the lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// More than any format's name has.
 const FORMAT_LEN_MAX: u64 = 256;

@@ -117,7 +117,7 @@ impl BatchOutcome {
 /// it. A writer that drops it does not take its record back.
 #[derive(Debug)]
 #[must_use = "a record is not durable before its commit is"]
-pub struct Commit {
+pub(crate) struct Commit {
     id: RecordId,
     outcome: Arc<BatchOutcome>,
     /// Which waker of the batch is ours.
@@ -144,14 +144,8 @@ impl Commit {
     /// Whether so few writers waited for the batch that each may go on at once on the journal's
     /// thread, which its waker was called on. Others hold up the next batch.
     #[must_use]
-    pub fn may_go_on(&self) -> bool {
+    pub(crate) fn may_go_on(&self) -> bool {
         self.outcome.state.lock().waited <= GO_ON_MAX
-    }
-
-    /// The record that it is about.
-    #[must_use]
-    pub fn id(&self) -> RecordId {
-        self.id
     }
 }
 

@@ -16,7 +16,7 @@ use super::log::{Log, LogIndex, RecordCopy};
 use super::types::{AppendError, JournalLimits, RecordId};
 use crate::clock::Clock;
 use crate::executor::panic_message;
-use crate::file::disk::DiskFile;
+use crate::local_disk::DiskFile;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// State of the appending threads and the committing one. Lock order: `state` before `index`.
@@ -69,11 +69,6 @@ impl Shared {
     /// The file and place of a live record.
     pub(super) fn find(&self, id: RecordId) -> Option<(Arc<dyn DiskFile>, Place)> {
         self.index.lock().find(id)
-    }
-
-    /// Bytes of all segments.
-    pub(super) fn bytes(&self) -> u64 {
-        self.index.lock().bytes()
     }
 
     /// Adds a record as soon as there is room.

@@ -26,6 +26,7 @@ pub(super) struct Index<F> {
     live: HashMap<RecordKey, (u64, Place)>,
     segments: BTreeMap<u64, SegmentUse<F>>,
     live_bytes: u64,
+    /// Bytes of all segments on the disk.
     bytes: u64,
 }
 
@@ -166,11 +167,6 @@ impl<F: Clone> Index<F> {
         here.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// Bytes of all segments on the disk.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Bytes of all live records.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
@@ -255,7 +251,7 @@ mod tests {
         assert_eq!(index.dead_segment(), Some(2));
         index.remove_segment(2);
         assert_eq!(index.dead_segment(), None);
-        assert_eq!(index.bytes(), 1000);
+        assert_eq!(index.bytes, 1000);
     }
 
     #[test]

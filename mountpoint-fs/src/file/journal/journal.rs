@@ -21,18 +21,18 @@ use super::types::{
     AppendError, JournalError, JournalLimits, RecordId, RecordKey, RecoveredRecord,
 };
 use crate::clock::Clock;
-use crate::file::disk::Disk;
+use crate::local_disk::Disk;
 
 /// Records that survive a crash from the moment at which their commit says so.
 #[derive(Debug)]
-pub struct Journal {
+pub(crate) struct Journal {
     shared: Arc<Shared>,
     committer: Option<JoinHandle<()>>,
 }
 
 impl Journal {
     /// Opens the journal in `disk`, or begins one. Returns what it holds, oldest first.
-    pub fn open(
+    pub(crate) fn open(
         disk: Arc<dyn Disk>,
         limits: JournalLimits,
         clock: Clock,
@@ -56,7 +56,11 @@ impl Journal {
 
     /// Appends a record of `key` whose payload is `parts`, one behind the other. From its commit on
     /// it replaces the record that the key had. Waits for room in the batch, never for the disk.
-    pub async fn append(&self, key: RecordKey, parts: &[&[u8]]) -> Result<Commit, AppendError> {
+    pub(crate) async fn append(
+        &self,
+        key: RecordKey,
+        parts: &[&[u8]],
+    ) -> Result<Commit, AppendError> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len > self.shared.limits().record_len_max() {
             return Err(AppendError::TooLarge { len });
@@ -73,13 +77,13 @@ impl Journal {
 
     /// Ends a record: what it says is done. Needs no room and no wait; the release is durable
     /// within a second, and until then a crash brings the record back.
-    pub fn release(&self, id: RecordId) -> Commit {
+    pub(crate) fn release(&self, id: RecordId) -> Commit {
         self.shared.release(id)
     }
 
     /// Reads the payload of a record that is durable; `None` if a newer one replaced it or it was
     /// released. Blocks for as long as the disk takes.
-    pub fn read(&self, id: RecordId) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, id: RecordId) -> io::Result<Option<Vec<u8>>> {
         match self.shared.find(id) {
             None => Ok(None),
             Some((file, place)) => log::read(&*file, &place).map(Some),
@@ -88,29 +92,23 @@ impl Journal {
 
     /// Reads the first `len` bytes of a record's payload, or all if it has less; `None` as for
     /// [`Self::read`]. They are compared with no checksum: [`Self::open`] has done that.
-    pub fn read_beginning(&self, id: RecordId, len: usize) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read_beginning(&self, id: RecordId, len: usize) -> io::Result<Option<Vec<u8>>> {
         match self.shared.find(id) {
             None => Ok(None),
             Some((file, place)) => log::read_beginning(&*file, &place, len).map(Some),
         }
     }
-
-    /// Bytes that all segments have on the disk.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.shared.bytes()
-    }
 }
 
 /// Whether a journal was begun in `disk`. Once it was, it has a segment at any time.
-pub fn has_journal(disk: &dyn Disk) -> io::Result<bool> {
+pub(crate) fn has_journal(disk: &dyn Disk) -> io::Result<bool> {
     let names = disk.list()?;
     Ok(names.iter().any(|name| log::segment_number(name).is_some()))
 }
 
 impl Journal {
     /// Refuses further records and makes those before durable, without waiting for it.
-    pub fn begin_close(&self) {
+    pub(crate) fn begin_close(&self) {
         self.shared.close();
     }
 }

@@ -16,7 +16,7 @@ use super::batch::Batch;
 use super::format::{RECORD_HEADER_LEN, RecordKind, SEGMENT_HEADER_LEN, SegmentHeader, checksum};
 use super::index::{Index, Place};
 use super::types::{JournalLimits, RecordId};
-use crate::file::disk::{Disk, DiskFile};
+use crate::local_disk::{Disk, DiskFile};
 use crate::sync::Mutex;
 
 /// Live records, and the open files that they are in.

@@ -25,10 +25,9 @@ mod recovery;
 mod tests;
 mod types;
 
-pub use self::batch::Commit;
-pub use self::journal::{Journal, has_journal};
-pub use self::reader::JournalReader;
-pub use self::types::{
-    AppendError, Damage, DamageReason, JournalError, JournalLimits, RECORD_LEN_MAX, RecordId,
-    RecordKey, RecoveredRecord,
+pub(crate) use self::batch::Commit;
+pub(crate) use self::journal::{Journal, has_journal};
+pub(crate) use self::reader::JournalReader;
+pub(crate) use self::types::{
+    AppendError, JournalError, JournalLimits, RECORD_LEN_MAX, RecordId, RecordKey, RecoveredRecord,
 };

@@ -5,11 +5,11 @@ use std::io;
 use super::log::{self, LogIndex};
 use super::recovery;
 use super::types::{Damage, JournalError, RecordId, RecoveredRecord};
-use crate::file::disk::Disk;
+use crate::local_disk::Disk;
 
 /// Reads the records of a journal. Changes nothing on the disk.
 #[derive(Debug)]
-pub struct JournalReader {
+pub(crate) struct JournalReader {
     index: LogIndex,
     damage: Vec<Damage>,
 }
@@ -19,7 +19,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// If it has a newer format, or the disk does not work.
-    pub fn open(disk: &dyn Disk) -> Result<Self, JournalError> {
+    pub(crate) fn open(disk: &dyn Disk) -> Result<Self, JournalError> {
         let found = recovery::scan(disk)?;
         Ok(Self {
             index: found.index,
@@ -29,7 +29,7 @@ impl JournalReader {
 
     /// The records that an earlier process made durable and did not release, oldest first.
     #[must_use]
-    pub fn records(&self) -> Vec<RecoveredRecord> {
+    pub(crate) fn records(&self) -> Vec<RecoveredRecord> {
         let live = self.index.live().into_iter();
         live.map(|(id, place)| RecoveredRecord { id, len: place.len })
             .collect()
@@ -37,12 +37,12 @@ impl JournalReader {
 
     /// Parts that were durable once and are not valid.
     #[must_use]
-    pub fn damage(&self) -> &[Damage] {
+    pub(crate) fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
     /// The payload of a record; `None` if there is none.
-    pub fn read(&self, id: RecordId) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, id: RecordId) -> io::Result<Option<Vec<u8>>> {
         match self.index.find(id) {
             None => Ok(None),
             Some((file, place)) => log::read(&*file, &place).map(Some),

@@ -15,7 +15,7 @@ use super::format::{
 use super::index::Place;
 use super::log::{LogEnd, LogIndex, segment_name, segment_number};
 use super::types::{Damage, DamageReason, JournalError, RecordId, RecordKey};
-use crate::file::disk::{Disk, DiskFile};
+use crate::local_disk::{Disk, DiskFile};
 
 /// The valid records of a journal, and its end.
 #[derive(Debug)]

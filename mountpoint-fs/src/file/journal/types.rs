@@ -7,33 +7,33 @@ use thiserror::Error;
 
 /// The subject of a record: a staged file. The journal keeps the newest record of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecordKey(pub u64);
+pub(crate) struct RecordKey(pub u64);
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecordId {
+pub(crate) struct RecordId {
     /// The staged file that the record describes.
-    pub key: RecordKey,
+    pub(crate) key: RecordKey,
     /// Of two records of a key, the one with the higher version is newer.
-    pub version: u64,
+    pub(crate) version: u64,
 }
 
 /// A record that an earlier process made durable and did not release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveredRecord {
+pub(crate) struct RecoveredRecord {
     /// Which one.
-    pub id: RecordId,
+    pub(crate) id: RecordId,
     /// Bytes of its payload, for [`super::Journal::read`].
-    pub len: u32,
+    pub(crate) len: u32,
 }
 
 /// How large a journal may be.
 #[derive(Clone, Copy, Debug)]
-pub struct JournalLimits {
+pub(crate) struct JournalLimits {
     /// Bytes of a segment file, claimed when it is begun.
-    pub segment_len: u64,
+    pub(crate) segment_len: u64,
     /// Bytes of all segments; when live records have half of them, new ones are refused.
-    pub bytes_max: u64,
+    pub(crate) bytes_max: u64,
 }
 
 impl Default for JournalLimits {
@@ -73,18 +73,18 @@ impl JournalLimits {
 
 /// A part of a journal that was durable once and is not valid now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub(crate) struct Damage {
     /// Number of the segment.
-    pub segment: u64,
+    pub(crate) segment: u64,
     /// First byte in it that is not valid.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// The defect of the part.
-    pub reason: DamageReason,
+    pub(crate) reason: DamageReason,
 }
 
 /// The defect of a part of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum DamageReason {
+pub(crate) enum DamageReason {
     /// The file is not there.
     #[error("the segment is missing")]
     Missing,
@@ -104,7 +104,7 @@ pub enum DamageReason {
 
 /// Why a journal cannot be opened.
 #[derive(Debug, Error)]
-pub enum JournalError {
+pub(crate) enum JournalError {
     /// A newer program wrote the journal, whose records could be misread.
     #[error(
         "segment {segment} of the journal has format {found}, and this program reads up to {known}: \
@@ -132,7 +132,7 @@ pub enum JournalError {
 
 /// Why a record is not in the journal.
 #[derive(Clone, Debug, Error)]
-pub enum AppendError {
+pub(crate) enum AppendError {
     /// Such data belongs beside the journal.
     #[error("a record of {len} bytes is too large for the journal, which takes {RECORD_LEN_MAX}")]
     TooLarge {
@@ -157,7 +157,7 @@ pub enum AppendError {
 
 /// Largest payload of a record. Larger data costs less beside the journal, where it is written once
 /// and read by ranges.
-pub const RECORD_LEN_MAX: usize = 1 << 20;
+pub(crate) const RECORD_LEN_MAX: usize = 1 << 20;
 
 /// A segment is made, synced and named each 64 MiB: 4 syncs beside the 64 of full batches.
 const SEGMENT_LEN: u64 = 64 << 20;

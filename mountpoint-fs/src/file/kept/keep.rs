@@ -13,6 +13,7 @@ use crate::file::contents::{DataFileNo, Snapshot};
 use crate::file::control::text_of;
 use crate::file::directory::StagingDirectory;
 use crate::file::local::DataFiles;
+use crate::local_disk::Disk as _;
 use crate::write::Stored;
 
 /// A version to keep.
@@ -72,7 +73,7 @@ pub(super) fn new_file(
         let made = directory.kept().create_file(&format!("{id}.new"));
         match made {
             Ok(file) if !is_taken => return Ok((id, file)),
-            Ok(_) => directory.kept().remove_file(&format!("{id}.new"))?,
+            Ok(_) => directory.kept().remove(&format!("{id}.new"))?,
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
         }

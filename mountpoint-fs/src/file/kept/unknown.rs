@@ -13,6 +13,7 @@ use super::keep::new_file;
 use crate::config::StagingConfig;
 use crate::file::control::text_of;
 use crate::file::directory::{DataFileName, StagingDirectory};
+use crate::local_disk::Disk as _;
 
 /// Keeps the data file `file`, which may be of an object `key`. Returns its name when the disk has
 /// it; `None` for an empty file, which is removed. Blocks.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::description::{Description, FORMAT};
 use crate::file::directory::{self, Holder, StagingError, occupied};
-use crate::private_folder::Folder;
+use crate::local_disk::{Disk as _, Folder};
 
 /// A staging directory, seen from outside of the mount that uses it.
 #[derive(Debug)]
@@ -77,8 +77,10 @@ impl KeptVersions {
         let Some(kept) = &self.kept else {
             return Ok(Vec::new());
         };
-        let names = kept.entries()?.into_iter();
-        let ids = names.filter_map(|it| it.name.strip_suffix(".json").map(str::to_owned));
+        let names = kept.list().map_err(kept.unusable("cannot list it"))?;
+        let ids = names
+            .iter()
+            .filter_map(|name| name.strip_suffix(".json").map(str::to_owned));
         let mut ids: Vec<_> = ids.collect();
         ids.sort();
         Ok(ids)
@@ -132,7 +134,7 @@ impl KeptVersions {
             return Ok(());
         };
         for suffix in ["json"].into_iter().chain(DATA_SUFFIXES) {
-            kept.remove_file(&format!("{id}.{suffix}"))?;
+            kept.remove(&format!("{id}.{suffix}"))?;
         }
         kept.sync()
     }

@@ -16,7 +16,7 @@ use super::memory_file::{FileMemory, MemoryFile, Share};
 use super::sums::{BLOCK_LEN, BlockLook, blocks_of, sum_of};
 use crate::file::contents::DataFileNo;
 use crate::file::directory::{DataFileName, StagingDirectory};
-use crate::file::disk::DiskFile;
+use crate::local_disk::DiskFile;
 use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::sync::Mutex;

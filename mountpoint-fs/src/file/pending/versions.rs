@@ -15,18 +15,16 @@ use crate::file::control::{pending_id, text_of};
 use crate::file::directory::{
     self, DataFileName, JournalBucket, find_bucket, find_journal, lock_out_mounts, occupied,
 };
-use crate::file::disk::{Disk as _, LocalDisk};
 use crate::file::journal::{Journal, JournalError, JournalLimits, JournalReader, RecordId};
 use crate::file::kept::{BaseVersion, Description, FORMAT, KeptRange, KeptVersion};
-use crate::private_folder::Folder;
+use crate::local_disk::{Disk as _, Folder};
 
 /// The versions that wait for their upload in a directory that no mount uses.
 #[derive(Debug)]
 pub(crate) struct PendingVersions {
-    journal: Folder,
+    journal: Arc<Folder>,
+    /// The folder of the data files.
     files: Folder,
-    /// The files of `files`.
-    disk: LocalDisk,
     reader: JournalReader,
     bucket: Option<JournalBucket>,
     /// Keeps mounts out, where the versions are to stay as they are.
@@ -79,11 +77,10 @@ impl PendingVersions {
         };
         let lock = is_alone.then(|| lock_out_mounts(&folder)).transpose();
         let lock = lock.map_err(|error| text(&error))?;
-        let reader = read_journal(&look(&journal)?).map_err(|error| text(&error))?;
+        let reader = read_journal(&journal).map_err(|error| text(&error))?;
         Ok(Some(Self {
             bucket: find_bucket(&folder).map_err(|error| text(&error))?,
-            disk: look(&files)?,
-            journal,
+            journal: Arc::new(journal),
             files,
             reader,
             _lock: lock,
@@ -117,7 +114,7 @@ impl PendingVersions {
             return Ok(None);
         };
         let name = DataFileName(record.id.key.0);
-        match read_record(&self.disk, name, self.reader.read(record.id)) {
+        match read_record(&self.files, name, self.reader.read(record.id)) {
             ReadRecord::Removed => Ok(None),
             ReadRecord::Unreadable(reason) | ReadRecord::Newer(reason) => {
                 Err(format!("{id}: {reason}"))
@@ -137,8 +134,7 @@ impl PendingVersions {
     /// # Errors
     /// A text for the user: nothing, or a part of them, was removed.
     pub(crate) fn discard(&self, ids: &[String]) -> Result<Vec<String>, String> {
-        let disk = LocalDisk::open(self.journal.path()).map_err(|error| error.to_string())?;
-        let disk = Arc::new(disk);
+        let disk = Arc::clone(&self.journal) as _;
         let opened = Journal::open(disk, JournalLimits::default(), Clock::monotonic());
         let (journal, records) = opened.map_err(|error| error.to_string())?;
         let mut unknown = Vec::new();
@@ -158,10 +154,10 @@ impl PendingVersions {
 
     fn remove_files(&self, name: DataFileName) -> std::io::Result<()> {
         for file in DataFileNo::ALL {
-            self.files.remove_file(&name.of(file))?;
+            self.files.remove(&name.of(file))?;
         }
         for number in 0..2 {
-            self.files.remove_file(&name.description(number))?;
+            self.files.remove(&name.description(number))?;
         }
         Ok(())
     }
@@ -169,7 +165,7 @@ impl PendingVersions {
     /// The version of a record; `None` if it says that the file was removed.
     fn entry(&self, id: RecordId) -> Option<PendingEntry> {
         let name = DataFileName(id.key.0);
-        let entry = match read_record(&self.disk, name, self.reader.read(id)) {
+        let entry = match read_record(&self.files, name, self.reader.read(id)) {
             ReadRecord::Removed => return None,
             ReadRecord::Unreadable(reason) | ReadRecord::Newer(reason) => PendingEntry {
                 version: self.shown(name, VersionRecord::unknown(), 0),
@@ -178,7 +174,7 @@ impl PendingVersions {
             ReadRecord::Version(version, local, _) => {
                 let damage = match version.is_inline {
                     true => None,
-                    false => check_files(&self.disk, name, &version).err(),
+                    false => check_files(&self.files, name, &version).err(),
                 };
                 let bytes = match version.is_inline {
                     true => local.len() as u64,
@@ -246,12 +242,8 @@ impl PendingVersions {
     }
 }
 
-fn look(folder: &Folder) -> Result<LocalDisk, String> {
-    LocalDisk::look(folder.path()).map_err(|error| error.to_string())
-}
-
 /// Reads a journal that a mount may be changing: once more if segments came or went meanwhile.
-fn read_journal(disk: &LocalDisk) -> Result<JournalReader, JournalError> {
+fn read_journal(disk: &Folder) -> Result<JournalReader, JournalError> {
     let names_of = || {
         let names = disk.list();
         names.map(|names| names.into_iter().collect::<BTreeSet<_>>())

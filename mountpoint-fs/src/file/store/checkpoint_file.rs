@@ -14,7 +14,7 @@ use mountpoint_client::types::Upload;
 use super::checkpoint_lines::{FoundCheckpoint, begun, decode, finished};
 use crate::file::context::StagingContext;
 use crate::file::directory::DataFileName;
-use crate::file::disk::{Disk, DiskFile};
+use crate::local_disk::{Disk, DiskFile};
 use crate::sync::Mutex;
 use crate::write::background;
 use crate::write::{BegunUpload, CheckpointStore, FinishedPart, UploadCheckpoint};

@@ -18,8 +18,8 @@ use super::{EventLog, mount, staging_config, wait, write};
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, WriteBackConfig};
 use crate::file::directory::{Holder, StagingDirectory};
-use crate::file::disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::file::{StagedBase, StagedFile, Staging};
+use crate::local_disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::operation::{InodeNo, Progress};
 
 /// The bytes that one file may have.

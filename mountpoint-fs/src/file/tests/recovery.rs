@@ -14,10 +14,10 @@ use super::{Bench, MIB, name, read, wait, write};
 use crate::clock::Clock;
 use crate::file::StagedFile;
 use crate::file::control::{ControlRequest, ask};
-use crate::file::disk::LocalDisk;
 use crate::file::journal::{Journal, JournalLimits, RecordKey};
 use crate::file::kept::KeptVersions;
 use crate::file::pending::PendingVersions;
+use crate::local_disk::test_disk::real_folder;
 
 /// Commits `len` bytes over an object of `base` bytes, at `offset`, and is killed.
 #[track_caller]
@@ -40,7 +40,7 @@ fn check(base: Option<usize>, offset: usize, len: usize) {
         panic!("{context}: {recovered:?}")
     };
     assert_eq!(
-        (found.key.as_str(), found.size),
+        (found.key.as_str(), found.file.size()),
         ("key", expected.len() as u64),
         "{context}"
     );
@@ -223,7 +223,7 @@ fn a_change_of_a_record_is_laid_over_no_later_version() {
 
 /// Writes a record into the journal of a directory, as another program would.
 fn put_record(directory: &Path, key: u64, payload: &[u8]) {
-    let disk = LocalDisk::open(&directory.join("mount-s3-staging/journal")).unwrap();
+    let disk = real_folder(&directory.join("mount-s3-staging/journal"));
     let limits = JournalLimits::default();
     let (journal, _) = Journal::open(Arc::new(disk), limits, Clock::monotonic()).unwrap();
     let commit = block_on(journal.append(RecordKey(key), &[payload])).unwrap();

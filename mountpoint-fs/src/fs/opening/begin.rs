@@ -54,7 +54,6 @@ pub(in crate::fs) fn adopt(parts: &Parts, found: RecoveredFile) {
         modified,
         base,
         file,
-        ..
     } = found;
     let version = base.map(|base| Version::new(base.size, base.etag, modified));
     let adopted = parts

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use crate::private_folder::{DirectoryUse, Folder};
+use crate::local_disk::{DirectoryUse, Folder};
 
 /// Whether no mount with this state directory has asked since the boot. Where that cannot be kept,
 /// each is the first.

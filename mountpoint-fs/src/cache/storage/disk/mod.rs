@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, IoSliceMut, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -26,7 +26,8 @@ use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::usage::{self, Usage};
 use super::{DiskSpace, EntryName, FileKind, FileStatus, ListedEntry, Storage, StoredFile};
-use crate::cache::directory::{self, CacheDirectory, EVICTION_LOCK, USAGE, shard_name};
+use crate::cache::directory::{CacheDirectory, EVICTION_LOCK, USAGE, shard_name};
+use crate::local_disk::try_lock;
 
 /// The files in a cache directory.
 pub(crate) struct DiskStorage {
@@ -47,7 +48,7 @@ impl DiskStorage {
     /// The folder of a shard; `None` if there is none.
     fn shard(&self, shard: u8) -> io::Result<Option<OwnedFd>> {
         let folder = openat(
-            self.directory.as_fd(),
+            self.directory.folder().as_fd(),
             shard_name(shard).as_str(),
             FOLDER_FLAGS,
             Mode::empty(),
@@ -57,7 +58,12 @@ impl DiskStorage {
 
     fn make_shard(&self, shard: u8) -> io::Result<()> {
         let name = shard_name(shard);
-        match mkdirat(self.directory.as_fd(), name.as_str(), Mode::S_IRWXU).map_err(io::Error::from)
+        match mkdirat(
+            self.directory.folder().as_fd(),
+            name.as_str(),
+            Mode::S_IRWXU,
+        )
+        .map_err(io::Error::from)
         {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
@@ -177,7 +183,7 @@ impl Storage for DiskStorage {
         reason = "the types differ between platforms"
     )]
     fn space(&self) -> io::Result<DiskSpace> {
-        let status = fstatvfs(self.directory.as_fd())?;
+        let status = fstatvfs(self.directory.folder().as_fd())?;
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.fragment_size()));
         Ok(DiskSpace {
             total: bytes(status.blocks().into()),
@@ -188,20 +194,17 @@ impl Storage for DiskStorage {
     }
 
     fn lock_eviction(&self) -> io::Result<Option<Box<dyn Send>>> {
-        let file = directory::open_file(self.directory.as_fd(), EVICTION_LOCK)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        let file = self.directory.folder().open_file(EVICTION_LOCK)?;
+        Ok(match try_lock(&file)? {
+            true => Some(Box::new(file)),
+            false => None,
+        })
     }
 
     fn update_usage(&self, change: &mut dyn FnMut(&mut Usage)) -> io::Result<Option<Usage>> {
-        let file = directory::open_file(self.directory.as_fd(), USAGE)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+        let file = self.directory.folder().open_file(USAGE)?;
+        if !try_lock(&file)? {
+            return Ok(None);
         }
         let mut bytes = [0; usage::LEN];
         let read = read_at(&file, &mut bytes, 0)?;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::file::disk::Disk;
-use crate::file::disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::file::journal::batch::Batch;
 use crate::file::journal::format::{RecordHeader, RecordKind, checksum};
 use crate::file::journal::journal::open_log;
 use crate::file::journal::log::{self, Log};
 use crate::file::journal::types::{JournalLimits, RecordId, RecordKey};
+use crate::local_disk::Disk;
+use crate::local_disk::test_disk::{SimulatedDisk, SimulatedFault};
 
 const LIMITS: JournalLimits = JournalLimits {
     segment_len: 2048,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use futures::executor::block_on;
 
 use crate::clock::Clock;
-use crate::file::disk::Disk as _;
-use crate::file::disk::test_disk::SimulatedDisk;
+use crate::file::journal::types::DamageReason;
 use crate::file::journal::{
-    DamageReason, Journal, JournalError, JournalLimits, RecordKey, RecoveredRecord, has_journal,
+    Journal, JournalError, JournalLimits, RecordKey, RecoveredRecord, has_journal,
 };
+use crate::local_disk::Disk as _;
+use crate::local_disk::test_disk::SimulatedDisk;
 
 const LIMITS: JournalLimits = JournalLimits {
     segment_len: 4096,

@@ -7,11 +7,11 @@ use futures::executor::block_on;
 use futures::future::{join_all, poll_immediate};
 
 use crate::clock::Clock;
-use crate::file::disk::Disk as _;
-use crate::file::disk::test_disk::{SimulatedDisk, SimulatedFault};
 use crate::file::journal::{
     AppendError, Journal, JournalLimits, RECORD_LEN_MAX, RecordId, RecordKey,
 };
+use crate::local_disk::Disk as _;
+use crate::local_disk::test_disk::{SimulatedDisk, SimulatedFault};
 
 const LIMITS: JournalLimits = JournalLimits {
     segment_len: 64 << 10,
@@ -180,7 +180,7 @@ fn a_record_that_stays_does_not_keep_the_segments_behind_it() {
     for key in 1..=2000 {
         let id = block_on(put(&journal, key, &[1; 1000])).unwrap();
         drop(journal.release(id));
-        bytes_max = journal.bytes().max(bytes_max);
+        bytes_max = disk.used().max(bytes_max);
     }
     assert!(bytes_max <= 5 * LIMITS.segment_len, "{bytes_max}");
     assert_eq!(journal.read(stays).unwrap().unwrap(), b"stays");
@@ -210,11 +210,7 @@ fn threads_append_replace_and_release_while_segments_come_and_go() {
             });
         }
     });
-    assert!(
-        journal.bytes() <= 6 * limits.segment_len,
-        "{}",
-        journal.bytes()
-    );
+    assert!(disk.used() <= 6 * limits.segment_len, "{}", disk.used());
     drop(journal);
     let restarted = Arc::new(disk.restart());
     let (journal, found) = Journal::open(restarted, limits, Clock::monotonic()).unwrap();

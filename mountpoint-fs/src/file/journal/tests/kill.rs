@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures::executor::block_on;
 
 use crate::clock::Clock;
-use crate::file::disk::LocalDisk;
 use crate::file::journal::{Journal, JournalLimits, RecordKey, RecoveredRecord};
+use crate::local_disk::test_disk::real_folder;
 
 const LIMITS: JournalLimits = JournalLimits {
     segment_len: 64 << 10,
@@ -18,7 +18,7 @@ const LIMITS: JournalLimits = JournalLimits {
 };
 
 fn open(folder: &Path) -> (Journal, Vec<RecoveredRecord>) {
-    let disk = Arc::new(LocalDisk::open(folder).unwrap());
+    let disk = Arc::new(real_folder(folder));
     Journal::open(disk, LIMITS, Clock::monotonic()).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! The disk as staged writes need it: one folder of files, and what is durable when.
+//! The local disk as its users need it: one folder of files, and what is durable when.
 //!
 //! Nothing is durable before a sync says so: bytes of a file until [`DiskFile::sync_data`], names
 //! until [`Disk::sync`]. A power loss keeps any part of what was not synced, in any order. After a
@@ -6,29 +6,21 @@
 //!
 //! Every operation blocks for as long as the disk takes: no thread that serves requests calls one.
 
-mod local;
-#[cfg(test)]
-pub(crate) mod test_disk;
-
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use mountpoint_crt_sys::block::BlockFill;
+use nix::fcntl::OFlag;
 
-pub use self::local::{DiskError, LocalDisk};
-
-/// One folder of a disk, which one process has for itself.
-pub trait Disk: Send + Sync + fmt::Debug {
+/// One folder of a disk.
+pub(crate) trait Disk: Send + Sync + fmt::Debug {
     /// The names of all files, in no order.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Makes a file and opens it; an error if the name is taken.
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
-
-    /// Opens a file for reading and writing.
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file for reading and writing, with more `flags` of `open`.
+    fn open_with(&self, name: &str, flags: OFlag) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Renames a file. Another file of the new name is replaced.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -38,10 +30,20 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
     /// Makes all names durable.
     fn sync(&self) -> io::Result<()>;
+
+    /// Makes a file and opens it; an error if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_with(name, OFlag::O_CREAT | OFlag::O_EXCL)
+    }
+
+    /// Opens a file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_with(name, OFlag::empty())
+    }
 }
 
 /// An open file. Its bytes can be read after its name is gone, too.
-pub trait DiskFile: Send + Sync + fmt::Debug {
+pub(crate) trait DiskFile: Send + Sync + fmt::Debug {
     /// Length in bytes.
     fn size(&self) -> io::Result<u64>;
 

@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
+use nix::fcntl::OFlag;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use super::{Disk, DiskFile};
+use super::{DirectoryUse, Disk, DiskFile, Folder};
 use crate::sync::Mutex;
 
 /// The fate of an operation.
@@ -211,6 +213,15 @@ impl SimulatedState {
     }
 }
 
+/// A folder of the real disk.
+pub(crate) fn real_folder(path: &Path) -> Folder {
+    let of = DirectoryUse {
+        name: "test",
+        flag: "--test",
+    };
+    Folder::open_base(of, path, false).unwrap()
+}
+
 fn off() -> io::Error {
     io::Error::other("the power is off")
 }
@@ -268,8 +279,14 @@ impl Disk for SimulatedDisk {
         Ok(state.names.keys().cloned().collect())
     }
 
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+    fn open_with(&self, name: &str, flags: OFlag) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.0.lock();
+        if !flags.contains(OFlag::O_CREAT) {
+            if state.is_off {
+                return Err(off());
+            }
+            return Ok(self.file(state.file_of(name)?));
+        }
         state.begin()?;
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -278,14 +295,6 @@ impl Disk for SimulatedDisk {
         state.files.push(FileState::default());
         state.edit_names(vec![(name.to_owned(), Some(number))]);
         Ok(self.file(number))
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let state = self.0.lock();
-        if state.is_off {
-            return Err(off());
-        }
-        Ok(self.file(state.file_of(name)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

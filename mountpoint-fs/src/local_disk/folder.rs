@@ -1,23 +1,23 @@
 //! A folder of this user alone on a local disk: checked, and open, so that its name may come to
 //! mean another one.
 //!
-//! Knows no format. Every folder is opened relative to the one above and through no symbolic link.
-//! Every call may wait for a slow disk.
-
-mod error;
+//! Every folder and every file is opened relative to the folder above and through no symbolic link.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
-use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, geteuid, linkat, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, linkat, unlinkat};
 
-pub(crate) use self::error::{DirectoryError, DirectoryUse};
+use super::disk::{Disk, DiskFile};
+use super::error::{DirectoryError, DirectoryUse};
+use super::local_file::LocalFile;
 
 /// An open folder.
 #[derive(Debug)]
@@ -25,13 +25,6 @@ pub(crate) struct Folder {
     of: DirectoryUse,
     path: PathBuf,
     fd: OwnedFd,
-}
-
-/// A name in a folder.
-#[derive(Debug)]
-pub(crate) struct FolderEntry {
-    pub(crate) name: String,
-    pub(crate) is_folder: bool,
 }
 
 impl Folder {
@@ -145,23 +138,28 @@ impl Folder {
 
     /// Opens a file of ours for reading and writing, and makes it where it is missing.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
-        open_file(self.as_fd(), name)
+        self.file_with(name, OFlag::O_RDWR | OFlag::O_CREAT)
     }
 
     /// Makes a file of ours, which must not be there, and opens it for reading and writing.
     pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
-        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-        let file = openat(&self.fd, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        Ok(File::from(file))
+        self.file_with(name, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL)
     }
 
     /// Opens a file of ours for reading; `None` if there is none.
     pub(crate) fn find_file(&self, name: &str) -> io::Result<Option<File>> {
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-        match openat(&self.fd, name, flags, Mode::empty()).map_err(io::Error::from) {
-            Ok(file) => Ok(Some(File::from(file))),
+        match self.file_with(name, OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn file_with(&self, name: &str, flags: OFlag) -> io::Result<File> {
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        let file = File::from(openat(&self.fd, name, flags | FILE_FLAGS, mode)?);
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::from(io::ErrorKind::InvalidData)),
         }
     }
 
@@ -175,33 +173,6 @@ impl Folder {
         Ok(linkat(&self.fd, name, &to.fd, new_name, AtFlags::empty())?)
     }
 
-    /// Returns when the disk has the names in it.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        Ok(fsync(&self.fd)?)
-    }
-
-    /// The names in it, bounded; those that are no text are left out.
-    pub(crate) fn entries(&self) -> Result<Vec<FolderEntry>, DirectoryError> {
-        let failed = |error: nix::Error| {
-            DirectoryError::unusable(self.of, &self.path, "cannot list it", error.into())
-        };
-        let mut dir = Dir::openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty()).map_err(failed)?;
-        let mut entries = Vec::new();
-        for entry in dir.iter().take(ENTRIES_MAX) {
-            let entry = entry.map_err(failed)?;
-            if let Ok(name) = entry.file_name().to_str()
-                && !matches!(name, "." | "..")
-            {
-                let found = fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW);
-                entries.push(FolderEntry {
-                    name: name.to_owned(),
-                    is_folder: found.is_ok_and(|found| kind(&found) == SFlag::S_IFDIR),
-                });
-            }
-        }
-        Ok(entries)
-    }
-
     /// Removes an empty folder. One with files in it stays.
     pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.fd, name, UnlinkatFlags::RemoveDir).map_err(io::Error::from) {
@@ -210,12 +181,47 @@ impl Folder {
         }
     }
 
-    /// Removes a file, if it is there.
-    pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
+    /// The system's refusal of the step `what` in it.
+    pub(crate) fn unusable(&self, what: &'static str) -> impl Fn(io::Error) -> DirectoryError {
+        move |error| DirectoryError::unusable(self.of, &self.path, what, error)
+    }
+}
+
+impl Disk for Folder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut dir = Dir::openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in dir.iter().take(ENTRIES_MAX) {
+            // A name that is no text is not ours.
+            if let Ok(name) = entry?.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn open_with(&self, name: &str, flags: OFlag) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.file_with(name, flags | OFlag::O_RDWR)?;
+        Ok(Arc::new(LocalFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.move_file(from, self, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // A descriptor of its own: an error that another one has reported is not reported again.
+        let folder = openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty())?;
+        File::from(folder).sync_all()
     }
 }
 
@@ -232,23 +238,6 @@ fn make_durably(path: &Path) -> io::Result<()> {
         File::open(parent)?.sync_all()?;
     }
     Ok(())
-}
-
-/// Opens a file of ours for reading and writing, and makes it where it is missing.
-pub(crate) fn open_file(folder: BorrowedFd<'_>, name: &str) -> io::Result<File> {
-    let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let file = openat(
-        folder,
-        name,
-        flags | OFlag::O_NONBLOCK,
-        Mode::S_IRUSR | Mode::S_IWUSR,
-    )?;
-    let file = File::from(file);
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::from(io::ErrorKind::InvalidData))
-    }
 }
 
 /// The refusal of a symbolic link.
@@ -272,6 +261,11 @@ const FOLDER_FLAGS: OFlag = OFlag::O_RDONLY
     .union(OFlag::O_DIRECTORY)
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
+
+/// Without O_NONBLOCK, the open of a FIFO could wait.
+const FILE_FLAGS: OFlag = OFlag::O_NOFOLLOW
+    .union(OFlag::O_CLOEXEC)
+    .union(OFlag::O_NONBLOCK);
 
 /// Permissions of the group and of others to write.
 const OTHERS_WRITE: u32 = 0o022;

@@ -1,0 +1,21 @@
+//! The local disk: folders of this user alone, their files and locks.
+//!
+//! [`Disk`] is what the cache and staged writes need of a folder. It has one implementation,
+//! [`Folder`], and one simulation, `test_disk`. Knows no format. Every call may wait for a slow
+//! disk: no thread that serves requests makes one.
+
+mod disk;
+mod error;
+mod folder;
+mod local_file;
+mod lock;
+#[cfg(test)]
+pub(crate) mod test_disk;
+
+pub(crate) use self::disk::{Disk, DiskFile};
+pub(crate) use self::error::{DirectoryError, DirectoryUse};
+pub(crate) use self::folder::Folder;
+pub(crate) use self::lock::{lock_within, try_lock, try_lock_shared};
+
+#[cfg(test)]
+mod tests;
