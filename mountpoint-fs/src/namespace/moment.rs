@@ -5,19 +5,19 @@ use std::time::Duration;
 /// A time on the mount's clock. Half the size of a `Duration`, because there may be millions of
 /// inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::namespace) struct Moment(u64);
+pub(crate) struct Moment(u64);
 
 impl Moment {
     /// The earliest moment, before the clock's zero.
-    pub(in crate::namespace) const START: Self = Self(0);
+    pub(crate) const START: Self = Self(0);
 
     /// The time since the clock's zero.
-    pub(in crate::namespace) fn since_start(self) -> Duration {
+    pub(super) fn since_start(self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(1))
     }
 
     /// The time that is left from `now` until this moment.
-    pub(in crate::namespace) fn left(self, now: Self) -> Duration {
+    pub(crate) fn left(self, now: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(now.0))
     }
 }

@@ -19,7 +19,7 @@ use crate::sync::Mutex;
 
 /// The key locks: one entry for each change, removal and rename in progress.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct KeyLocks {
+pub(crate) struct KeyLocks {
     state: Mutex<State>,
     ended: Notify,
 }
@@ -39,7 +39,7 @@ struct KeyLock {
 
 /// Operation that holds a key lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Moving {
+pub(crate) enum Moving {
     /// Creates the name, changes its object in place, or removes a directory if it is empty.
     Change,
     /// Removes the name.
@@ -57,14 +57,14 @@ pub struct KeyLockGuard<'a> {
 
 /// Exclusive access to the set of key locks: no operation can begin meanwhile.
 #[derive(Debug)]
-pub(in crate::namespace) struct AtRest<'a> {
+pub(crate) struct AtRest<'a> {
     locks: &'a KeyLocks,
     state: MutexGuard<'a, State>,
 }
 
 impl KeyLocks {
     /// Locks the set of key locks.
-    pub(in crate::namespace) fn hold(&self) -> AtRest<'_> {
+    pub(crate) fn hold(&self) -> AtRest<'_> {
         AtRest {
             locks: self,
             state: self.state.lock(),
@@ -72,12 +72,12 @@ impl KeyLocks {
     }
 
     /// Waits until an operation ends, or until [`KeyLocks::remind`] is called.
-    pub(in crate::namespace) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
         self.ended.notified()
     }
 
     /// Wakes all waiters, which check their condition again.
-    pub(in crate::namespace) fn remind(&self) {
+    pub(crate) fn remind(&self) {
         self.ended.notify_waiters();
     }
 }
@@ -87,7 +87,7 @@ impl<'a> AtRest<'a> {
     ///
     /// # Errors
     /// [`FsError::InMotion`] if an operation in progress may take longer.
-    pub(in crate::namespace) fn begin(
+    pub(crate) fn begin(
         mut self,
         keys: Vec<Key>,
         what: Moving,
@@ -111,7 +111,7 @@ impl<'a> AtRest<'a> {
     }
 
     /// Returns [`FsError::InMotion`] if a removal or a rename holds `key` or a directory above it.
-    pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
+    pub(crate) fn check(&self, key: &Key) -> Result<(), FsError> {
         let takes = |lock: &&KeyLock| {
             lock.what != Moving::Change && lock.keys.iter().any(|taken| is_within(key, taken))
         };
@@ -120,7 +120,7 @@ impl<'a> AtRest<'a> {
     }
 
     /// Whether no operation holds a key below the directory `key`.
-    pub(in crate::namespace) fn is_still_below(&self, key: &Key) -> bool {
+    pub(crate) fn is_still_below(&self, key: &Key) -> bool {
         let mut keys = self.state.locks.iter().flat_map(|lock| &lock.keys);
         !keys.any(|moving| moving != key && is_within(moving, key))
     }

@@ -11,7 +11,7 @@ use crate::sync::Mutex;
 
 /// The borrowed numbers of links of which the kernel has got no others.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct LinkNumbers {
+pub(crate) struct LinkNumbers {
     borrowed: Mutex<HashMap<InodeNo, InodeNo>>,
     /// Their count: mounts without links need no lock.
     count: AtomicUsize,
@@ -19,7 +19,7 @@ pub(in crate::namespace) struct LinkNumbers {
 
 impl LinkNumbers {
     /// The number that the new `link` to `file` shows from now on.
-    pub(in crate::namespace) fn linked(&self, file: InodeNo, link: InodeNo) -> InodeNo {
+    pub(crate) fn linked(&self, file: InodeNo, link: InodeNo) -> InodeNo {
         let mut borrowed = self.borrowed.lock();
         let shown = borrowed.get(&file).copied().unwrap_or(file);
         if borrowed.len() >= LINK_NUMBERS_MAX {
@@ -31,7 +31,7 @@ impl LinkNumbers {
     }
 
     /// Notes that the kernel gets attributes of `ino`, or forgets it.
-    pub(in crate::namespace) fn told(&self, ino: InodeNo) {
+    pub(crate) fn told(&self, ino: InodeNo) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }

@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 
 /// The changes of a mount. The lock guards only them; no other lock is taken under it.
 #[derive(Debug)]
-pub(in crate::namespace) struct LocalChanges {
+pub(crate) struct LocalChanges {
     /// Time of the latest change, on the mount's clock in nanoseconds. Most answers are newer, so
     /// that their check takes no lock.
     latest: AtomicU64,
@@ -40,7 +40,7 @@ struct Table {
 
 impl LocalChanges {
     /// An empty record for names that are valid for at most `ttl`.
-    pub(in crate::namespace) fn new(ttl: Duration) -> Self {
+    pub(crate) fn new(ttl: Duration) -> Self {
         Self {
             latest: AtomicU64::new(0),
             age_max: CHANGED_NAMES_AGE_MIN.max(ttl),
@@ -50,7 +50,7 @@ impl LocalChanges {
 
     /// Records a change of `key` that was complete at `now`. With a slash at its end, `key` covers
     /// all keys below it.
-    pub(in crate::namespace) fn record(&self, key: &str, now: Duration) {
+    pub(crate) fn record(&self, key: &str, now: Duration) {
         let mut table = self.changes.lock();
         table.expire(self.age_max, now);
         if table.in_order.len() >= CHANGED_NAMES_MAX {
@@ -64,7 +64,7 @@ impl LocalChanges {
     }
 
     /// Drops changes that are too old at `now`, with their memory.
-    pub(in crate::namespace) fn give_back(&self, now: Duration) {
+    pub(crate) fn give_back(&self, now: Duration) {
         let mut table = self.changes.lock();
         table.expire(self.age_max, now);
         if table.in_order.capacity() > 2 * table.in_order.len() {
@@ -74,22 +74,17 @@ impl LocalChanges {
     }
 
     /// Whether a change of `key` is recorded.
-    pub(in crate::namespace) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.changes.lock().by_key.contains_key(key)
     }
 
     /// Whether any key may have changed since `asked`.
-    pub(in crate::namespace) fn invalidates_all(&self, asked: Duration) -> bool {
+    pub(crate) fn invalidates_all(&self, asked: Duration) -> bool {
         nanos(asked) < self.latest.load(Ordering::Acquire)
     }
 
     /// Whether `name` in the directory `prefix` may have changed since a request at `asked`.
-    pub(in crate::namespace) fn invalidates(
-        &self,
-        prefix: &str,
-        name: &str,
-        asked: Duration,
-    ) -> bool {
+    pub(crate) fn invalidates(&self, prefix: &str, name: &str, asked: Duration) -> bool {
         if !self.invalidates_all(asked) {
             return false;
         }
@@ -104,7 +99,7 @@ impl LocalChanges {
 
     /// Whether a key in the directory `prefix`, or a directory above it, may have changed since
     /// `asked`. Returns `true` for any directory if there are too many changes to check.
-    pub(in crate::namespace) fn invalidates_below(&self, prefix: &str, asked: Duration) -> bool {
+    pub(crate) fn invalidates_below(&self, prefix: &str, asked: Duration) -> bool {
         if nanos(asked) > self.latest.load(Ordering::Acquire) {
             return false;
         }
@@ -123,23 +118,13 @@ impl LocalChanges {
 
     /// Whether a change of this name itself is recorded since `asked`; changes of the directories
     /// above do not count.
-    pub(in crate::namespace) fn is_changed(
-        &self,
-        prefix: &str,
-        name: &str,
-        asked: Duration,
-    ) -> bool {
+    pub(crate) fn is_changed(&self, prefix: &str, name: &str, asked: Duration) -> bool {
         let key = [prefix, name].concat();
         self.changes.lock().is_since(&key, asked)
     }
 
     /// Calls [`LocalChanges::invalidates`] for a request time that is a [`Moment`].
-    pub(in crate::namespace) fn invalidates_moment(
-        &self,
-        prefix: &str,
-        name: &str,
-        asked: Moment,
-    ) -> bool {
+    pub(crate) fn invalidates_moment(&self, prefix: &str, name: &str, asked: Moment) -> bool {
         self.invalidates(prefix, name, asked.since_start())
     }
 }

@@ -51,13 +51,13 @@ impl Namespace {
 
     /// Whether the program that makes the file `key` was told that it is absent, and S3 was not
     /// asked then.
-    pub(in crate::namespace) fn is_unasked(&self, key: &Key) -> bool {
+    pub(crate) fn is_unasked(&self, key: &Key) -> bool {
         self.negative.may_be_remembered(key.as_str())
     }
 
     /// A directory is made of `key`, which is a name of the directory `prefix`: where nothing was,
     /// nothing is below it.
-    pub(in crate::namespace) fn nothing_below(&self, prefix: &str, name: &str, key: &Key) {
+    pub(super) fn nothing_below(&self, prefix: &str, name: &str, key: &Key) {
         let (Some(below), Some(asked)) = (names::directory_prefix(key), self.told_absent(key))
         else {
             return;
@@ -72,7 +72,7 @@ impl Namespace {
 
     /// When a listing was asked for that does not have `name`, if the mount may answer from it: it
     /// was told how old the absence of a name may be, or the directory is its own.
-    pub(in crate::namespace) fn recently_absent(
+    pub(super) fn recently_absent(
         &self,
         parent: InodeNo,
         prefix: &str,
@@ -100,7 +100,7 @@ impl Namespace {
 
     /// When S3 was asked that knew nothing below the directory `prefix`, if the mount has made that
     /// since, so recently that S3 is not asked about the names in it.
-    pub(in crate::namespace) fn own_since(&self, prefix: &str) -> Option<Duration> {
+    pub(super) fn own_since(&self, prefix: &str) -> Option<Duration> {
         if !self.config.works_offline {
             return None;
         }
@@ -111,12 +111,7 @@ impl Namespace {
 
     /// Whether the mount does not ask S3 what `name` is, which it knows: it has just made that
     /// directory, or the directory `prefix` that the name is in.
-    pub(in crate::namespace) fn is_own(
-        &self,
-        prefix: &str,
-        name: &str,
-        is_directory: bool,
-    ) -> bool {
+    pub(crate) fn is_own(&self, prefix: &str, name: &str, is_directory: bool) -> bool {
         let is_made = || is_directory && self.own_since(&format!("{prefix}{name}/")).is_some();
         self.config.works_offline && (self.own_since(prefix).is_some() || is_made())
     }
@@ -134,7 +129,7 @@ impl Namespace {
 
     /// This mount has taken the name `key` away in the directory `prefix`. In its own directories
     /// that is an answer.
-    pub(in crate::namespace) fn taken_away(&self, prefix: &str, key: &Key) {
+    pub(crate) fn taken_away(&self, prefix: &str, key: &Key) {
         if self.own_since(prefix).is_some() {
             let absence = Absence::remembered(self.clock.now());
             self.negative.told(key.as_str(), absence);
@@ -143,12 +138,7 @@ impl Namespace {
 
     /// When S3 was asked that knew nothing of the name of which this mount is about to make a
     /// directory, if the mount may go on to rely on that.
-    pub(in crate::namespace) fn becomes_own(
-        &self,
-        prefix: &str,
-        name: &str,
-        key: &Key,
-    ) -> Option<Duration> {
+    pub(super) fn becomes_own(&self, prefix: &str, name: &str, key: &Key) -> Option<Duration> {
         let may_be_old = !self.config.create_ttl.is_zero() && self.client.lists_in_order();
         if !self.config.works_offline || !may_be_old {
             return None;
@@ -183,7 +173,7 @@ impl Namespace {
     /// Nothing in the bucket has the name `name` now in the directory `parent`, whose prefix is
     /// `prefix`. A directory that is kept stays, as does one with a file that is being written; it
     /// is returned.
-    pub(in crate::namespace) fn gone(
+    pub(crate) fn gone(
         &self,
         parent: InodeNo,
         prefix: &str,
@@ -204,7 +194,7 @@ impl Namespace {
     }
 
     /// The reply to a lookup of a name that is not in the bucket.
-    pub(in crate::namespace) fn absent(
+    pub(crate) fn absent(
         &self,
         parent: InodeNo,
         prefix: &str,

@@ -135,7 +135,7 @@ impl Namespace {
     }
 
     /// The facts that decide whether the directory `prefix` is listed for a look-up of `name`.
-    pub(in crate::namespace) fn known_of_directory(
+    pub(super) fn known_of_directory(
         &self,
         prefix: &Arc<str>,
         name: &str,
@@ -161,7 +161,7 @@ impl Namespace {
 
     /// Lists the directory that `name` is in, or waits for the page of it that is in flight for
     /// other look-ups. `None` if it cannot be had: this look-up asks for itself.
-    pub(in crate::namespace) async fn gather(
+    pub(super) async fn gather(
         &self,
         prefix: &Arc<str>,
         name: &str,
@@ -228,7 +228,7 @@ impl Namespace {
     /// than what is known of it if that is something else. A file does not hide a directory that is
     /// kept; a directory that S3 knows need not be. Returns the prefix as well that the directory
     /// `parent` has now: it may have been renamed meanwhile.
-    pub(in crate::namespace) async fn find_unchanged(
+    pub(super) async fn find_unchanged(
         &self,
         parent: InodeNo,
         name: &str,
@@ -267,14 +267,14 @@ impl Namespace {
     }
 
     /// Whether the directory `parent` has another prefix by now.
-    pub(in crate::namespace) fn is_moved(&self, parent: InodeNo, prefix: &str) -> bool {
+    pub(crate) fn is_moved(&self, parent: InodeNo, prefix: &str) -> bool {
         let now = self.table.directory_prefix(parent);
         now.is_ok_and(|now| now != prefix)
     }
 
     /// A page's recent answer about `name`, unless this mount has changed it since, or has a newer
     /// answer.
-    pub(in crate::namespace) fn recently(
+    pub(crate) fn recently(
         &self,
         parent: InodeNo,
         prefix: &str,

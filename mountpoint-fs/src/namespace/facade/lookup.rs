@@ -70,7 +70,7 @@ impl Namespace {
     }
 
     /// Whether the mount goes on without the answer that `error` stands for.
-    pub(in crate::namespace) fn is_offline(&self, error: &FsError) -> bool {
+    pub(super) fn is_offline(&self, error: &FsError) -> bool {
         let is_away = matches!(error, FsError::Client(error) if error.kind.is_retryable());
         self.config.works_offline && is_away
     }

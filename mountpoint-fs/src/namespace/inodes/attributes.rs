@@ -38,17 +38,12 @@ impl AttributeStyle {
     }
 
     /// The group of what carries none.
-    pub(in crate::namespace) fn gid(&self) -> u32 {
+    pub(crate) fn gid(&self) -> u32 {
         self.gid
     }
 
     /// Attributes of `ino`, valid for `ttl`; `found` is its kind and version.
-    pub(in crate::namespace) fn of(
-        &self,
-        ino: InodeNo,
-        found: &Found,
-        ttl: Duration,
-    ) -> Attributes {
+    pub(crate) fn of(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Attributes {
         match found {
             Found::Directory => self.directory(ino, ttl),
             Found::File(version) => self.file(ino, version, ttl),
@@ -56,7 +51,7 @@ impl AttributeStyle {
     }
 
     /// Attributes of a directory.
-    pub(in crate::namespace) fn directory(&self, ino: InodeNo, ttl: Duration) -> Attributes {
+    pub(crate) fn directory(&self, ino: InodeNo, ttl: Duration) -> Attributes {
         let Self {
             uid,
             gid,
@@ -78,12 +73,7 @@ impl AttributeStyle {
     }
 
     /// Attributes of a file. An archived file has no permissions, because no user can read it.
-    pub(in crate::namespace) fn file(
-        &self,
-        ino: InodeNo,
-        version: &Version,
-        ttl: Duration,
-    ) -> Attributes {
+    pub(crate) fn file(&self, ino: InodeNo, version: &Version, ttl: Duration) -> Attributes {
         let Self {
             uid,
             gid,

@@ -10,7 +10,7 @@ use crate::namespace::moment::Moment;
 
 /// The last change of the names of one directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct DirectoryTime {
+pub(crate) struct DirectoryTime {
     changed: ChangeTime,
     /// Request time of the listing that `names` is of, or time of a later change.
     since: Moment,
@@ -20,11 +20,11 @@ pub(in crate::namespace) struct DirectoryTime {
 
 /// A time of day in nanoseconds since 1970; 0 if there was no change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::namespace) struct ChangeTime(u64);
+pub(crate) struct ChangeTime(u64);
 
 impl ChangeTime {
     /// The time to show.
-    pub(in crate::namespace) fn shown(self) -> SystemTime {
+    pub(crate) fn shown(self) -> SystemTime {
         UNIX_EPOCH + Duration::from_nanos(self.0)
     }
 
@@ -38,7 +38,7 @@ impl ChangeTime {
 
 impl DirectoryTime {
     /// The time of a directory whose last change is `changed`.
-    pub(in crate::namespace) fn new(changed: ChangeTime) -> Self {
+    pub(crate) fn new(changed: ChangeTime) -> Self {
         Self {
             changed,
             since: Moment::START,
@@ -47,12 +47,12 @@ impl DirectoryTime {
     }
 
     /// The last change.
-    pub(in crate::namespace) fn changed(&self) -> ChangeTime {
+    pub(crate) fn changed(&self) -> ChangeTime {
         self.changed
     }
 
     /// This mount has changed a name, at `wall` and at `now` of its clock.
-    pub(in crate::namespace) fn change(&mut self, wall: SystemTime, now: Moment) {
+    pub(crate) fn change(&mut self, wall: SystemTime, now: Moment) {
         *self = Self {
             changed: self.changed.next(wall),
             since: now,
@@ -61,12 +61,12 @@ impl DirectoryTime {
     }
 
     /// Whether a listing that was requested at `asked` may tell of a change.
-    pub(in crate::namespace) fn is_news(&self, asked: Moment) -> bool {
+    pub(crate) fn is_news(&self, asked: Moment) -> bool {
         asked > self.since || asked == self.since && self.names.is_none()
     }
 
     /// A listing that was requested at `asked` has the sum `names`.
-    pub(in crate::namespace) fn list(&mut self, names: u64, asked: Moment, wall: SystemTime) {
+    pub(crate) fn list(&mut self, names: u64, asked: Moment, wall: SystemTime) {
         if !self.is_news(asked) {
             return;
         }
@@ -80,7 +80,7 @@ impl DirectoryTime {
 
 /// The last changes of directories that no longer have an inode, by the hash of their paths.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct ForgottenTimes {
+pub(crate) struct ForgottenTimes {
     by_path: HashMap<u64, ChangeTime>,
     in_order: VecDeque<u64>,
     /// The newest change that is not in `by_path` any more. A directory of which nothing is known
@@ -90,7 +90,7 @@ pub(in crate::namespace) struct ForgottenTimes {
 
 impl ForgottenTimes {
     /// Keeps the time of a directory.
-    pub(in crate::namespace) fn keep(&mut self, path: u64, changed: ChangeTime) {
+    pub(crate) fn keep(&mut self, path: u64, changed: ChangeTime) {
         if self.by_path.insert(path, changed).is_none() {
             self.in_order.push_back(path);
         }
@@ -104,22 +104,22 @@ impl ForgottenTimes {
     }
 
     /// The time of the directory `path`, if it is kept.
-    pub(in crate::namespace) fn of(&self, path: u64) -> Option<ChangeTime> {
+    pub(crate) fn of(&self, path: u64) -> Option<ChangeTime> {
         self.by_path.get(&path).copied()
     }
 
     /// Whether no time is kept.
-    pub(in crate::namespace) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_path.is_empty()
     }
 
     /// The time of a directory of which nothing is known.
-    pub(in crate::namespace) fn floor(&self) -> ChangeTime {
+    pub(crate) fn floor(&self) -> ChangeTime {
         self.floor
     }
 
     /// Paths mean other directories now: a directory was renamed.
-    pub(in crate::namespace) fn moved(&mut self) {
+    pub(crate) fn moved(&mut self) {
         let newest = self.by_path.drain().map(|(_, changed)| changed).max();
         self.floor = self.floor.max(newest.unwrap_or_default());
         self.in_order.clear();

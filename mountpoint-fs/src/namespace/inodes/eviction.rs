@@ -9,7 +9,7 @@ use crate::config::limits::EVICTION_PERIOD;
 
 /// State of the search.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Eviction {
+pub(crate) struct Eviction {
     /// Whether an eviction is in progress: it began above the limit and has not reached its target.
     is_on: bool,
     pub(super) next: Place,

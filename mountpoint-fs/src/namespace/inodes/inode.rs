@@ -8,39 +8,39 @@ use crate::operation::{CallMark, FileKind, InodeNo};
 
 /// Age and validity of an answer from S3.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::namespace) struct Observed {
+pub(crate) struct Observed {
     /// Time of the request. Answers may overtake each other: an answer to an earlier request never
     /// replaces one to a later request.
-    pub(in crate::namespace) asked: Moment,
+    pub(crate) asked: Moment,
     /// Time until which attributes come from this answer.
-    pub(in crate::namespace) valid_until: Moment,
+    pub(crate) valid_until: Moment,
     /// The system call whose lookup asked: its `open` need not ask again.
-    pub(in crate::namespace) call: Option<CallMark>,
+    pub(crate) call: Option<CallMark>,
 }
 
 /// An inode. Its key is not stored: it is the chain of its parents' names.
 /// `limits::INODE_BYTES_MAX` bounds its memory.
 #[derive(Debug)]
-pub(in crate::namespace) struct Inode {
-    pub(in crate::namespace) ino: InodeNo,
-    pub(in crate::namespace) parent: InodeNo,
-    pub(in crate::namespace) name: Box<str>,
+pub(crate) struct Inode {
+    pub(crate) ino: InodeNo,
+    pub(crate) parent: InodeNo,
+    pub(crate) name: Box<str>,
     /// The kernel's references.
-    pub(in crate::namespace) lookups: u64,
+    pub(crate) lookups: u64,
     /// Number of open handles.
-    pub(in crate::namespace) openers: u32,
+    pub(crate) openers: u32,
     /// Whether this is a directory that exists even without a key; see `table::changes`.
-    pub(in crate::namespace) is_kept: bool,
+    pub(crate) is_kept: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
-    pub(in crate::namespace) was_opened: bool,
+    pub(crate) was_opened: bool,
     /// Whether this mount removed the name, or gave it to another file.
-    pub(in crate::namespace) is_taken: bool,
-    pub(in crate::namespace) observed: Observed,
-    pub(in crate::namespace) body: Body,
+    pub(crate) is_taken: bool,
+    pub(crate) observed: Observed,
+    pub(crate) body: Body,
 }
 
 #[derive(Debug)]
-pub(in crate::namespace) enum Body {
+pub(crate) enum Body {
     File(PackedVersion),
     Directory {
         /// Number of names in the directory that have an inode.
@@ -50,7 +50,7 @@ pub(in crate::namespace) enum Body {
 }
 
 impl Inode {
-    pub(in crate::namespace) fn new(
+    pub(crate) fn new(
         ino: InodeNo,
         parent: InodeNo,
         name: &str,
@@ -78,7 +78,7 @@ impl Inode {
         }
     }
 
-    pub(in crate::namespace) fn kind(&self) -> FileKind {
+    pub(crate) fn kind(&self) -> FileKind {
         match self.body {
             Body::File(_) => FileKind::File,
             Body::Directory { .. } => FileKind::Directory,
@@ -86,7 +86,7 @@ impl Inode {
     }
 
     /// The inode's kind and version.
-    pub(in crate::namespace) fn found(&self) -> Found {
+    pub(crate) fn found(&self) -> Found {
         match &self.body {
             Body::File(version) => Found::File(version.unpack()),
             Body::Directory { .. } => Found::Directory,
@@ -94,7 +94,7 @@ impl Inode {
     }
 
     /// When the names of the directory changed.
-    pub(in crate::namespace) fn time(&self) -> Option<&DirectoryTime> {
+    pub(crate) fn time(&self) -> Option<&DirectoryTime> {
         match &self.body {
             Body::Directory { time, .. } => Some(time),
             Body::File(_) => None,
@@ -102,7 +102,7 @@ impl Inode {
     }
 
     /// As [`Inode::time`], to be changed.
-    pub(in crate::namespace) fn time_mut(&mut self) -> Option<&mut DirectoryTime> {
+    pub(super) fn time_mut(&mut self) -> Option<&mut DirectoryTime> {
         match &mut self.body {
             Body::Directory { time, .. } => Some(time),
             Body::File(_) => None,
@@ -110,7 +110,7 @@ impl Inode {
     }
 
     /// Whether `found` is this inode: the same version of a file, or a directory.
-    pub(in crate::namespace) fn is_same(&self, found: &Found) -> bool {
+    pub(crate) fn is_same(&self, found: &Found) -> bool {
         match (&self.body, found) {
             (Body::File(known), Found::File(version)) => known.unpack().is_same(version),
             (Body::Directory { .. }, Found::Directory) => true,
@@ -119,7 +119,7 @@ impl Inode {
     }
 
     /// Takes those facts of an answer that may change without a new inode.
-    pub(in crate::namespace) fn observe(&mut self, found: &Found, observed: Observed) {
+    pub(crate) fn observe(&mut self, found: &Found, observed: Observed) {
         if let (Body::File(packed), Found::File(version)) = (&mut self.body, found) {
             let mut known = packed.unpack();
             known.mtime = version.mtime;
@@ -130,7 +130,7 @@ impl Inode {
     }
 
     /// Whether the inode can be dropped.
-    pub(in crate::namespace) fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         let has_children = matches!(&self.body, Body::Directory { children, .. } if *children > 0);
         self.lookups == 0 && self.openers == 0 && !self.is_kept && !has_children
     }

@@ -6,7 +6,7 @@ use crate::operation::InodeNo;
 
 /// The set of kept directories.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Kept {
+pub(crate) struct Kept {
     /// Number of kept directories.
     pub(super) count: usize,
     /// For each directory above a kept one: the subdirectories on the way to it.

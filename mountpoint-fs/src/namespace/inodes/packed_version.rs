@@ -10,7 +10,7 @@ use crate::operation::PackedETag;
 
 /// A [`Version`] in compact form.
 #[derive(Debug)]
-pub(in crate::namespace) struct PackedVersion {
+pub(crate) struct PackedVersion {
     size: u64,
     /// Seconds since 1970.
     mtime: i64,
@@ -19,7 +19,7 @@ pub(in crate::namespace) struct PackedVersion {
 }
 
 impl PackedVersion {
-    pub(in crate::namespace) fn pack(version: &Version) -> Self {
+    pub(crate) fn pack(version: &Version) -> Self {
         let seconds = |elapsed: Duration| i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX);
         let mtime = match version.mtime.duration_since(UNIX_EPOCH) {
             Ok(after) => seconds(after),
@@ -33,7 +33,7 @@ impl PackedVersion {
         }
     }
 
-    pub(in crate::namespace) fn unpack(&self) -> Version {
+    pub(crate) fn unpack(&self) -> Version {
         Version {
             size: self.size,
             etag: self.etag.unpack(),

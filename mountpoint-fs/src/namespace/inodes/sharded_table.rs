@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 /// A sharded table. It takes 32 KiB more than a table in one piece.
 #[derive(Debug)]
-pub(in crate::namespace) struct Shards<T> {
+pub(crate) struct Shards<T> {
     shards: Box<[HashTable<T>]>,
     len: usize,
 }
@@ -18,71 +18,54 @@ pub(in crate::namespace) struct Shards<T> {
 /// Position of an iteration over all entries. The iteration may miss entries that move meanwhile,
 /// or visit them twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) struct Place {
+pub(crate) struct Place {
     shard: usize,
     bucket: usize,
 }
 
 impl Place {
-    pub(in crate::namespace) const START: Self = Self {
+    pub(crate) const START: Self = Self {
         shard: 0,
         bucket: 0,
     };
 }
 
 impl<T> Shards<T> {
-    pub(in crate::namespace) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| HashTable::new()).collect(),
             len: 0,
         }
     }
 
-    pub(in crate::namespace) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(in crate::namespace) fn find(
-        &self,
-        hash: u64,
-        is_it: impl FnMut(&T) -> bool,
-    ) -> Option<&T> {
+    pub(crate) fn find(&self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         self.shards[shard_of(hash)].find(hash, is_it)
     }
 
-    pub(in crate::namespace) fn find_mut(
-        &mut self,
-        hash: u64,
-        is_it: impl FnMut(&T) -> bool,
-    ) -> Option<&mut T> {
+    pub(super) fn find_mut(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
         self.shards[shard_of(hash)].find_mut(hash, is_it)
     }
 
     /// Adds `entry`, which must not be in the table. `hash_of` returns the hash of an entry that
     /// moves.
-    pub(in crate::namespace) fn insert_unique(
-        &mut self,
-        hash: u64,
-        entry: T,
-        hash_of: impl Fn(&T) -> u64,
-    ) {
+    pub(super) fn insert_unique(&mut self, hash: u64, entry: T, hash_of: impl Fn(&T) -> u64) {
         self.shards[shard_of(hash)].insert_unique(hash, entry, hash_of);
         self.len += 1;
     }
 
     /// Removes an entry. [`Shards::shrink`] releases its memory.
-    pub(in crate::namespace) fn remove(
-        &mut self,
-        hash: u64,
-        is_it: impl FnMut(&T) -> bool,
-    ) -> Option<T> {
+    pub(crate) fn remove(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         let entry = self.shards[shard_of(hash)].find_entry(hash, is_it).ok()?;
         self.len -= 1;
         Some(entry.remove().0)
     }
 
     /// Releases memory if the shard of `hash` once had many more entries.
-    pub(in crate::namespace) fn shrink(&mut self, hash: u64, hash_of: impl Fn(&T) -> u64) {
+    pub(crate) fn shrink(&mut self, hash: u64, hash_of: impl Fn(&T) -> u64) {
         let shard = &mut self.shards[shard_of(hash)];
         if shard.len() < shard.capacity() / SHRINK_BELOW && shard.capacity() > SHRINK_ABOVE {
             shard.shrink_to(shard.len() * 2, hash_of);
@@ -91,7 +74,7 @@ impl<T> Shards<T> {
 
     /// Visits the next `places` places from `from` on. Returns the next position: [`Place::START`]
     /// after the last place.
-    pub(in crate::namespace) fn look<'a>(
+    pub(crate) fn look<'a>(
         &'a self,
         from: Place,
         places: usize,
@@ -122,7 +105,7 @@ impl<T> Shards<T> {
 
     /// Memory of the tables, in bytes.
     #[cfg(test)]
-    pub(in crate::namespace) fn allocation_size(&self) -> usize {
+    pub(super) fn allocation_size(&self) -> usize {
         let own = self.shards.len() * size_of::<HashTable<T>>();
         own + self
             .shards

@@ -11,6 +11,6 @@ pub(super) fn version_of(progress: &Progress) -> Found {
 }
 
 /// The version of a file that its writer has written, as far as `size`.
-pub(in crate::namespace) fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
+pub(crate) fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
     Version::new(size, etag, progress.mtime())
 }

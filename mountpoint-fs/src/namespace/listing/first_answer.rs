@@ -9,34 +9,34 @@ use crate::namespace::names;
 
 /// An answer to the request for a directory's first page.
 #[derive(Debug)]
-pub(in crate::namespace) struct FirstAnswer {
+pub(crate) struct FirstAnswer {
     asked: Duration,
     listed: ListOutput,
 }
 
 impl FirstAnswer {
     /// Wraps the answer `listed` to a request that was sent at `asked`.
-    pub(in crate::namespace) fn new(listed: ListOutput, asked: Duration) -> Self {
+    pub(crate) fn new(listed: ListOutput, asked: Duration) -> Self {
         Self { asked, listed }
     }
 
     /// Time of the request, on the mount's clock.
-    pub(in crate::namespace) fn asked(&self) -> Duration {
+    pub(crate) fn asked(&self) -> Duration {
         self.asked
     }
 
     /// Number of names in the answer.
-    pub(in crate::namespace) fn names(&self) -> usize {
+    pub(crate) fn names(&self) -> usize {
         self.listed.objects.len() + self.listed.common_prefixes.len()
     }
 
     /// Whether the answer lists the whole directory.
-    pub(in crate::namespace) fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.listed.continuation_token.is_none()
     }
 
     /// Whether the answer lists `name` in the directory `prefix`.
-    pub(in crate::namespace) fn has(&self, prefix: &str, name: &str) -> bool {
+    pub(crate) fn has(&self, prefix: &str, name: &str) -> bool {
         let is_file = |key: &str| names::file_name(prefix, key) == Some(name);
         let is_directory = |key: &String| names::directory_name(prefix, key) == Some(name);
         let mut objects = self.listed.objects.iter();
@@ -45,14 +45,14 @@ impl FirstAnswer {
     }
 
     /// Prefixes of the visible subdirectories that the answer lists in the directory `prefix`.
-    pub(in crate::namespace) fn subdirectories(&self, prefix: &str) -> Vec<Arc<str>> {
+    pub(crate) fn subdirectories(&self, prefix: &str) -> Vec<Arc<str>> {
         let shown = self.listed.common_prefixes.iter();
         let shown = shown.filter(|key| names::directory_name(prefix, key).is_some());
         shown.map(|key| Arc::from(&**key)).collect()
     }
 
     /// The answer and the time of its request.
-    pub(in crate::namespace) fn into_parts(self) -> (ListOutput, Duration) {
+    pub(crate) fn into_parts(self) -> (ListOutput, Duration) {
         (self.listed, self.asked)
     }
 }

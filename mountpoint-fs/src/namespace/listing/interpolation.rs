@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A mapping from names to numbers, with the width of a page.
 #[derive(Debug)]
-pub(in crate::namespace) struct KeyScale {
+pub(crate) struct KeyScale {
     /// The bytes that all names share in front of the first digit.
     prefix: Vec<u8>,
     digits: Vec<Digit>,
@@ -40,9 +40,7 @@ struct Seen {
 impl KeyScale {
     /// Learns the scale of a page from its sorted names. `None` if the names are too few or too
     /// similar.
-    pub(in crate::namespace) fn learn<'a>(
-        names: impl Iterator<Item = &'a str> + Clone,
-    ) -> Option<Self> {
+    pub(crate) fn learn<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
         let first = names.clone().next()?.as_bytes();
         let (last, count) = names
             .clone()
@@ -96,14 +94,14 @@ impl KeyScale {
 
     /// Estimates the name that is `pages` behind `name`; always greater than `name`. `None` if the
     /// scale does not reach so far.
-    pub(in crate::namespace) fn behind(&self, name: &str, pages: f64) -> Option<Arc<str>> {
+    pub(crate) fn behind(&self, name: &str, pages: f64) -> Option<Arc<str>> {
         let value = self.value_of(name.as_bytes());
         let behind = self.name_of(value.checked_add(self.width_of(pages))?)?;
         (&*behind > name).then_some(behind)
     }
 
     /// Estimated number of pages from `name` to `end`, rather too low than too high.
-    pub(in crate::namespace) fn pages_between(&self, name: &str, end: &str) -> f64 {
+    pub(super) fn pages_between(&self, name: &str, end: &str) -> f64 {
         let width = self
             .value_of(end.as_bytes())
             .saturating_sub(self.value_of(name.as_bytes()));

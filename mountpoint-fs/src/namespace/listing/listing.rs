@@ -24,7 +24,7 @@ use mountpoint_client::{ClientError, ObjectClient, Pending};
 
 use super::ahead::{AheadBudget, AheadShare};
 use super::first_answer::FirstAnswer;
-use super::key_ranges::{Extent, From, Part, Ranges};
+use super::key_ranges::{Extent, From, Ranges, ReadyPage};
 use super::page::{Listed, ListingNo, Page, Place, merge};
 use super::source::{InFlight, ListSource, poll_once};
 use super::unrepresentable::HiddenKeys;
@@ -86,7 +86,7 @@ struct Again {
 impl Listing {
     /// A listing of the keys that begin with `prefix`. Sends no request yet.
     #[must_use]
-    pub(in crate::namespace) fn new(
+    pub(crate) fn new(
         client: Arc<dyn ObjectClient>,
         clock: Clock,
         prefix: String,
@@ -147,23 +147,23 @@ impl Listing {
     }
 
     /// Whether a reader has begun.
-    pub(in crate::namespace) fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
     /// Records that a reader begins.
-    pub(in crate::namespace) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.has_begun = true;
     }
 
     /// Begins with a `page` that holds the whole directory. A rewind lists the bucket anew.
-    pub(in crate::namespace) fn begin_with(&mut self, page: Arc<Page>) {
+    pub(crate) fn begin_with(&mut self, page: Arc<Page>) {
         self.begin();
         self.ready = Some(Ready::Whole(page));
     }
 
     /// Begins with an `answer` to a request for the first page that was sent earlier.
-    pub(in crate::namespace) fn begin_with_answer(&mut self, answer: FirstAnswer) {
+    pub(crate) fn begin_with_answer(&mut self, answer: FirstAnswer) {
         self.begin();
         self.ready = Some(Ready::First(answer));
     }
@@ -249,8 +249,8 @@ impl Listing {
     }
 
     /// Makes the next `part` the page that the reader has reached.
-    fn hand_out(&mut self, part: Part) {
-        let Part {
+    fn hand_out(&mut self, part: ReadyPage) {
+        let ReadyPage {
             entries,
             extent,
             asked,

@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 
 /// The listings that a mount takes from the disk, and gives to it. The lock is a leaf.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct SavedListings {
+pub(crate) struct SavedListings {
     store: Option<Arc<ListingStore>>,
     /// Whether this mount shows names that are as old as saved ones.
     is_used: bool,
@@ -45,7 +45,7 @@ struct KnownDirectories {
 
 /// The pages of one listing, as far as a program has read them.
 #[derive(Debug)]
-pub(in crate::namespace) struct WholeListing {
+pub(crate) struct WholeListing {
     number: ListingNo,
     pages: Vec<Arc<Page>>,
     names: usize,
@@ -53,7 +53,7 @@ pub(in crate::namespace) struct WholeListing {
 
 impl SavedListings {
     /// The listings of `store`. `is_used` says whether this mount shows names of that age.
-    pub(in crate::namespace) fn new(store: Option<Arc<ListingStore>>, is_used: bool) -> Self {
+    pub(crate) fn new(store: Option<Arc<ListingStore>>, is_used: bool) -> Self {
         Self {
             store,
             is_used,
@@ -62,18 +62,18 @@ impl SavedListings {
     }
 
     /// Whether a listing of the directory `prefix` would be shown.
-    pub(in crate::namespace) fn is_wanted(&self, prefix: &str) -> bool {
+    pub(crate) fn is_wanted(&self, prefix: &str) -> bool {
         self.is_used && self.store.is_some() && !self.known.lock().has(prefix)
     }
 
     /// Whether the disk may keep a listing of the directory `prefix` that would be shown.
-    pub(in crate::namespace) fn may_have(&self, prefix: &str) -> bool {
+    pub(crate) fn may_have(&self, prefix: &str) -> bool {
         let store = self.store.as_ref();
         self.is_wanted(prefix) && store.is_some_and(|store| store.may_have(prefix))
     }
 
     /// The listing of the directory `prefix` that the disk keeps, if it is younger than `age_max`.
-    pub(in crate::namespace) fn load(
+    pub(crate) fn load(
         &self,
         prefix: Arc<str>,
         clock: Clock,
@@ -92,7 +92,7 @@ impl SavedListings {
     }
 
     /// From now on this mount knows the directory `prefix` by itself.
-    pub(in crate::namespace) fn note_known(&self, prefix: &str) {
+    pub(crate) fn note_known(&self, prefix: &str) {
         if self.store.is_some() && self.is_used {
             self.known.lock().add(prefix);
         }
@@ -100,14 +100,14 @@ impl SavedListings {
 
     /// A program has read all of a `page`. Returns its listing if that was the last page, and the
     /// listing is short enough to be kept.
-    pub(in crate::namespace) fn page_read(&self, page: &Arc<Page>) -> Option<WholeListing> {
+    pub(crate) fn page_read(&self, page: &Arc<Page>) -> Option<WholeListing> {
         let place = page.place().filter(|_| self.is_used && !page.is_saved)?;
         self.store.as_ref()?;
         self.read.lock().page(page, place)
     }
 
     /// Has the disk keep `listing` of the directory `prefix`.
-    pub(in crate::namespace) fn keep(&self, prefix: &str, listing: WholeListing, now: Duration) {
+    pub(crate) fn keep(&self, prefix: &str, listing: WholeListing, now: Duration) {
         let Some(store) = &self.store else {
             return;
         };
@@ -117,14 +117,14 @@ impl SavedListings {
     }
 
     /// The key `key` is about to change, or has changed: with a slash at its end, all below it.
-    pub(in crate::namespace) fn changed(&self, key: &str) {
+    pub(crate) fn changed(&self, key: &str) {
         if let Some(store) = &self.store {
             store.changed(key);
         }
     }
 
     /// Waits until no listing from before the changes so far counts.
-    pub(in crate::namespace) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         if let Some(store) = &self.store {
             store.settled().await;
         }
@@ -187,7 +187,7 @@ impl KnownDirectories {
 
 impl WholeListing {
     /// When the first of its requests was sent.
-    pub(in crate::namespace) fn asked(&self) -> Duration {
+    pub(crate) fn asked(&self) -> Duration {
         let asked = self.pages.iter().map(|page| page.asked);
         asked.min().unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use crate::namespace::version::Found;
 
 /// Counts of the files and directories beside a name, perhaps outdated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) struct Siblings {
+pub(crate) struct Siblings {
     /// Names with an ending that is typical of files.
     with_ending: Kinds,
     without_ending: Kinds,
@@ -25,7 +25,7 @@ struct Kinds {
 impl Siblings {
     /// Counts the entries beside `name` on a page. Names that begin with `name` (`a-1`, `a.gz`
     /// beside `a`) are no hint and do not count.
-    pub(in crate::namespace) fn of(page: &Page, name: &str) -> Self {
+    pub(crate) fn of(page: &Page, name: &str) -> Self {
         let mut siblings = Self {
             are_all: page.is_whole(),
             ..Self::default()
@@ -46,12 +46,12 @@ impl Siblings {
     }
 
     /// Whether the counts cover all names of the directory.
-    pub(in crate::namespace) fn are_all(&self) -> bool {
+    pub(crate) fn are_all(&self) -> bool {
         self.are_all
     }
 
     /// Whether `name` is likely to be a directory. Its siblings suggest that, or its own ending.
-    pub(in crate::namespace) fn suggest_directory(&self, name: &str) -> bool {
+    pub(crate) fn suggest_directory(&self, name: &str) -> bool {
         let ends = has_ending(name);
         let kinds = if ends {
             self.with_ending

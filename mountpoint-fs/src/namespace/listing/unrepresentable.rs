@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 
 /// The unrepresentable keys of a mount. Each lock guards its set alone.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct HiddenKeys {
+pub(crate) struct HiddenKeys {
     count: AtomicU64,
     /// Directories, by prefix, with the messages that the log has about them.
     told: Mutex<HashSet<(News, String)>>,
@@ -23,7 +23,7 @@ pub(in crate::namespace) struct HiddenKeys {
 
 /// A message about a directory, logged at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::namespace) enum News {
+pub(crate) enum News {
     /// The directory has keys that cannot be shown.
     Hidden,
     /// The directory could not be removed, because it has keys that cannot be shown.
@@ -40,7 +40,7 @@ struct Summary<'a> {
 
 impl HiddenKeys {
     /// Counts and logs the hidden keys in the answer `listed` about the directory `prefix`.
-    pub(in crate::namespace) fn note(&self, prefix: &str, listed: &ListOutput) {
+    pub(crate) fn note(&self, prefix: &str, listed: &ListOutput) {
         let Some(Summary {
             count,
             example,
@@ -61,7 +61,7 @@ impl HiddenKeys {
     }
 
     /// Updates the set: a lookup of `key` has seen only the objects `without_etag` without an ETag.
-    pub(in crate::namespace) fn looked_up(&self, key: &Key, without_etag: &[String]) {
+    pub(crate) fn looked_up(&self, key: &Key, without_etag: &[String]) {
         self.found(key.as_str(), false);
         without_etag.iter().for_each(|key| self.found(key, true));
     }
@@ -77,7 +77,7 @@ impl HiddenKeys {
     }
 
     /// Returns an error if `key` is an object that exists and cannot be shown.
-    pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
+    pub(crate) fn check(&self, key: &Key) -> Result<(), FsError> {
         if self.without_etag.lock().contains(key.as_str()) {
             return Err(FsError::NotPermitted(format!(
                 "{key} is there, and is not shown because the server lists it without an ETag: nothing is put in its place"
@@ -87,19 +87,19 @@ impl HiddenKeys {
     }
 
     /// Number of hidden keys in all answers.
-    pub(in crate::namespace) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Whether the log lacks this message about the directory `prefix`; counts it as logged.
-    pub(in crate::namespace) fn is_news(&self, what: News, prefix: &str) -> bool {
+    pub(crate) fn is_news(&self, what: News, prefix: &str) -> bool {
         let mut told = self.told.lock();
         told.len() < HIDDEN_DIRECTORIES_MAX && told.insert((what, prefix.to_owned()))
     }
 }
 
 /// Keys of the objects that were listed without an ETag.
-pub(in crate::namespace) fn without_etag(listed: &ListOutput) -> Vec<String> {
+pub(crate) fn without_etag(listed: &ListOutput) -> Vec<String> {
     let shown = listed.objects.iter().map(|object| object.key.as_str());
     let keys = shown.filter_map(|shown| shown.strip_suffix(Key::NO_ETAG));
     keys.map(str::to_owned).collect()

@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 
 /// The fetched bytes. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct FirstBytesCache(Mutex<Held>);
+pub(crate) struct FirstBytesCache(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
@@ -47,7 +47,7 @@ impl Held {
 
 impl FirstBytesCache {
     /// A cache that no lookup fills, because first bytes are cached elsewhere.
-    pub(in crate::namespace) fn unused() -> Self {
+    pub(crate) fn unused() -> Self {
         Self(Mutex::new(Held {
             is_unused: true,
             ..Held::default()
@@ -55,30 +55,24 @@ impl FirstBytesCache {
     }
 
     /// Whether a lookup should fetch first bytes. Spends a credit: call it once for each fetch.
-    pub(in crate::namespace) fn spend(&self, now: Moment) -> bool {
+    pub(crate) fn spend(&self, now: Moment) -> bool {
         let mut held = self.0.lock();
         held.can_be_had(now) && held.eagerness.spend()
     }
 
     /// Whether [`FirstBytesCache::spend`] would return `true`.
-    pub(in crate::namespace) fn are_worth_it(&self, now: Moment) -> bool {
+    pub(crate) fn are_worth_it(&self, now: Moment) -> bool {
         let held = self.0.lock();
         held.can_be_had(now) && held.eagerness.is_worth_it()
     }
 
     /// Stops fetching for a while after a failed fetch: some servers do not support it.
-    pub(in crate::namespace) fn failed(&self, now: Moment) {
+    pub(crate) fn failed(&self, now: Moment) {
         self.0.lock().failed_until = Some((now.since_start() + FIRST_BYTES_FAILED_AGE).into());
     }
 
     /// Keeps the fetched `bytes` of the version `etag` of `ino`.
-    pub(in crate::namespace) fn keep(
-        &self,
-        ino: InodeNo,
-        etag: &ETag,
-        bytes: &Bytes,
-        until: Moment,
-    ) {
+    pub(crate) fn keep(&self, ino: InodeNo, etag: &ETag, bytes: &Bytes, until: Moment) {
         if bytes.is_empty() {
             return;
         }
@@ -97,12 +91,7 @@ impl FirstBytesCache {
 
     /// Takes the bytes for an `open` of the version `etag`. `is_fresh` tells whether the `open`
     /// relies on a lookup just before it.
-    pub(in crate::namespace) fn take(
-        &self,
-        ino: InodeNo,
-        etag: &ETag,
-        is_fresh: bool,
-    ) -> Option<Bytes> {
+    pub(crate) fn take(&self, ino: InodeNo, etag: &ETag, is_fresh: bool) -> Option<Bytes> {
         let mut held = self.0.lock();
         let index = held.first_bytes.iter().position(|kept| kept.ino == ino);
         let kept = index.and_then(|index| held.first_bytes.remove(index));
@@ -114,7 +103,7 @@ impl FirstBytesCache {
     }
 
     /// Drops bytes that no `open` has taken in time.
-    pub(in crate::namespace) fn expire(&self, now: Moment) {
+    pub(crate) fn expire(&self, now: Moment) {
         self.0.lock().first_bytes.retain(|kept| kept.until > now);
     }
 }

@@ -16,20 +16,20 @@ use crate::sync::Mutex;
 
 /// A page of a directory that was listed for lookups.
 #[derive(Clone, Debug)]
-pub(in crate::namespace) struct Gathering {
-    pub(in crate::namespace) page: Arc<Page>,
+pub(crate) struct Gathering {
+    pub(crate) page: Arc<Page>,
     /// Whether this lookup sent the LIST: only then may the page prove an absence.
-    pub(in crate::namespace) is_own: bool,
+    pub(crate) is_own: bool,
 }
 
 /// Counts of each directory, by prefix. The lock guards the map and its values; no other lock is
 /// taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct LookupBatching(Mutex<HashMap<Arc<str>, DirectoryLookups>>);
+pub(crate) struct LookupBatching(Mutex<HashMap<Arc<str>, DirectoryLookups>>);
 
 impl LookupBatching {
     /// Counts a lookup in the directory `prefix` that needed no request.
-    pub(in crate::namespace) fn hit(&self, prefix: &str, now: Duration) {
+    pub(crate) fn hit(&self, prefix: &str, now: Duration) {
         if let Some(lookups) = self.0.lock().get_mut(prefix) {
             lookups.hit(now);
         }
@@ -37,7 +37,7 @@ impl LookupBatching {
 
     /// Counts a lookup in the directory `prefix` that needs a request; `decide` chooses the
     /// request.
-    pub(in crate::namespace) fn miss(
+    pub(crate) fn miss(
         &self,
         prefix: &str,
         now: Duration,
@@ -53,12 +53,12 @@ impl LookupBatching {
     }
 
     /// Counts a name that was made in the directory `prefix` after a lookup of it.
-    pub(in crate::namespace) fn made(&self, prefix: &str, now: Duration) {
+    pub(crate) fn made(&self, prefix: &str, now: Duration) {
         self.with(prefix, now, |lookups| lookups.made(now));
     }
 
     /// Whether files are being created in the directory `prefix`, one after the other.
-    pub(in crate::namespace) fn is_making(&self, prefix: &str, now: Duration) -> bool {
+    pub(crate) fn is_making(&self, prefix: &str, now: Duration) -> bool {
         let directories = self.0.lock();
         let is_making = |lookups: &DirectoryLookups| lookups.is_making() && !lookups.is_over(now);
         directories.get(prefix).is_some_and(is_making)
@@ -86,14 +86,14 @@ impl LookupBatching {
     }
 
     /// Records whether the prediction of a subdirectory in the directory `prefix` was right.
-    pub(in crate::namespace) fn guessed(&self, prefix: &str, was_right: bool) {
+    pub(crate) fn guessed(&self, prefix: &str, was_right: bool) {
         if let Some(lookups) = self.0.lock().get_mut(prefix) {
             lookups.was_wrong = !was_right;
         }
     }
 
     /// Whether the last prediction of a subdirectory in the directory `prefix` was wrong.
-    pub(in crate::namespace) fn was_wrong(&self, prefix: &str) -> bool {
+    pub(crate) fn was_wrong(&self, prefix: &str) -> bool {
         self.0
             .lock()
             .get(prefix)
@@ -101,7 +101,7 @@ impl LookupBatching {
     }
 
     /// Records that the directory `prefix` has more names than one page.
-    pub(in crate::namespace) fn is_large(&self, prefix: &str) {
+    pub(crate) fn is_large(&self, prefix: &str) {
         if let Some(lookups) = self.0.lock().get_mut(prefix) {
             lookups.is_large = true;
         }

@@ -14,7 +14,7 @@ use crate::sync::Mutex;
 
 /// The absent names, by key. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct NegativeCache(Mutex<Table>);
+pub(crate) struct NegativeCache(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -27,16 +27,16 @@ struct Table {
 
 /// An answer that neither the object of a key nor any key below it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct Absence {
+pub(crate) struct Absence {
     /// Time of the request to S3, on the mount's clock.
-    pub(in crate::namespace) asked: Duration,
+    pub(crate) asked: Duration,
     /// Whether the answer was cached before the lookup began.
-    pub(in crate::namespace) is_remembered: bool,
+    pub(crate) is_remembered: bool,
 }
 
 impl Absence {
     /// An answer from a cache, requested at `asked`.
-    pub(in crate::namespace) fn remembered(asked: Duration) -> Self {
+    pub(crate) fn remembered(asked: Duration) -> Self {
         Self {
             asked,
             is_remembered: true,
@@ -44,7 +44,7 @@ impl Absence {
     }
 
     /// An answer to a request of the lookup itself, sent at `asked`.
-    pub(in crate::namespace) fn asked(asked: Duration) -> Self {
+    pub(crate) fn asked(asked: Duration) -> Self {
         Self {
             asked,
             is_remembered: false,
@@ -54,7 +54,7 @@ impl Absence {
 
 impl NegativeCache {
     /// Records that a lookup has reported `key` as absent.
-    pub(in crate::namespace) fn told(&self, key: &str, absence: Absence) {
+    pub(crate) fn told(&self, key: &str, absence: Absence) {
         let mut table = self.0.lock();
         if let Some(known) = table.by_key.get_mut(key) {
             *known = absence;
@@ -72,12 +72,12 @@ impl NegativeCache {
     }
 
     /// The last answer about `key`, if it is still recorded.
-    pub(in crate::namespace) fn of(&self, key: &str) -> Option<Absence> {
+    pub(crate) fn of(&self, key: &str) -> Option<Absence> {
         self.0.lock().by_key.get(key).copied()
     }
 
     /// Whether the last answer about `key` may have come from a cache.
-    pub(in crate::namespace) fn may_be_remembered(&self, key: &str) -> bool {
+    pub(crate) fn may_be_remembered(&self, key: &str) -> bool {
         let table = self.0.lock();
         let known = table.by_key.get(key);
         known.map_or(table.has_dropped_remembered, |known| known.is_remembered)

@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 
 /// The directories, by prefix. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct OwnDirectories(Mutex<Table>);
+pub(crate) struct OwnDirectories(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -37,7 +37,7 @@ struct Own {
 impl OwnDirectories {
     /// The directory `prefix` was made at `now`, and has a marker unless it `lacks_marker`. S3,
     /// which was asked at `asked`, had nothing below it.
-    pub(in crate::namespace) fn made(
+    pub(crate) fn made(
         &self,
         prefix: &str,
         lacks_marker: bool,
@@ -63,21 +63,21 @@ impl OwnDirectories {
 
     /// When S3 was asked that knew nothing below the directory `prefix`; `None` if the directory is
     /// not this mount's, or that is too long ago.
-    pub(in crate::namespace) fn asked(&self, prefix: &str, now: Duration) -> Option<Duration> {
+    pub(crate) fn asked(&self, prefix: &str, now: Duration) -> Option<Duration> {
         let Own { asked, .. } = *self.0.lock().by_prefix.get(prefix)?;
         (now.saturating_sub(asked) < OWN_AGE_MAX).then_some(asked)
     }
 
     /// Whether the directory `prefix` is this mount's, and lacks a marker so far: the caller makes
     /// it now, and the answer is another one from then on.
-    pub(in crate::namespace) fn takes_marker(&self, prefix: &str) -> bool {
+    pub(crate) fn takes_marker(&self, prefix: &str) -> bool {
         let mut table = self.0.lock();
         let own = table.by_prefix.get_mut(prefix);
         own.is_some_and(|own| std::mem::replace(&mut own.lacks_marker, false))
     }
 
     /// The directory `prefix` was removed or renamed, or is another one.
-    pub(in crate::namespace) fn forget(&self, prefix: &str) {
+    pub(crate) fn forget(&self, prefix: &str) {
         self.0.lock().by_prefix.remove(prefix);
     }
 }
@@ -100,7 +100,7 @@ impl Table {
 /// than what changes of this mount are remembered for.
 ///
 /// `git clone` of 10,000 loose objects takes longer than 10 s.
-pub(in crate::namespace) const OWN_AGE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const OWN_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Directories that are remembered. 100 bytes each.
 const OWN_DIRECTORIES_MAX: usize = 16 << 10;

@@ -17,7 +17,7 @@ use crate::namespace::version::{Found, Version};
 
 /// A LIST of the keys that begin with a prefix, perhaps with a delimiter.
 #[derive(Debug)]
-pub(in crate::namespace) struct Subtree<'a> {
+pub(crate) struct Subtree<'a> {
     /// The common prefix of all listed keys.
     prefix: &'a str,
     objects: &'a [ObjectInfo],
@@ -28,7 +28,7 @@ pub(in crate::namespace) struct Subtree<'a> {
 
 /// Kind of a name, as far as the LIST shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Verdict {
+pub(crate) enum NameVerdict {
     /// The name is exactly this; `None` if it is absent.
     Certain(Option<Found>),
     /// The name is this, unless the unknown keys contain a directory of that name.
@@ -37,16 +37,16 @@ pub(in crate::namespace) enum Verdict {
 
 /// Names of one directory, sorted.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct Below {
-    pub(in crate::namespace) prefix: Arc<str>,
-    pub(in crate::namespace) entries: Vec<Listed>,
+pub(crate) struct Below {
+    pub(crate) prefix: Arc<str>,
+    pub(crate) entries: Vec<Listed>,
     /// Whether the entries are all keys of the directory: none is unknown, none is hidden.
-    pub(in crate::namespace) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Below {
     /// Converts the names to a page of an answer that was requested at `asked`.
-    pub(in crate::namespace) fn page(self, asked: Duration) -> Page {
+    pub(crate) fn page(self, asked: Duration) -> Page {
         if self.is_whole {
             Page::whole(self.entries, asked)
         } else {
@@ -58,11 +58,7 @@ impl Below {
 impl<'a> Subtree<'a> {
     /// Wraps the answer `listed` about the keys that begin with `prefix`. `is_ordered` tells
     /// whether the bucket lists in the order of keys.
-    pub(in crate::namespace) fn new(
-        prefix: &'a str,
-        listed: &'a ListOutput,
-        is_ordered: bool,
-    ) -> Self {
+    pub(crate) fn new(prefix: &'a str, listed: &'a ListOutput, is_ordered: bool) -> Self {
         let objects = &listed.objects[..];
         let common_prefixes = &listed.common_prefixes[..];
         let is_sorted = is_ordered
@@ -81,11 +77,11 @@ impl<'a> Subtree<'a> {
     }
 
     /// The kind of the name `key`; `directory` is its prefix as a directory.
-    pub(in crate::namespace) fn verdict(&self, key: &str, directory: Option<&str>) -> Verdict {
+    pub(crate) fn verdict(&self, key: &str, directory: Option<&str>) -> NameVerdict {
         let is_below = |key: &str| directory.is_some_and(|directory| key.starts_with(directory));
         let mut objects = self.objects.iter().map(|object| object.key.as_str());
         if objects.any(is_below) || self.common_prefixes.iter().any(|key| is_below(key)) {
-            return Verdict::Certain(Some(Found::Directory));
+            return NameVerdict::Certain(Some(Found::Directory));
         }
         let object = self
             .objects
@@ -93,18 +89,18 @@ impl<'a> Subtree<'a> {
             .find(|object| object.key.as_str() == key);
         let file = object.map(|object| Found::File(Version::from(object)));
         match directory {
-            Some(directory) if !self.knows(directory) => Verdict::UnlessDirectory(file),
-            _ => Verdict::Certain(file),
+            Some(directory) if !self.knows(directory) => NameVerdict::UnlessDirectory(file),
+            _ => NameVerdict::Certain(file),
         }
     }
 
     /// Whether the LIST shows that no object has `key`.
-    pub(in crate::namespace) fn lacks(&self, key: &str) -> bool {
+    pub(crate) fn lacks(&self, key: &str) -> bool {
         self.knows(key) && !self.objects.iter().any(|object| object.key.as_str() == key)
     }
 
     /// The names that the LIST shows in `directory` and below it, by directory.
-    pub(in crate::namespace) fn below(&self, directory: &str) -> Vec<Below> {
+    pub(crate) fn below(&self, directory: &str) -> Vec<Below> {
         let mut directories = Directories::new();
         // Directories with keys that cannot be shown.
         let mut hiding = BTreeSet::new();
@@ -146,7 +142,7 @@ impl<'a> Subtree<'a> {
 
     /// The keys of `directory` that are known, for a LIST that begins behind `low`. Both ends are
     /// relative to the directory.
-    pub(in crate::namespace) fn span(&self, directory: &str, low: Option<&str>) -> Span {
+    pub(crate) fn span(&self, directory: &str, low: Option<&str>) -> Span {
         let relative = |end: &'a str| end.strip_prefix(directory).unwrap_or_default();
         Span {
             low: low.map(Arc::from),
@@ -250,8 +246,8 @@ mod tests {
                 Some(Found::File(_)) => "file",
             };
             let told = match Subtree::new("d/a", &listed, true).verdict("d/a", Some("d/a/")) {
-                Verdict::Certain(found) => show(found).to_owned(),
-                Verdict::UnlessDirectory(found) => format!("{}?", show(found)),
+                NameVerdict::Certain(found) => show(found).to_owned(),
+                NameVerdict::UnlessDirectory(found) => format!("{}?", show(found)),
             };
             assert_eq!(told, expected, "{keys:?} {is_last}");
         }
@@ -284,9 +280,9 @@ mod tests {
         };
         assert_eq!(
             verdict(&["d/b", "d/c"], false),
-            Verdict::UnlessDirectory(None)
+            NameVerdict::UnlessDirectory(None)
         );
-        assert_eq!(verdict(&["d/c", "d/b"], true), Verdict::Certain(None));
+        assert_eq!(verdict(&["d/c", "d/b"], true), NameVerdict::Certain(None));
         let listed = output(&["d/b", "d/c"], false);
         let below = Subtree::new("d/", &listed, false).below("d/");
         assert!(below[0].entries.iter().all(|entry| !entry.is_certain));
@@ -297,7 +293,10 @@ mod tests {
         let key = "k".repeat(1024);
         let listed = output(&[&key], false);
         let verdict = Subtree::new(&key, &listed, true).verdict(&key, None);
-        assert!(matches!(verdict, Verdict::Certain(Some(Found::File(_)))));
+        assert!(matches!(
+            verdict,
+            NameVerdict::Certain(Some(Found::File(_)))
+        ));
     }
 
     #[test]
@@ -306,9 +305,9 @@ mod tests {
         listed.common_prefixes = vec!["d/a/".to_owned(), "d/c/".to_owned()];
         let subtree = Subtree::new("d/", &listed, true);
         let verdict = |key: &str| subtree.verdict(key, Some(&format!("{key}/")));
-        assert_eq!(verdict("d/a"), Verdict::Certain(Some(Found::Directory)));
-        assert_eq!(verdict("d/d"), Verdict::UnlessDirectory(None));
-        assert_eq!(verdict("d/0"), Verdict::Certain(None));
+        assert_eq!(verdict("d/a"), NameVerdict::Certain(Some(Found::Directory)));
+        assert_eq!(verdict("d/d"), NameVerdict::UnlessDirectory(None));
+        assert_eq!(verdict("d/0"), NameVerdict::Certain(None));
         let below = subtree.below("d/");
         let told: Vec<_> = below[0]
             .entries

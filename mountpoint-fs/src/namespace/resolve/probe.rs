@@ -17,7 +17,7 @@ use mountpoint_client::types::{
 };
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
-use super::prefix_listing::{Below, Subtree, Verdict};
+use super::prefix_listing::{Below, NameVerdict, Subtree};
 use super::strategy::NameProbe;
 use crate::clock::Clock;
 use crate::config::limits::LOOKUP_KEYS;
@@ -28,43 +28,43 @@ use crate::operation::{FsError, PosixAttributes};
 
 /// S3's answer about one name.
 #[derive(Clone, Debug)]
-pub(in crate::namespace) struct Answer {
+pub(crate) struct Answer {
     /// The kind of the name; `None` if it is absent.
-    pub(in crate::namespace) found: Option<Found>,
+    pub(crate) found: Option<Found>,
     /// POSIX attributes in the object's metadata, if the mount reads them.
-    pub(in crate::namespace) posix: Option<PosixAttributes>,
+    pub(crate) posix: Option<PosixAttributes>,
     /// Time of the request, on the mount's clock. The answer was true then or later.
-    pub(in crate::namespace) asked: Duration,
+    pub(crate) asked: Duration,
     /// Arrival of the first of the answers that this one combines: its age counts from then.
-    pub(in crate::namespace) received_at: Duration,
+    pub(crate) received_at: Duration,
     /// Whether it was asked for after the lookup had begun, and not before by another one.
-    pub(in crate::namespace) is_own: bool,
+    pub(crate) is_own: bool,
     /// The first bytes of the file, if the lookup fetched them.
-    pub(in crate::namespace) first_bytes: Option<Bytes>,
+    pub(crate) first_bytes: Option<Bytes>,
     /// All names in the directory, if the answer has them.
-    pub(in crate::namespace) names: Option<Arc<Page>>,
+    pub(crate) names: Option<Arc<Page>>,
 }
 
 /// The kind of a name, with the other names that the answers have shown.
 #[derive(Debug)]
-pub(in crate::namespace) struct Seen {
-    pub(in crate::namespace) found: Option<Found>,
+pub(crate) struct Seen {
+    pub(crate) found: Option<Found>,
     /// Keys of listed objects that cannot be shown, because they have no ETag.
-    pub(in crate::namespace) without_etag: Vec<String>,
-    pub(in crate::namespace) below: Vec<Below>,
+    pub(crate) without_etag: Vec<String>,
+    pub(crate) below: Vec<Below>,
     /// The first bytes of the file, if they were fetched.
-    pub(in crate::namespace) first_bytes: Option<Bytes>,
+    pub(crate) first_bytes: Option<Bytes>,
     /// Whether fetching the first bytes has failed.
-    pub(in crate::namespace) first_bytes_failed: bool,
+    pub(crate) first_bytes_failed: bool,
     /// Whether a listing shows that the directory has no marker.
-    pub(in crate::namespace) lacks_marker: bool,
+    pub(crate) lacks_marker: bool,
     /// Arrival of the first of the answers.
-    pub(in crate::namespace) received_at: Duration,
+    pub(crate) received_at: Duration,
 }
 
 /// Finds out what `key` is, a name in the directory `directory`. `spend` permits fetching first
 /// bytes after a directory was expected and none was found.
-pub(in crate::namespace) async fn find(
+pub(crate) async fn find(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
     directory: &str,
@@ -142,8 +142,8 @@ async fn find_by_name(
     let subtree = Subtree::new(key.as_str(), &listed, true);
     let below = subtree.below(directory);
     let (found, unless_directory) = match subtree.verdict(key.as_str(), own) {
-        Verdict::Certain(found) => (found, None),
-        Verdict::UnlessDirectory(found) => (found, own),
+        NameVerdict::Certain(found) => (found, None),
+        NameVerdict::UnlessDirectory(found) => (found, own),
     };
     if let Some(own) = unless_directory {
         let listed = client.list(keys_from(own)).await?;
@@ -219,7 +219,7 @@ async fn restored(
 /// Waits for `found` and a HEAD of the object, both at once, if there is a HEAD.
 ///
 /// The HEAD's outcome counts for files only.
-pub(in crate::namespace) async fn together(
+pub(crate) async fn together(
     clock: &Clock,
     found: impl Future<Output = Result<Seen, FsError>>,
     described: Option<Pending<ObjectDetails>>,
@@ -241,7 +241,7 @@ type Described = Result<ObjectDetails, ClientError>;
 ///
 /// Also returns the newest version of the file. `described` is the outcome of an earlier HEAD of
 /// the file. A directory that `lacks_marker` is not asked for one.
-pub(in crate::namespace) async fn carried(
+pub(crate) async fn carried(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
     found: Option<Found>,

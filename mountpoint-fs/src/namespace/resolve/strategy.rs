@@ -16,24 +16,24 @@ use crate::operation::FileKind;
     reason = "facts that do not exclude each other"
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) struct Known {
+pub(crate) struct Known {
     /// Whether S3 reported the name as absent a moment ago. That suffices for a call that makes it.
-    pub(in crate::namespace) is_absent: bool,
+    pub(crate) is_absent: bool,
     /// Whether the call makes the name; `None` if that is unknown yet.
-    pub(in crate::namespace) creates: Option<bool>,
+    pub(crate) creates: Option<bool>,
     /// Whether another lookup of this name is in flight.
-    pub(in crate::namespace) is_in_flight: bool,
+    pub(crate) is_in_flight: bool,
     /// Whether lookups read the metadata of objects, which a page does not have.
-    pub(in crate::namespace) needs_metadata: bool,
+    pub(crate) needs_metadata: bool,
     /// Whether the server lists in the order of keys, from any key on.
-    pub(in crate::namespace) lists_in_order: bool,
-    pub(in crate::namespace) directory: Directory,
-    pub(in crate::namespace) beside: Beside,
+    pub(crate) lists_in_order: bool,
+    pub(crate) directory: Directory,
+    pub(crate) beside: Beside,
 }
 
 impl Known {
     /// Adds the counts of the directory's lookups.
-    pub(in crate::namespace) fn with(mut self, counted: Lookups) -> Self {
+    pub(crate) fn with(mut self, counted: Lookups) -> Self {
         if let Directory::Unasked { lookups, .. } = &mut self.directory {
             *lookups = Some(counted);
         }
@@ -43,7 +43,7 @@ impl Known {
 
 /// State of the directory that contains the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) enum Directory {
+pub(crate) enum Directory {
     /// The lookup has requested a page of the directory, or must not.
     #[default]
     Asked,
@@ -59,24 +59,24 @@ pub(in crate::namespace) enum Directory {
 
 /// Counts of one directory's lookups, including this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct Lookups {
+pub(crate) struct Lookups {
     /// Lookups that needed a request, since the last LIST.
-    pub(in crate::namespace) misses: u32,
+    pub(crate) misses: u32,
     /// Lookups that needed no request, since the last LIST.
-    pub(in crate::namespace) hits: u32,
+    pub(crate) hits: u32,
     /// Misses before the next LIST.
-    pub(in crate::namespace) misses_max: u32,
+    pub(super) misses_max: u32,
     /// Extent of the last LIST; `None` before the first.
-    pub(in crate::namespace) listed: Option<Extent>,
+    pub(crate) listed: Option<Extent>,
     /// Whether the directory has more names than one page.
-    pub(in crate::namespace) is_large: bool,
+    pub(crate) is_large: bool,
     /// Names made in a row, without a lookup of any other name between them.
-    pub(in crate::namespace) created: u32,
+    pub(crate) created: u32,
 }
 
 /// Facts about the sibling names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) enum Beside {
+pub(crate) enum Beside {
     /// The siblings have not been counted yet.
     #[default]
     Unread,
@@ -97,7 +97,7 @@ pub(in crate::namespace) enum Beside {
 }
 
 impl Beside {
-    pub(in crate::namespace) fn names(
+    pub(crate) fn names(
         siblings: &Siblings,
         name: &str,
         kind: Option<FileKind>,
@@ -115,7 +115,7 @@ impl Beside {
 
 /// The next step of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Probe {
+pub(crate) enum Probe {
     /// Find out this fact first.
     FindOut(Fact),
     /// Send no request: the name is absent.
@@ -130,7 +130,7 @@ pub(in crate::namespace) enum Probe {
 
 /// A fact that costs time to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Fact {
+pub(crate) enum Fact {
     /// Whether the call creates a file.
     Intent,
     /// The counts of the directory's lookups. Finding them out counts this one.
@@ -141,7 +141,7 @@ pub(in crate::namespace) enum Fact {
 
 /// The requests that find out what a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum NameProbe {
+pub(crate) enum NameProbe {
     /// A LIST of the keys that begin with the name. Enough in a small or unknown directory.
     ByName,
     /// A LIST below the name, which is probably a directory.
@@ -156,17 +156,17 @@ pub(in crate::namespace) enum NameProbe {
 
 /// A page of a directory to list for lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct PageProbe {
-    pub(in crate::namespace) extent: Extent,
+pub(crate) struct PageProbe {
+    pub(crate) extent: Extent,
     /// Whether the page begins at the name and not at the directory's beginning.
-    pub(in crate::namespace) begins_at_name: bool,
+    pub(crate) begins_at_name: bool,
     /// Misses before the next LIST.
-    pub(in crate::namespace) misses_max: u32,
+    pub(super) misses_max: u32,
 }
 
 /// How much of a directory a LIST for lookups covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Extent {
+pub(crate) enum Extent {
     /// A few names around one, because creations need to know which names are absent.
     Around,
     /// All names, or as many as fit in a page.
@@ -174,7 +174,7 @@ pub(in crate::namespace) enum Extent {
 }
 
 /// Chooses the next step of a lookup.
-pub(in crate::namespace) fn decide(known: &Known) -> Probe {
+pub(crate) fn decide(known: &Known) -> Probe {
     if known.is_absent {
         match known.creates {
             None => return Probe::FindOut(Fact::Intent),
@@ -221,7 +221,7 @@ fn ask_directory(known: &Known) -> Option<Probe> {
 /// The page to list now, if any. `creates` tells that the program creates the name.
 ///
 /// LISTs that answer few later lookups (random names of a huge directory) become ever rarer.
-pub(in crate::namespace) fn due(lookups: &Lookups, creates: bool) -> Option<PageProbe> {
+pub(crate) fn due(lookups: &Lookups, creates: bool) -> Option<PageProbe> {
     let Lookups {
         misses,
         hits,

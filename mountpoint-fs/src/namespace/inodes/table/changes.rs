@@ -16,7 +16,7 @@ use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 impl InodeTable {
     /// POSIX attributes in the metadata of `ino`. A file that is being written has none for its
     /// time, which its writer knows.
-    pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
+    pub(crate) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
         let table = self.table.lock();
         let mut posix = table.posix(ino)?;
         if table.is_written(ino) {
@@ -26,36 +26,36 @@ impl InodeTable {
     }
 
     /// Sets the POSIX attributes in the metadata of `ino`. They are dropped with the inode.
-    pub(in crate::namespace) fn set_posix(&self, ino: InodeNo, posix: Option<PosixAttributes>) {
+    pub(crate) fn set_posix(&self, ino: InodeNo, posix: Option<PosixAttributes>) {
         let mut table = self.table.lock();
         let posix = posix.filter(|_| table.inode(ino).is_ok());
         table.set_posix(ino, posix);
     }
 
     /// Keeps the directory `ino`, unless there are too many kept directories.
-    pub(in crate::namespace) fn keep(&self, ino: InodeNo) {
+    pub(crate) fn keep(&self, ino: InodeNo) {
         self.table.lock().keep(ino);
     }
 
     /// Stops keeping the directory `ino`, because S3 has a key for it now.
-    pub(in crate::namespace) fn unkeep(&self, ino: InodeNo) {
+    pub(crate) fn unkeep(&self, ino: InodeNo) {
         let mut table = self.table.lock();
         table.unkeep(ino);
         table.drop_unused(ino);
     }
 
     /// Whether one more directory can be kept.
-    pub(in crate::namespace) fn may_keep(&self) -> bool {
+    pub(crate) fn may_keep(&self) -> bool {
         self.table.lock().kept.count < IMPLICIT_DIRECTORIES_MAX
     }
 
     /// Whether the directory is kept, or one below it is.
-    pub(in crate::namespace) fn is_kept(&self, ino: InodeNo) -> bool {
+    pub(crate) fn is_kept(&self, ino: InodeNo) -> bool {
         self.table.lock().is_kept(ino)
     }
 
     /// Kept subdirectories of `directory`, and those above kept ones, in order of name.
-    pub(in crate::namespace) fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
+    pub(crate) fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
         let table = self.table.lock();
         let kept = table.kept.below.get(&directory).into_iter().flatten();
         let mut names: Vec<Arc<str>> = kept
@@ -66,7 +66,7 @@ impl InodeTable {
     }
 
     /// Raises the lookup count of the kept directory `ino` by one.
-    pub(in crate::namespace) fn admit_kept(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+    pub(crate) fn admit_kept(&self, ino: InodeNo) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino)?;
         inode.lookups += 1;
@@ -76,7 +76,7 @@ impl InodeTable {
 
     /// The last known inode of `name` in `directory`, whatever S3 says now; its lookup count rises
     /// by one.
-    pub(in crate::namespace) fn admit_known(
+    pub(crate) fn admit_known(
         &self,
         directory: InodeNo,
         name: &str,
@@ -91,7 +91,7 @@ impl InodeTable {
 
     /// Gives `ino` another name; the inode that had that name is detached. `version` replaces that
     /// of a file: the bytes are the same, but the ETag may differ.
-    pub(in crate::namespace) fn rename(
+    pub(crate) fn rename(
         &self,
         ino: InodeNo,
         directory: InodeNo,
@@ -136,7 +136,7 @@ impl InodeTable {
 
     /// Sets another version of the file `ino`. The kernel's pages remain right as far as both
     /// versions reach.
-    pub(in crate::namespace) fn replace(
+    pub(crate) fn replace(
         &self,
         ino: InodeNo,
         version: &Version,
@@ -155,12 +155,12 @@ impl InodeTable {
     }
 
     /// Detaches `ino`, because this mount gave its name to another file or removed it.
-    pub(in crate::namespace) fn take_name(&self, ino: InodeNo) {
+    pub(crate) fn take_name(&self, ino: InodeNo) {
         self.table.lock().take_name(ino);
     }
 
     /// Ends the validity of all facts about `ino`.
-    pub(in crate::namespace) fn invalidate(&self, ino: InodeNo) {
+    pub(crate) fn invalidate(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
             inode.observed.valid_until = Moment::START;
             inode.observed.call = None;
@@ -168,7 +168,7 @@ impl InodeTable {
     }
 
     /// Adds the directory `name`, which this mount has created, with a lookup count of one.
-    pub(in crate::namespace) fn make_directory(
+    pub(crate) fn make_directory(
         &self,
         directory: InodeNo,
         name: &str,

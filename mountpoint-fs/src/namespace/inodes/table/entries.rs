@@ -17,9 +17,9 @@ use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 
 /// Two hash tables with one word for each inode. The keys are in the inodes.
 #[derive(Debug)]
-pub(in crate::namespace) struct Table {
+pub(crate) struct Table {
     /// Inodes by number. Boxed, so that a half empty table is small.
-    pub(in crate::namespace) inodes: Shards<Box<Inode>>,
+    pub(crate) inodes: Shards<Box<Inode>>,
     /// Inode numbers by directory and name.
     pub(super) names: Shards<InodeNo>,
     pub(super) hasher: RandomState,
@@ -27,12 +27,12 @@ pub(in crate::namespace) struct Table {
     /// Numbers of names that were listed and have no inode yet.
     pub(super) reserved: Reserved,
     /// Directories that exist even without a key.
-    pub(in crate::namespace) kept: Kept,
+    pub(crate) kept: Kept,
     /// POSIX attributes in the metadata of objects, if the mount reads them.
     pub(super) posix: Shards<(InodeNo, PosixAttributes)>,
     /// Files that are open for writing: few, so not stored in each inode. Each with its progress
     /// while S3 does not have all of it.
-    pub(in crate::namespace) writing: HashMap<InodeNo, Option<Arc<Progress>>>,
+    pub(crate) writing: HashMap<InodeNo, Option<Arc<Progress>>>,
     /// Files of `writing` that a writer has begun, by the directory of their names.
     pub(super) written_in: HashMap<InodeNo, BTreeSet<InodeNo>>,
     /// Times of directories that have no inode.
@@ -41,34 +41,34 @@ pub(in crate::namespace) struct Table {
     /// name.
     pub(super) lost: HashMap<(InodeNo, Box<str>), InodeNo>,
     /// State of the search for files to forget.
-    pub(in crate::namespace) eviction: Eviction,
+    pub(crate) eviction: Eviction,
     /// Number of dropped inodes.
-    pub(in crate::namespace) dropped: u64,
+    pub(crate) dropped: u64,
     /// The value of `dropped` when memory was last released.
-    pub(in crate::namespace) trimmed: u64,
+    pub(super) trimmed: u64,
 }
 
 /// A copy of the facts about an inode.
 #[derive(Clone, Debug)]
-pub(in crate::namespace) struct View {
-    pub(in crate::namespace) parent: InodeNo,
-    pub(in crate::namespace) name: Arc<str>,
-    pub(in crate::namespace) found: Found,
-    pub(in crate::namespace) observed: Observed,
-    pub(in crate::namespace) openers: u32,
+pub(crate) struct View {
+    pub(crate) parent: InodeNo,
+    pub(crate) name: Arc<str>,
+    pub(crate) found: Found,
+    pub(crate) observed: Observed,
+    pub(crate) openers: u32,
     /// Whether the file is being written. `found` is then the state of its writer.
-    pub(in crate::namespace) is_written: bool,
+    pub(crate) is_written: bool,
     /// Whether the name still has this inode.
-    pub(in crate::namespace) is_attached: bool,
+    pub(crate) is_attached: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
-    pub(in crate::namespace) was_opened: bool,
+    pub(crate) was_opened: bool,
 }
 
 /// The inode that a name was given.
 #[derive(Clone, Debug)]
-pub(in crate::namespace) struct Admitted {
-    pub(in crate::namespace) ino: InodeNo,
-    pub(in crate::namespace) found: Found,
+pub(crate) struct Admitted {
+    pub(crate) ino: InodeNo,
+    pub(crate) found: Found,
 }
 
 impl Table {
@@ -101,11 +101,11 @@ impl Table {
     }
 
     /// Number of inodes besides the root.
-    pub(in crate::namespace) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.inodes.len() - 1
     }
 
-    pub(in crate::namespace) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
+    pub(crate) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
         let inode = self.inode(ino)?;
         let Inode {
             parent,
@@ -126,7 +126,7 @@ impl Table {
         })
     }
 
-    pub(in crate::namespace) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+    pub(crate) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
         let found = self.found(self.inode(ino)?);
         Ok(Admitted { ino, found })
     }
@@ -139,21 +139,21 @@ impl Table {
         self.hasher.hash_one((directory, name))
     }
 
-    pub(in crate::namespace) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
+    pub(crate) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
         self.inodes
             .find(self.hash_of(ino), |inode| inode.ino == ino)
             .map(Box::as_ref)
             .ok_or_else(|| unknown(ino))
     }
 
-    pub(in crate::namespace) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
+    pub(super) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
         self.inodes
             .find_mut(self.hasher.hash_one(ino), |inode| inode.ino == ino)
             .map(Box::as_mut)
             .ok_or_else(|| unknown(ino))
     }
 
-    pub(in crate::namespace) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
+    pub(crate) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
         let hash = self.hash_of_name(directory, name);
         self.names
             .find(hash, |ino| self.is_named(*ino, directory, name))
@@ -216,7 +216,7 @@ impl Table {
     }
 
     /// Adds `name` to `directory` for `ino`, which has that name. The name must be free.
-    pub(in crate::namespace) fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+    pub(crate) fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
         let Self {
             inodes,
@@ -229,7 +229,7 @@ impl Table {
     }
 
     /// Removes `name` from `directory` if it belongs to `ino`.
-    pub(in crate::namespace) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+    pub(super) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
         if self.names.remove(hash, |named| *named == ino).is_some() {
             self.count_children(directory, |children| children.saturating_sub(1));
@@ -259,13 +259,13 @@ impl Table {
     }
 
     /// POSIX attributes in the metadata of `ino`.
-    pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
+    pub(crate) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
         let known = self.posix.find(self.hash_of(ino), |known| known.0 == ino);
         known.map(|(_, posix)| *posix)
     }
 
     /// Sets the POSIX attributes in the metadata of `ino`.
-    pub(in crate::namespace) fn set_posix(&mut self, ino: InodeNo, posix: Option<PosixAttributes>) {
+    pub(crate) fn set_posix(&mut self, ino: InodeNo, posix: Option<PosixAttributes>) {
         if self.posix.len() == 0 && posix.is_none() {
             return;
         }
@@ -282,7 +282,7 @@ impl Table {
     }
 
     /// Whether `ino` is being written and S3 does not have all of it.
-    pub(in crate::namespace) fn is_written(&self, ino: InodeNo) -> bool {
+    pub(crate) fn is_written(&self, ino: InodeNo) -> bool {
         self.progress(ino).is_some()
     }
 
@@ -291,7 +291,7 @@ impl Table {
     }
 
     /// The kind and version of `inode`: that of its writer if there is one, otherwise S3's.
-    pub(in crate::namespace) fn found(&self, inode: &Inode) -> Found {
+    pub(crate) fn found(&self, inode: &Inode) -> Found {
         match self.progress(inode.ino) {
             Some(progress) => version_of(progress),
             None => inode.found(),

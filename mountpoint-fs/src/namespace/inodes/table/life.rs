@@ -6,7 +6,7 @@ use crate::namespace::version::Found;
 use crate::operation::InodeNo;
 
 impl Table {
-    pub(in crate::namespace) fn create(
+    pub(crate) fn create(
         &mut self,
         directory: InodeNo,
         name: &str,
@@ -39,7 +39,7 @@ impl Table {
         ino
     }
 
-    pub(in crate::namespace) fn detach(&mut self, ino: InodeNo) {
+    pub(crate) fn detach(&mut self, ino: InodeNo) {
         let Ok(inode) = self.inode(ino) else { return };
         let (parent, name) = (inode.parent, inode.name.clone());
         self.unkeep_all(ino);
@@ -50,7 +50,7 @@ impl Table {
     }
 
     /// Drops `ino` if it is unused, and then its parents.
-    pub(in crate::namespace) fn drop_unused(&mut self, mut ino: InodeNo) {
+    pub(super) fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT {
             let Ok(inode) = self.inode(ino) else { return };
             if !inode.is_unused() || self.writing.contains_key(&ino) {
@@ -72,7 +72,7 @@ impl Table {
     }
 
     /// Detaches `ino`, because its name was removed or given to another file through this mount.
-    pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
+    pub(crate) fn take_name(&mut self, ino: InodeNo) {
         if let Ok(inode) = self.inode_mut(ino) {
             inode.is_taken = true;
         }
@@ -80,7 +80,7 @@ impl Table {
     }
 
     /// Stops keeping `ino` and all directories below it.
-    pub(in crate::namespace) fn unkeep_all(&mut self, ino: InodeNo) {
+    pub(super) fn unkeep_all(&mut self, ino: InodeNo) {
         if !self.is_kept(ino) {
             return;
         }

@@ -13,7 +13,7 @@ use crate::operation::{FileKind, InodeNo};
 
 impl InodeTable {
     /// Whether another client took the name of `ino` away.
-    pub(in crate::namespace) fn is_lost(&self, ino: InodeNo) -> bool {
+    pub(crate) fn is_lost(&self, ino: InodeNo) -> bool {
         let table = self.table.lock();
         let is_taken = table.inode(ino).is_ok_and(|inode| inode.is_taken);
         !is_taken && table.view(ino).is_ok_and(|view| !view.is_attached)
@@ -21,7 +21,7 @@ impl InodeTable {
 
     /// The name of the lost inode `ino` means `found` now. `None` if that is something else, if the
     /// name has another inode by now, or if the file is open in its old version.
-    pub(in crate::namespace) fn find_again(
+    pub(crate) fn find_again(
         &self,
         ino: InodeNo,
         found: &Found,

@@ -23,8 +23,8 @@ mod times;
 mod writers;
 
 use entries::Table;
-pub(in crate::namespace) use entries::{Admitted, View};
-pub(in crate::namespace) use times::sum_of;
+pub(crate) use entries::{Admitted, View};
+pub(crate) use times::sum_of;
 
 /// All inodes of a mount.
 ///
@@ -32,15 +32,15 @@ pub(in crate::namespace) use times::sum_of;
 /// lookups: one for each directory of a key, at most `EVICTION_LOOK`, or while the entries
 /// of a shard move. No other lock is taken and no callback runs under it.
 #[derive(Debug)]
-pub(in crate::namespace) struct InodeTable {
-    pub(in crate::namespace) table: Mutex<Table>,
+pub(crate) struct InodeTable {
+    pub(crate) table: Mutex<Table>,
     /// The mounted prefix, which is that of the root.
     prefix: String,
 }
 
 impl InodeTable {
     /// A table of the root, which is never dropped.
-    pub(in crate::namespace) fn new(prefix: String) -> Self {
+    pub(crate) fn new(prefix: String) -> Self {
         Self {
             table: Mutex::new(Table::new()),
             prefix,
@@ -48,7 +48,7 @@ impl InodeTable {
     }
 
     /// The common prefix of all keys in the directory `ino`.
-    pub(in crate::namespace) fn directory_prefix(&self, ino: InodeNo) -> Result<String, FsError> {
+    pub(crate) fn directory_prefix(&self, ino: InodeNo) -> Result<String, FsError> {
         let table = self.table.lock();
         if table.inode(ino)?.kind() != FileKind::Directory {
             return Err(FsError::NotADirectory);
@@ -72,21 +72,17 @@ impl InodeTable {
     }
 
     /// The facts about `ino`.
-    pub(in crate::namespace) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
+    pub(crate) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
         self.table.lock().view(ino)
     }
 
     /// The last known inode of `name` in `directory`.
-    pub(in crate::namespace) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
+    pub(crate) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
         self.table.lock().child(directory, name)
     }
 
     /// The last known kind of `name` in `directory`.
-    pub(in crate::namespace) fn child_kind(
-        &self,
-        directory: InodeNo,
-        name: &str,
-    ) -> Option<FileKind> {
+    pub(crate) fn child_kind(&self, directory: InodeNo, name: &str) -> Option<FileKind> {
         let table = self.table.lock();
         let ino = table.child(directory, name)?;
         table.inode(ino).ok().map(Inode::kind)
@@ -97,7 +93,7 @@ impl InodeTable {
     ///
     /// A different inode of that name is detached. If a later request has answered already, `found`
     /// only extends the validity, and only if both answers are equal.
-    pub(in crate::namespace) fn admit(
+    pub(crate) fn admit(
         &self,
         directory: InodeNo,
         name: &str,
@@ -120,12 +116,7 @@ impl InodeTable {
 
     /// Updates `ino` by a new answer about its name. Detaches the inode and returns `None` if the
     /// answer is a different file or directory.
-    pub(in crate::namespace) fn observe(
-        &self,
-        ino: InodeNo,
-        found: &Found,
-        observed: Observed,
-    ) -> Option<View> {
+    pub(crate) fn observe(&self, ino: InodeNo, found: &Found, observed: Observed) -> Option<View> {
         let mut table = self.table.lock();
         if table.observe(ino, found, observed).is_none() {
             table.detach(ino);
@@ -137,12 +128,7 @@ impl InodeTable {
 
     /// Updates `ino` by an answer about its object alone, requested at `asked`. A directory may
     /// shadow the object, so the validity is unchanged. `None` as for [`InodeTable::observe`].
-    pub(in crate::namespace) fn confirm(
-        &self,
-        ino: InodeNo,
-        found: &Found,
-        asked: Moment,
-    ) -> Option<View> {
+    pub(crate) fn confirm(&self, ino: InodeNo, found: &Found, asked: Moment) -> Option<View> {
         let mut table = self.table.lock();
         let is_written = table.is_written(ino);
         let inode = table.inode_mut(ino).ok()?;
@@ -159,7 +145,7 @@ impl InodeTable {
     /// Whether a later request had a different answer about `name` in `directory`.
     ///
     /// The answer `found` was requested at `asked`.
-    pub(in crate::namespace) fn contradicts(
+    pub(crate) fn contradicts(
         &self,
         directory: InodeNo,
         name: &str,
@@ -175,12 +161,7 @@ impl InodeTable {
     }
 
     /// Whether the last answer about `name` in `directory` was requested later than `asked`.
-    pub(in crate::namespace) fn is_known_since(
-        &self,
-        directory: InodeNo,
-        name: &str,
-        asked: Moment,
-    ) -> bool {
+    pub(crate) fn is_known_since(&self, directory: InodeNo, name: &str, asked: Moment) -> bool {
         let table = self.table.lock();
         let known = table.child(directory, name);
         let known = known.and_then(|ino| table.inode(ino).ok());
@@ -188,7 +169,7 @@ impl InodeTable {
     }
 
     /// Lowers the lookup count by `count`, but not below zero.
-    pub(in crate::namespace) fn forget(&self, ino: InodeNo, count: u64) {
+    pub(crate) fn forget(&self, ino: InodeNo, count: u64) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
             inode.lookups = inode.lookups.saturating_sub(count);
@@ -197,18 +178,18 @@ impl InodeTable {
     }
 
     /// Takes the name of `ino` from it.
-    pub(in crate::namespace) fn detach(&self, ino: InodeNo) {
+    pub(crate) fn detach(&self, ino: InodeNo) {
         self.table.lock().detach(ino);
     }
 
     /// Returns the system call whose lookup asked last about `ino`, to one caller.
-    pub(in crate::namespace) fn take_call(&self, ino: InodeNo) -> Option<CallMark> {
+    pub(crate) fn take_call(&self, ino: InodeNo) -> Option<CallMark> {
         let mut table = self.table.lock();
         table.inode_mut(ino).ok()?.observed.call.take()
     }
 
     /// Counts a handle opened on a directory: the inode stays until it is closed.
-    pub(in crate::namespace) fn open_directory(&self, ino: InodeNo) -> Result<(), FsError> {
+    pub(crate) fn open_directory(&self, ino: InodeNo) -> Result<(), FsError> {
         self.table.lock().inode_mut(ino)?.openers += 1;
         Ok(())
     }
@@ -220,11 +201,7 @@ impl InodeTable {
     /// previous version would then fill the kernel's pages, which all handles share. Returns
     /// [`FsError::Stale`] if the file has another version now, [`FsError::NotPermitted`] if it is
     /// being written.
-    pub(in crate::namespace) fn open_file(
-        &self,
-        ino: InodeNo,
-        version: &Version,
-    ) -> Result<bool, FsError> {
+    pub(crate) fn open_file(&self, ino: InodeNo, version: &Version) -> Result<bool, FsError> {
         let mut table = self.table.lock();
         let is_written = table.is_written(ino);
         let inode = table.inode_mut(ino)?;
@@ -244,19 +221,14 @@ impl InodeTable {
 
     /// Lets the next `open` of `ino` drop the kernel's pages, which may be of another version.
     /// Returns whether there may be some.
-    pub(in crate::namespace) fn drop_pages(&self, ino: InodeNo) -> bool {
+    pub(crate) fn drop_pages(&self, ino: InodeNo) -> bool {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino);
         inode.is_ok_and(|inode| std::mem::take(&mut inode.was_opened))
     }
 
     /// Whether an `open` of `name` in `directory` would be the first one of `version`.
-    pub(in crate::namespace) fn is_unread(
-        &self,
-        directory: InodeNo,
-        name: &str,
-        version: &Version,
-    ) -> bool {
+    pub(crate) fn is_unread(&self, directory: InodeNo, name: &str, version: &Version) -> bool {
         let table = self.table.lock();
         let known = table
             .child(directory, name)
@@ -269,7 +241,7 @@ impl InodeTable {
     }
 
     /// Counts a closed handle.
-    pub(in crate::namespace) fn close(&self, ino: InodeNo) {
+    pub(crate) fn close(&self, ino: InodeNo) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
             assert!(
@@ -284,7 +256,7 @@ impl InodeTable {
     /// The number that `name` in `directory` has, or will have after its lookup.
     ///
     /// `found` is the answer of a listing that was requested at `asked`.
-    pub(in crate::namespace) fn preview(
+    pub(crate) fn preview(
         &self,
         directory: InodeNo,
         name: &str,
@@ -306,7 +278,7 @@ impl InodeTable {
     }
 
     /// Number of inodes besides the root.
-    pub(in crate::namespace) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table.lock().len()
     }
 }

@@ -13,7 +13,7 @@ use crate::operation::InodeNo;
 
 impl InodeTable {
     /// When the names of the directory `ino` changed last, as far as that is known.
-    pub(in crate::namespace) fn changed_at(&self, ino: InodeNo) -> SystemTime {
+    pub(crate) fn changed_at(&self, ino: InodeNo) -> SystemTime {
         let table = self.table.lock();
         let known = table.inode(ino).ok().and_then(Inode::time);
         let known = known.map(DirectoryTime::changed).unwrap_or_default();
@@ -29,12 +29,7 @@ impl InodeTable {
     }
 
     /// This mount has changed a name in `directory`, at `wall` and at `now` of its clock.
-    pub(in crate::namespace) fn names_changed(
-        &self,
-        directory: InodeNo,
-        wall: SystemTime,
-        now: Moment,
-    ) {
+    pub(crate) fn names_changed(&self, directory: InodeNo, wall: SystemTime, now: Moment) {
         let mut table = self.table.lock();
         if let Some(time) = table.inode_mut(directory).ok().and_then(Inode::time_mut) {
             time.change(wall, now);
@@ -42,7 +37,7 @@ impl InodeTable {
     }
 
     /// An application has set the time of `directory`: no earlier change is shown.
-    pub(in crate::namespace) fn set_time(&self, directory: InodeNo) {
+    pub(crate) fn set_time(&self, directory: InodeNo) {
         let mut table = self.table.lock();
         if let Some(time) = table.inode_mut(directory).ok().and_then(Inode::time_mut) {
             *time = DirectoryTime::new(ChangeTime::default());
@@ -50,7 +45,7 @@ impl InodeTable {
     }
 
     /// Whether a listing of `directory` that was requested at `asked` may tell of a change.
-    pub(in crate::namespace) fn is_news(&self, directory: InodeNo, asked: Moment) -> bool {
+    pub(crate) fn is_news(&self, directory: InodeNo, asked: Moment) -> bool {
         let table = self.table.lock();
         let time = table.inode(directory).ok().and_then(Inode::time);
         time.is_some_and(|time| time.is_news(asked))
@@ -58,12 +53,7 @@ impl InodeTable {
 
     /// `page` has all names of `directory` but those that only this mount knows; `names` is their
     /// sum.
-    pub(in crate::namespace) fn listed(
-        &self,
-        directory: InodeNo,
-        (page, names): (&Page, u64),
-        wall: SystemTime,
-    ) {
+    pub(crate) fn listed(&self, directory: InodeNo, (page, names): (&Page, u64), wall: SystemTime) {
         let mut table = self.table.lock();
         let known = table.names_of_this_mount(directory);
         let more = known.iter().filter(|name| page.find(name).is_none());
@@ -123,7 +113,7 @@ impl Table {
 }
 
 /// The sum of the names on `page`.
-pub(in crate::namespace) fn sum_of(page: &Page) -> u64 {
+pub(crate) fn sum_of(page: &Page) -> u64 {
     let hashes = page.entries.iter().map(|entry| hash_of(&entry.name));
     hashes.fold(0, u64::wrapping_add)
 }

@@ -19,7 +19,7 @@ use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 impl InodeTable {
     /// The inode that `name` in `directory` means, if it is being written; its lookup count rises
     /// by one.
-    pub(in crate::namespace) fn admit_written(
+    pub(crate) fn admit_written(
         &self,
         directory: InodeNo,
         name: &str,
@@ -38,7 +38,7 @@ impl InodeTable {
         table.admitted(ino).map(Some)
     }
 
-    pub(in crate::namespace) fn create_written(
+    pub(crate) fn create_written(
         &self,
         directory: InodeNo,
         name: &str,
@@ -64,7 +64,7 @@ impl InodeTable {
     /// Makes the file `names` below the root one that is being written, with directories that are
     /// kept. The bucket has it as `version`, if at all. `None` if one of the names means something
     /// else.
-    pub(in crate::namespace) fn adopt_written(
+    pub(crate) fn adopt_written(
         &self,
         names: &[&str],
         progress: &Arc<Progress>,
@@ -85,15 +85,11 @@ impl InodeTable {
 
     /// The directory at the end of the way `names`. Those that are not known are kept ones from now
     /// on. `None` if one of the names means a file.
-    pub(in crate::namespace) fn adopt_directories(
-        &self,
-        names: &[&str],
-        observed: Observed,
-    ) -> Option<InodeNo> {
+    pub(crate) fn adopt_directories(&self, names: &[&str], observed: Observed) -> Option<InodeNo> {
         self.table.lock().adopt_directories(names, observed)
     }
 
-    pub(in crate::namespace) fn begin_writing(
+    pub(crate) fn begin_writing(
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
@@ -109,7 +105,7 @@ impl InodeTable {
 
     /// The bucket has the staged file `ino` as `version`, whose object carries `mtime`. The
     /// kernel's pages have at least its bytes.
-    pub(in crate::namespace) fn stored_staged(
+    pub(crate) fn stored_staged(
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
@@ -131,7 +127,7 @@ impl InodeTable {
 
     /// The inode that `name` in `directory` means, and what the bucket has of it, for a change of
     /// the name: a version without an ETag if the bucket has no object of a staged file.
-    pub(in crate::namespace) fn changeable(
+    pub(crate) fn changeable(
         &self,
         directory: InodeNo,
         name: &str,
@@ -146,19 +142,19 @@ impl InodeTable {
 
     /// Counts an open of the staged file `ino`. Returns whether it was opened before, so that the
     /// kernel's pages are its.
-    pub(in crate::namespace) fn opened_staged(&self, ino: InodeNo) -> bool {
+    pub(crate) fn opened_staged(&self, ino: InodeNo) -> bool {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino);
         inode.is_ok_and(|inode| std::mem::replace(&mut inode.was_opened, true))
     }
 
     /// The writer with `progress` has come to its end, if it is still the one.
-    pub(in crate::namespace) fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+    pub(crate) fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         self.table.lock().ends(ino, progress)
     }
 
     /// Ends the writer with `progress`; the name means another file, so the writer cannot go on.
-    pub(in crate::namespace) fn gives_way(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+    pub(crate) fn gives_way(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         let mut table = self.table.lock();
         let is_its = table.ends(ino, progress);
         if is_its {
@@ -167,7 +163,7 @@ impl InodeTable {
         is_its
     }
 
-    pub(in crate::namespace) fn close_writer(&self, ino: InodeNo) {
+    pub(crate) fn close_writer(&self, ino: InodeNo) {
         let mut table = self.table.lock();
         if table.writing.remove(&ino).is_some() {
             table.unlink_written(ino);
@@ -176,7 +172,7 @@ impl InodeTable {
     }
 
     /// The version of the file `ino` that was stored last, whatever is being written to it.
-    pub(in crate::namespace) fn stored_version(&self, ino: InodeNo) -> Option<Version> {
+    pub(crate) fn stored_version(&self, ino: InodeNo) -> Option<Version> {
         match self.table.lock().inode(ino).ok()?.found() {
             Found::File(version) => Some(version),
             Found::Directory => None,
@@ -184,17 +180,12 @@ impl InodeTable {
     }
 
     /// Progress of the writer of the file `ino`.
-    pub(in crate::namespace) fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
+    pub(crate) fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
         self.table.lock().progress(ino).map(Arc::clone)
     }
 
     /// The name of `directory` is gone, said an answer that was asked for at `asked`.
-    pub(in crate::namespace) fn detach_unless_newer(
-        &self,
-        directory: InodeNo,
-        name: &str,
-        asked: Moment,
-    ) {
+    pub(crate) fn detach_unless_newer(&self, directory: InodeNo, name: &str, asked: Moment) {
         let mut table = self.table.lock();
         let Some(ino) = table.child(directory, name) else {
             return;
@@ -205,7 +196,7 @@ impl InodeTable {
         }
     }
 
-    pub(in crate::namespace) fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
+    pub(crate) fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
         let table = self.table.lock();
         let is_below = |mut ino: InodeNo| {
             while let Ok(inode) = table.inode(ino) {
@@ -235,18 +226,14 @@ impl InodeTable {
 
     /// Whether a file below `directory` is being written, so that the directory is there whatever
     /// the bucket says.
-    pub(in crate::namespace) fn has_written_below(&self, directory: InodeNo) -> bool {
+    pub(crate) fn has_written_below(&self, directory: InodeNo) -> bool {
         let is_idle = self.table.lock().written_in.is_empty();
         !is_idle && !self.written_below(directory).is_empty()
     }
 
     /// The files in `directory` that are being written: new ones, and those that S3 has in an older
     /// version if `has_old`.
-    pub(in crate::namespace) fn written_names(
-        &self,
-        directory: InodeNo,
-        has_old: bool,
-    ) -> Vec<Arc<str>> {
+    pub(crate) fn written_names(&self, directory: InodeNo, has_old: bool) -> Vec<Arc<str>> {
         let table = self.table.lock();
         let name_of = |ino: &InodeNo| {
             table.progress(*ino)?;

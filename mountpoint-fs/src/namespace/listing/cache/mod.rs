@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 
 /// The cached pages. The lock guards only them; no other lock is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct ListingCache(Mutex<Pages>);
+pub(crate) struct ListingCache(Mutex<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
@@ -52,15 +52,15 @@ impl Recent {
 
 /// A cached entry and its age.
 #[derive(Debug)]
-pub(in crate::namespace) struct RecentEntry {
-    pub(in crate::namespace) listed: Listed,
-    pub(in crate::namespace) asked: Moment,
-    pub(in crate::namespace) valid_until: Moment,
+pub(crate) struct RecentEntry {
+    pub(crate) listed: Listed,
+    pub(crate) asked: Moment,
+    pub(crate) valid_until: Moment,
 }
 
 impl ListingCache {
     /// Caches a `page` that was just delivered, of the directory whose prefix is `directory`.
-    pub(in crate::namespace) fn delivered(
+    pub(crate) fn delivered(
         &self,
         directory: &str,
         page: &Arc<Page>,
@@ -85,12 +85,7 @@ impl ListingCache {
     }
 
     /// The youngest valid entry of `name`, if it is certain.
-    pub(in crate::namespace) fn find(
-        &self,
-        directory: &str,
-        name: &str,
-        now: Moment,
-    ) -> Option<RecentEntry> {
+    pub(crate) fn find(&self, directory: &str, name: &str, now: Moment) -> Option<RecentEntry> {
         let pages = self.0.lock();
         let numbers = pages.directories.get(directory)?;
         let valid = numbers
@@ -109,21 +104,21 @@ impl ListingCache {
     }
 
     /// Whether a valid page has all names of the directory.
-    pub(in crate::namespace) fn has_all(&self, directory: &str, now: Moment) -> bool {
+    pub(crate) fn has_all(&self, directory: &str, now: Moment) -> bool {
         let pages = self.0.lock();
         let mut pages = pages.of(directory);
         pages.any(|recent| recent.page.is_whole() && recent.valid_until > now)
     }
 
     /// When the youngest page was asked for that this mount has listed of the directory.
-    pub(in crate::namespace) fn newest_own(&self, directory: &str) -> Option<Duration> {
+    pub(crate) fn newest_own(&self, directory: &str) -> Option<Duration> {
         let pages = self.0.lock();
         let own = pages.of(directory).filter(|recent| !recent.page.is_saved);
         own.map(|recent| recent.page.asked).max()
     }
 
     /// At most `count` files behind `name`, in order of name, as far as valid pages show them.
-    pub(in crate::namespace) fn behind(
+    pub(crate) fn behind(
         &self,
         directory: &str,
         name: &str,
@@ -163,7 +158,7 @@ impl ListingCache {
 
     /// Time of a request that proves the absence of `name`: of a single page, or of all pages of
     /// the youngest listing. `None` if that is `age_max` ago, or if any page has the name.
-    pub(in crate::namespace) fn absent(
+    pub(crate) fn absent(
         &self,
         directory: &str,
         name: &str,
@@ -185,7 +180,7 @@ impl ListingCache {
 
     /// Kinds of the names beside `name`, from a page of the whole directory if there is one. The
     /// page need not be valid.
-    pub(in crate::namespace) fn siblings(&self, directory: &str, name: &str) -> Option<Siblings> {
+    pub(crate) fn siblings(&self, directory: &str, name: &str) -> Option<Siblings> {
         let pages = self.0.lock();
         let numbers = pages.directories.get(directory)?;
         let mut known = numbers
@@ -198,7 +193,7 @@ impl ListingCache {
     }
 
     /// Drops the pages that have `name`, because a lookup has found something else.
-    pub(in crate::namespace) fn distrust(&self, directory: &str, name: &str) {
+    pub(crate) fn distrust(&self, directory: &str, name: &str) {
         let mut pages = self.0.lock();
         let numbers = pages.directories.get(directory).cloned();
         for number in numbers.unwrap_or_default() {
@@ -213,7 +208,7 @@ impl ListingCache {
     }
 
     /// Marks `name` as changed by this mount. Pages remain right about all other names.
-    pub(in crate::namespace) fn changed(&self, directory: &str, name: &str) {
+    pub(crate) fn changed(&self, directory: &str, name: &str) {
         let mut pages = self.0.lock();
         let numbers = pages.directories.get(directory).cloned();
         for number in numbers.unwrap_or_default() {
@@ -226,7 +221,7 @@ impl ListingCache {
     }
 
     /// Drops the pages of the directory `prefix` and of those below it.
-    pub(in crate::namespace) fn forget_below(&self, prefix: &str) {
+    pub(crate) fn forget_below(&self, prefix: &str) {
         let mut pages = self.0.lock();
         let below = pages.pages.iter();
         let below: Vec<u64> = below
@@ -239,7 +234,7 @@ impl ListingCache {
     }
 
     /// Drops pages that are no longer valid.
-    pub(in crate::namespace) fn expire(&self, now: Moment) {
+    pub(crate) fn expire(&self, now: Moment) {
         let mut pages = self.0.lock();
         let expired: Vec<u64> = pages
             .pages
@@ -338,7 +333,7 @@ mod tests;
 ///
 /// `du` and `find` read a whole directory before they look at its first entry; 32 full pages are
 /// the names that S3 lists in one validity at 30 ms a page, and about 6 MB.
-pub(in crate::namespace) const RECENT_NAMES_MAX: usize = 32_000;
+pub(super) const RECENT_NAMES_MAX: usize = 32_000;
 
 /// Listing pages that answer lookups. The entries below a name take a page for each directory.
 const RECENT_PAGES_MAX: usize = 4_096;

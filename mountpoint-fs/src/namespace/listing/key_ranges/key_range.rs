@@ -9,11 +9,11 @@ use crate::namespace::listing::page::{Listed, Reached};
 
 /// Identifies a range as long as it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::namespace) struct RangeId(pub(super) u64);
+pub(crate) struct RangeId(pub(super) u64);
 
 /// Start of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum From {
+pub(crate) enum From {
     /// The beginning of the directory.
     Start,
     /// Behind a key, relative to the directory.
@@ -24,15 +24,15 @@ pub(in crate::namespace) enum From {
 
 /// A page that the reader has not taken yet.
 #[derive(Debug)]
-pub(in crate::namespace) struct Part {
-    pub(in crate::namespace) entries: Vec<Listed>,
-    pub(in crate::namespace) extent: Extent,
-    pub(in crate::namespace) asked: Duration,
+pub(crate) struct ReadyPage {
+    pub(crate) entries: Vec<Listed>,
+    pub(crate) extent: Extent,
+    pub(crate) asked: Duration,
 }
 
 /// The keys that a page covers: what to list if the page is needed again.
 #[derive(Clone, Debug)]
-pub(in crate::namespace) enum Extent {
+pub(crate) enum Extent {
     /// All keys behind `low`, up to `high`.
     Keys {
         low: Option<Arc<str>>,
@@ -44,7 +44,7 @@ pub(in crate::namespace) enum Extent {
 
 impl Extent {
     /// How far a reader has come that has read this page and all in front of it.
-    pub(in crate::namespace) fn reached(&self) -> Reached<'_> {
+    pub(crate) fn reached(&self) -> Reached<'_> {
         match self {
             Self::Keys {
                 high: Some(high), ..
@@ -69,7 +69,7 @@ pub(super) struct KeyRange {
     pub(super) next: Next,
     /// Whether the last request failed. The next one is then sent only when the reader needs it.
     pub(super) is_failed: bool,
-    pub(super) parts: VecDeque<Part>,
+    pub(super) parts: VecDeque<ReadyPage>,
     pub(super) scale: Option<Arc<KeyScale>>,
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use mountpoint_client::PageCycle;
 
-pub(in crate::namespace) use self::key_range::{Extent, From, Part, RangeId};
+pub(crate) use self::key_range::{Extent, From, RangeId, ReadyPage};
 use self::key_range::{KeyRange, Next, Reach};
 use crate::config::limits::LIST_PAGE_KEYS;
 use crate::namespace::listing::interpolation::KeyScale;
@@ -26,7 +26,7 @@ use crate::namespace::listing::page::{Batch, Listed};
 
 /// The ranges of one listing that the reader has not finished, in order.
 #[derive(Debug)]
-pub(in crate::namespace) struct Ranges {
+pub(crate) struct Ranges {
     ranges: VecDeque<KeyRange>,
     last_id: RangeId,
     /// Whether keys arrive in order. A listing without order is one range.
@@ -47,7 +47,7 @@ pub(in crate::namespace) struct Ranges {
 
 impl Ranges {
     /// A single range that covers the whole directory.
-    pub(in crate::namespace) fn new(is_ordered: bool) -> Self {
+    pub(crate) fn new(is_ordered: bool) -> Self {
         let whole = KeyRange {
             id: RangeId::default(),
             seen: None,
@@ -73,7 +73,7 @@ impl Ranges {
     }
 
     /// A directory that is known already: one page, and no request.
-    pub(in crate::namespace) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
+    pub(crate) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
         let mut ranges = Self::new(true);
         let extent = Extent::Keys {
             low: None,
@@ -81,7 +81,7 @@ impl Ranges {
         };
         for range in &mut ranges.ranges {
             range.next = Next::Done;
-            range.parts.push_back(Part {
+            range.parts.push_back(ReadyPage {
                 entries: entries.clone(),
                 extent: extent.clone(),
                 asked,
@@ -91,7 +91,7 @@ impl Ranges {
     }
 
     /// The next page in order, if it has arrived.
-    pub(in crate::namespace) fn take(&mut self) -> Option<Part> {
+    pub(crate) fn take(&mut self) -> Option<ReadyPage> {
         while let Some(front) = self.ranges.front_mut() {
             if let Some(part) = front.parts.pop_front() {
                 self.taken += 1;
@@ -106,40 +106,37 @@ impl Ranges {
     }
 
     /// Whether the reader has taken all pages.
-    pub(in crate::namespace) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         let is_done = |range: &KeyRange| range.parts.is_empty() && matches!(range.next, Next::Done);
         self.ranges.iter().all(is_done)
     }
 
     /// Whether the range `id` still exists.
-    pub(in crate::namespace) fn has(&self, id: RangeId) -> bool {
+    pub(crate) fn has(&self, id: RangeId) -> bool {
         self.ranges.iter().any(|range| range.id == id)
     }
 
     /// Whether the reader waits for the next page of the range `id`.
-    pub(in crate::namespace) fn is_awaited(&self, id: RangeId) -> bool {
+    pub(crate) fn is_awaited(&self, id: RangeId) -> bool {
         self.ranges
             .front()
             .is_some_and(|front| front.id == id && front.parts.is_empty())
     }
 
     /// Number of pages that have arrived or are in flight.
-    pub(in crate::namespace) fn pages_ahead(&self) -> usize {
+    pub(super) fn pages_ahead(&self) -> usize {
         let parts: usize = self.ranges.iter().map(|range| range.parts.len()).sum();
         parts + self.in_flight()
     }
 
     /// Number of keys that were listed in vain.
-    pub(in crate::namespace) fn keys_wasted(&self) -> usize {
+    pub(super) fn keys_wasted(&self) -> usize {
         self.keys_wasted
     }
 
     /// The next request, which counts as in flight from now on. Without `may_go_ahead` only a
     /// request that the reader waits for.
-    pub(in crate::namespace) fn next_request(
-        &mut self,
-        may_go_ahead: bool,
-    ) -> Option<(RangeId, From)> {
+    pub(super) fn next_request(&mut self, may_go_ahead: bool) -> Option<(RangeId, From)> {
         let requests_max = self.requests_now();
         let ahead_max = if requests_max == 1 || !self.may_split {
             1
@@ -172,7 +169,7 @@ impl Ranges {
     ///
     /// # Errors
     /// The reason why the answer is invalid.
-    pub(in crate::namespace) fn arrived(
+    pub(crate) fn arrived(
         &mut self,
         id: RangeId,
         from: From,
@@ -208,7 +205,7 @@ impl Ranges {
         range.is_failed = false;
         if !self.is_ordered {
             range.next = token.map_or(Next::Done, |token| Next::Ask(From::Token(token)));
-            range.parts.push_back(Part {
+            range.parts.push_back(ReadyPage {
                 entries: batch.entries,
                 extent: Extent::Answer(from),
                 asked,
@@ -226,7 +223,7 @@ impl Ranges {
     }
 
     /// Returns the failed request of the range `id`, which began at `from`, to the range.
-    pub(in crate::namespace) fn failed(&mut self, id: RangeId, from: From) {
+    pub(crate) fn failed(&mut self, id: RangeId, from: From) {
         if let Some(range) = self.ranges.iter_mut().find(|range| range.id == id) {
             range.next = Next::Ask(from);
             range.is_failed = true;
@@ -235,7 +232,7 @@ impl Ranges {
 
     /// Halves the number of requests, because the server asked to slow down. It grows again by
     /// answers.
-    pub(in crate::namespace) fn slow_down(&mut self) {
+    pub(super) fn slow_down(&mut self) {
         self.requests_max = (self.requests_max.min(self.requests_now().max(2)) / 2).max(1);
         self.answers = 0;
     }
@@ -372,7 +369,7 @@ impl Ranges {
                 low,
                 high: high.clone(),
             };
-            range.parts.push_back(Part {
+            range.parts.push_back(ReadyPage {
                 entries,
                 extent,
                 asked,

@@ -32,7 +32,7 @@ pub struct Listed {
 
 impl Listed {
     /// A directory to show even if S3 lists no key in it.
-    pub(in crate::namespace) fn kept(name: Arc<str>) -> Self {
+    pub(crate) fn kept(name: Arc<str>) -> Self {
         Self {
             name,
             found: Found::Directory,
@@ -41,7 +41,7 @@ impl Listed {
     }
 
     /// Whether S3 has not listed this directory; a listed one is certain.
-    pub(in crate::namespace) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.found == Found::Directory && !self.is_certain
     }
 }
@@ -54,7 +54,7 @@ pub struct Page {
     /// Time of the request, on the mount's clock.
     pub asked: Duration,
     /// Whether the page comes from the disk: an earlier mount may have listed it.
-    pub(in crate::namespace) is_saved: bool,
+    pub(crate) is_saved: bool,
     /// The page's place in a listing; `None` for a page of some names only.
     place: Option<Place>,
     /// The keys of which the page has all names; `None` if it has all of the directory or just
@@ -64,11 +64,11 @@ pub struct Page {
 
 /// The keys of a directory behind `low`, up to `high`; relative to the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct Span {
+pub(crate) struct Span {
     /// `None` for the beginning of the directory.
-    pub(in crate::namespace) low: Option<Arc<str>>,
+    pub(crate) low: Option<Arc<str>>,
     /// `None` for the end of the directory.
-    pub(in crate::namespace) high: Option<Arc<str>>,
+    pub(crate) high: Option<Arc<str>>,
 }
 
 impl Span {
@@ -81,19 +81,19 @@ impl Span {
 
 /// Place of a page in a listing. All pages of one listing together have all names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct Place {
-    pub(in crate::namespace) listing: ListingNo,
-    pub(in crate::namespace) number: usize,
-    pub(in crate::namespace) is_last: bool,
+pub(crate) struct Place {
+    pub(crate) listing: ListingNo,
+    pub(crate) number: usize,
+    pub(crate) is_last: bool,
 }
 
 /// Number of a listing, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::namespace) struct ListingNo(u64);
+pub(crate) struct ListingNo(u64);
 
 impl ListingNo {
     /// A number that no earlier listing has.
-    pub(in crate::namespace) fn next() -> Self {
+    pub(crate) fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed))
     }
@@ -111,7 +111,7 @@ impl Page {
     }
 
     /// A page of all names of a directory whose keys are in `span`.
-    pub(in crate::namespace) fn between(entries: Vec<Listed>, asked: Duration, span: Span) -> Self {
+    pub(crate) fn between(entries: Vec<Listed>, asked: Duration, span: Span) -> Self {
         Self {
             span: Some(span),
             ..Self::some(entries, asked)
@@ -119,7 +119,7 @@ impl Page {
     }
 
     /// A page of all names of a directory.
-    pub(in crate::namespace) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
+    pub(crate) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
         let place = Place {
             listing: ListingNo::next(),
             number: 0,
@@ -129,7 +129,7 @@ impl Page {
     }
 
     /// A page of all names of a directory, from the disk.
-    pub(in crate::namespace) fn saved(entries: Vec<Listed>, asked: Duration) -> Self {
+    pub(crate) fn saved(entries: Vec<Listed>, asked: Duration) -> Self {
         Self {
             is_saved: true,
             ..Self::whole(entries, asked)
@@ -137,7 +137,7 @@ impl Page {
     }
 
     /// A page at `place` of a listing.
-    pub(in crate::namespace) fn part(entries: Vec<Listed>, asked: Duration, place: Place) -> Self {
+    pub(crate) fn part(entries: Vec<Listed>, asked: Duration, place: Place) -> Self {
         Self {
             place: Some(place),
             ..Self::some(entries, asked)
@@ -145,24 +145,24 @@ impl Page {
     }
 
     /// The page's place in a listing.
-    pub(in crate::namespace) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<Place> {
         self.place
     }
 
     /// Whether the page has all names of the directory.
-    pub(in crate::namespace) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.place
             .is_some_and(|place| place.is_last && place.number == 0)
     }
 
     /// Whether the page proves that nothing is called `name`.
-    pub(in crate::namespace) fn is_without(&self, name: &str) -> bool {
+    pub(crate) fn is_without(&self, name: &str) -> bool {
         let covers = |span: &Span| span.covers(name);
         (self.is_whole() || self.span.as_ref().is_some_and(covers)) && self.find(name).is_none()
     }
 
     /// Whether the page proves the absence of some names that are not on it.
-    pub(in crate::namespace) fn tells_absence(&self) -> bool {
+    pub(super) fn tells_absence(&self) -> bool {
         self.is_whole() || self.span.is_some()
     }
 
@@ -178,20 +178,20 @@ impl Page {
 
 /// One answer of S3 about a directory. Keys are relative to the directory.
 #[derive(Debug)]
-pub(in crate::namespace) struct Batch {
+pub(crate) struct Batch {
     /// Visible entries in the order of keys: a directory's key ends with a slash.
-    pub(in crate::namespace) entries: Vec<Listed>,
+    pub(crate) entries: Vec<Listed>,
     /// The first and the last key, hidden keys included; `None` without keys.
-    pub(in crate::namespace) span: Option<(Arc<str>, Arc<str>)>,
+    pub(crate) span: Option<(Arc<str>, Arc<str>)>,
     /// Number of keys, hidden keys included.
-    pub(in crate::namespace) keys: usize,
+    pub(crate) keys: usize,
     /// Token for the next answer; `None` at the end of the listing.
-    pub(in crate::namespace) token: Option<String>,
+    pub(crate) token: Option<String>,
 }
 
 impl Batch {
     /// Converts an answer about all keys that begin with `prefix`: each becomes an entry.
-    pub(in crate::namespace) fn of_keys(prefix: &str, listed: ListOutput) -> Self {
+    pub(super) fn of_keys(prefix: &str, listed: ListOutput) -> Self {
         let entries = listed.objects.iter().filter_map(|object| {
             let name = object.key.as_str().strip_prefix(prefix)?;
             Some(Listed {
@@ -212,7 +212,7 @@ impl Batch {
     }
 
     /// Converts an answer about the directory `prefix`.
-    pub(in crate::namespace) fn of(prefix: &str, listed: ListOutput) -> Self {
+    pub(crate) fn of(prefix: &str, listed: ListOutput) -> Self {
         let directories = listed
             .common_prefixes
             .iter()
@@ -263,14 +263,14 @@ impl Listed {
     }
 
     /// Whether the entry's key is greater than `bound`.
-    pub(in crate::namespace) fn is_behind(&self, bound: &str) -> bool {
+    pub(crate) fn is_behind(&self, bound: &str) -> bool {
         self.key_bytes().gt(bound.bytes())
     }
 }
 
 /// How far a listing has come: it has shown all keys up to there.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::namespace) enum Reached<'a> {
+pub(crate) enum Reached<'a> {
     /// This key, relative to the directory.
     Key(&'a str),
     /// The end, or any place of a listing without order.
@@ -279,14 +279,14 @@ pub(in crate::namespace) enum Reached<'a> {
 
 /// The entries that a page can show, in order of name, and the files held back.
 #[derive(Debug)]
-pub(in crate::namespace) struct Merged {
-    pub(in crate::namespace) shown: Vec<Listed>,
-    pub(in crate::namespace) held_back: Vec<Listed>,
+pub(crate) struct Merged {
+    pub(crate) shown: Vec<Listed>,
+    pub(super) held_back: Vec<Listed>,
 }
 
 /// Merges the `entries` of one page with the files that earlier pages `held_back`. The listing has
 /// `reached` the end of the page.
-pub(in crate::namespace) fn merge(
+pub(crate) fn merge(
     mut entries: Vec<Listed>,
     held_back: &[Listed],
     reached: Reached<'_>,

@@ -36,13 +36,13 @@ use super::page::Page;
 use crate::config::limits::LIST_PAGE_KEYS;
 
 pub use request::WalkStats;
-pub(in crate::namespace) use request::{
+pub(crate) use request::{
     ListedAhead, Opening, SubtreeAnswer, WalkAnswer, WalkRequest, WalkRequestId, WalkScope,
 };
 
 /// All walks of a mount.
 #[derive(Debug)]
-pub(in crate::namespace) struct Walks {
+pub(crate) struct Walks {
     /// Maximum age of an answer.
     age_max: Duration,
     /// Whether LIST returns keys in order, so that one LIST covers adjacent directories.
@@ -87,7 +87,7 @@ struct Walk {
 impl Walks {
     /// Creates an empty state for names with the TTL `age_max`. `is_ordered` tells whether the
     /// bucket lists in the order of keys.
-    pub(in crate::namespace) fn new(age_max: Duration, is_ordered: bool) -> Self {
+    pub(crate) fn new(age_max: Duration, is_ordered: bool) -> Self {
         Self {
             age_max: age_max.min(WALK_AGE_MAX),
             is_ordered,
@@ -110,7 +110,7 @@ impl Walks {
     }
 
     /// Records that a program has read all entries of a `page` of the directory `prefix`.
-    pub(in crate::namespace) fn page_read(&mut self, prefix: &str, page: &Page, now: Duration) {
+    pub(crate) fn page_read(&mut self, prefix: &str, page: &Page, now: Duration) {
         let is_end = self.seen.page(prefix, page, now);
         // If nothing was listed ahead, the program's time begins when it has read the directory's
         // end.
@@ -120,7 +120,7 @@ impl Walks {
     }
 
     /// Decides how to answer an `opendir` of the directory `prefix`, and what to list ahead.
-    pub(in crate::namespace) fn open(&mut self, prefix: &str, now: Duration) -> Opening {
+    pub(crate) fn open(&mut self, prefix: &str, now: Duration) -> Opening {
         let Some(step) = self.seen.open(prefix, now) else {
             self.upcoming.remove(prefix);
             return Opening::default();
@@ -152,7 +152,7 @@ impl Walks {
     /// Takes the answer that was listed ahead for the directory `prefix`, which was opened at
     /// `opened`. `None` if the answer is too old, or older than an answer that a program has
     /// already seen.
-    pub(in crate::namespace) fn take(
+    pub(crate) fn take(
         &mut self,
         prefix: &str,
         opened: Duration,
@@ -183,13 +183,13 @@ impl Walks {
     }
 
     /// Forgets the directory `prefix`: its request in flight did not list it, so the program will.
-    pub(in crate::namespace) fn missed(&mut self, prefix: &str) {
+    pub(crate) fn missed(&mut self, prefix: &str) {
         self.upcoming.remove(prefix);
     }
 
     /// Processes the answer to the request `id` and returns the requests to send next. `slow_downs`
     /// counts how many times the server asked for fewer requests.
-    pub(in crate::namespace) fn arrived(
+    pub(crate) fn arrived(
         &mut self,
         id: WalkRequestId,
         answer: WalkAnswer,
@@ -225,7 +225,7 @@ impl Walks {
     }
 
     /// Compares the outcome of a lookup, requested at `asked`, with the answers about `prefix`.
-    pub(in crate::namespace) fn looked_up(
+    pub(crate) fn looked_up(
         &mut self,
         (prefix, name): (&str, &str),
         is_there: bool,
@@ -235,23 +235,23 @@ impl Walks {
     }
 
     /// Whether a program listed the directory `prefix` to its end a short time ago.
-    pub(in crate::namespace) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
+    pub(crate) fn was_listed(&self, prefix: &str, now: Duration) -> bool {
         self.seen.was_listed(prefix, now)
     }
 
     /// Counts of requests and of their uses.
-    pub(in crate::namespace) fn stats(&self) -> WalkStats {
+    pub(crate) fn stats(&self) -> WalkStats {
         self.stats
     }
 
     /// The counts, if they have changed since the last call.
-    pub(in crate::namespace) fn untold_stats(&mut self) -> Option<WalkStats> {
+    pub(crate) fn untold_stats(&mut self) -> Option<WalkStats> {
         let before = std::mem::replace(&mut self.told, self.stats);
         (before != self.stats).then_some(self.stats)
     }
 
     /// Forgets outdated directories and answers.
-    pub(in crate::namespace) fn expire(&mut self, now: Duration) {
+    pub(crate) fn expire(&mut self, now: Duration) {
         self.seen.expire(now);
         self.expire_requests(now);
         if self.walk.stepped + WALK_AGE_MAX <= now {

@@ -8,18 +8,18 @@ use crate::namespace::listing::page::Page;
 
 /// Identifies a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::namespace) struct WalkRequestId(pub(super) u64);
+pub(crate) struct WalkRequestId(pub(super) u64);
 
 /// A LIST to send ahead of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::namespace) struct WalkRequest {
-    pub(in crate::namespace) id: WalkRequestId,
-    pub(in crate::namespace) scope: WalkScope,
+pub(crate) struct WalkRequest {
+    pub(crate) id: WalkRequestId,
+    pub(crate) scope: WalkScope,
 }
 
 /// The keys that a LIST ahead covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum WalkScope {
+pub(crate) enum WalkScope {
     /// One directory, with a delimiter.
     Directory(Arc<str>),
     /// All keys below `root` from the directory `from` on, at most one page.
@@ -28,7 +28,7 @@ pub(in crate::namespace) enum WalkScope {
 
 /// The outcome of a LIST ahead.
 #[derive(Debug)]
-pub(in crate::namespace) enum WalkAnswer {
+pub(crate) enum WalkAnswer {
     /// The first answer about a directory.
     Directory(FirstAnswer),
     /// The answer about a subtree.
@@ -41,16 +41,16 @@ pub(in crate::namespace) enum WalkAnswer {
 
 /// The directories in a LIST without a delimiter.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct SubtreeAnswer {
+pub(crate) struct SubtreeAnswer {
     /// The directories that the answer lists completely.
-    pub(in crate::namespace) whole: Vec<(Arc<str>, Arc<Page>)>,
+    pub(crate) whole: Vec<(Arc<str>, Arc<Page>)>,
     /// The deepest directory that takes most of the answer and goes on behind its end.
-    pub(in crate::namespace) large: Option<Arc<str>>,
+    pub(crate) large: Option<Arc<str>>,
 }
 
 /// An answer about a directory that was requested before its `opendir`.
 #[derive(Debug)]
-pub(in crate::namespace) enum ListedAhead {
+pub(crate) enum ListedAhead {
     /// The whole directory.
     Whole(Arc<Page>),
     /// The first page of the directory.
@@ -59,13 +59,13 @@ pub(in crate::namespace) enum ListedAhead {
 
 /// Decision about an `opendir`.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Opening {
+pub(crate) struct Opening {
     /// The answer, if the directory was listed ahead.
-    pub(in crate::namespace) listed: Option<ListedAhead>,
+    pub(crate) listed: Option<ListedAhead>,
     /// A request in flight that may list the directory.
-    pub(in crate::namespace) awaits: Option<WalkRequestId>,
+    pub(crate) awaits: Option<WalkRequestId>,
     /// Requests to send now.
-    pub(in crate::namespace) requests: Vec<WalkRequest>,
+    pub(crate) requests: Vec<WalkRequest>,
 }
 
 /// Counts of LISTs ahead of walks.
@@ -94,7 +94,7 @@ pub(super) struct SentAhead {
 
 impl ListedAhead {
     /// Time of the request.
-    pub(in crate::namespace) fn asked(&self) -> Duration {
+    pub(crate) fn asked(&self) -> Duration {
         match self {
             Self::Whole(page) => page.asked,
             Self::First(answer) => answer.asked(),

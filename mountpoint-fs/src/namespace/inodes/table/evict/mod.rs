@@ -14,7 +14,7 @@ use crate::operation::{EvictionBatch, StaleName};
 
 impl InodeTable {
     /// Chooses some idle files if there are more than `max` inodes.
-    pub(in crate::namespace) fn eviction_batch(&self, max: usize) -> EvictionBatch {
+    pub(crate) fn eviction_batch(&self, max: usize) -> EvictionBatch {
         let mut table = self.table.lock();
         let len = table.len();
         let excess = table.eviction.excess(len, max);
@@ -53,7 +53,7 @@ impl InodeTable {
 
     /// Whether at least [`TRIM_DROPPED_MIN`] inodes were dropped since the last call that returned
     /// `true`.
-    pub(in crate::namespace) fn has_dropped_many(&self) -> bool {
+    pub(crate) fn has_dropped_many(&self) -> bool {
         let mut table = self.table.lock();
         let has_dropped_many = table.dropped - table.trimmed >= TRIM_DROPPED_MIN;
         if has_dropped_many {
