@@ -286,6 +286,17 @@ impl Mount {
         names
     }
 
+    /// Finishes the requests that wait now, and not those that their answers cause.
+    fn deliver_step(&self) -> usize {
+        let gets = self.bucket.pending_gets().into_iter().map(|get| get.id);
+        let others = self.bucket.pending_requests();
+        let pending: Vec<_> = gets.chain(others.iter().map(|other| other.id)).collect();
+        pending.iter().for_each(|id| {
+            self.bucket.finish(*id);
+        });
+        pending.len()
+    }
+
     /// Counts of HEAD, LIST and other requests since the last call.
     fn requests(&self) -> (usize, usize, usize) {
         counts(&self.bucket.take_log())

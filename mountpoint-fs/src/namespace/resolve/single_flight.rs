@@ -1,73 +1,95 @@
 //! One future with several waiters: identical lookups share their requests.
 //!
-//! Knows nothing of the future's work. Unlike `futures::future::Shared`, wakers run without a lock:
-//! a waker may resume its operation at once, and that operation polls this future again.
-//!
-//! Invariants: one waiter at a time polls the future, outside the lock. When a waiter is dropped,
-//! the future wakes the others and one of them continues. When the last waiter is dropped, so is
-//! the future.
+//! Knows nothing of the future's work, which runs in the [`background`]. A waiter that is dropped
+//! leaves it to the others. When the last waiter is dropped, so is the future.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::pin::Pin;
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+
+use futures::future::{AbortHandle, Abortable};
 
 use crate::sync::Mutex;
+use crate::write::background::{self, SharedOutcome};
 
 /// Futures in flight, by key. The lock guards the map only.
-pub(in crate::namespace) struct SingleFlight<K, T> {
+pub(crate) struct SingleFlight<K, T> {
     running: Mutex<HashMap<K, InFlight<T>>>,
 }
 
 struct InFlight<T> {
-    flight: Weak<SharedFuture<T>>,
+    flight: Arc<Flight<T>>,
     waiters: usize,
 }
 
-impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T> {
-    pub(in crate::namespace) fn new() -> Self {
+struct Flight<T> {
+    outcome: SharedOutcome<T>,
+    /// Drops the future.
+    abort: AbortHandle,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone + Send + 'static> SingleFlight<K, T> {
+    pub(crate) fn new() -> Self {
         Self {
             running: Mutex::new(HashMap::new()),
         }
     }
 
     /// Waits for the future of `key` that is in flight; starts `begin` if there is none.
-    pub(in crate::namespace) async fn join<F>(&self, key: K, begin: impl FnOnce() -> F) -> T
+    pub(crate) async fn join<F>(&self, key: K, begin: impl FnOnce() -> F) -> T
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let flight = {
-            let mut running = self.running.lock();
-            let known = running
-                .get_mut(&key)
-                .and_then(|known| Some((known.flight.upgrade()?, &mut known.waiters)));
-            if let Some((flight, waiters)) = known {
-                *waiters += 1;
-                flight
-            } else {
-                let flight = Arc::new(SharedFuture::new(begin()));
-                let in_flight = InFlight {
-                    flight: Arc::downgrade(&flight),
-                    waiters: 1,
-                };
-                running.insert(key.clone(), in_flight);
-                flight
-            }
+        let (waiter, work) = self.wait_for(key, begin);
+        if let Some(work) = work {
+            let flight = Arc::clone(&waiter.flight);
+            background::run(async move {
+                if let Ok(outcome) = work.await {
+                    flight.outcome.settle(outcome);
+                }
+            });
+        }
+        let outcome = waiter.flight.outcome.wait().await;
+        // A later caller starts a new future.
+        waiter.leave(|_| true);
+        outcome
+    }
+
+    /// One more waiter for the future of `key`, and the future if it is a new one.
+    fn wait_for<F: Future>(
+        &self,
+        key: K,
+        begin: impl FnOnce() -> F,
+    ) -> (Waiter<'_, K, T>, Option<Abortable<F>>) {
+        let mut running = self.running.lock();
+        let (flight, work) = if let Some(known) = running.get_mut(&key) {
+            known.waiters += 1;
+            (Arc::clone(&known.flight), None)
+        } else {
+            let (abort, registration) = AbortHandle::new_pair();
+            let flight = Arc::new(Flight {
+                outcome: SharedOutcome::new(),
+                abort,
+            });
+            let in_flight = InFlight {
+                flight: Arc::clone(&flight),
+                waiters: 1,
+            };
+            running.insert(key.clone(), in_flight);
+            (flight, Some(Abortable::new(begin(), registration)))
         };
         let waiter = Waiter {
             joins: self,
             key,
             flight,
-            waker: None,
         };
-        waiter.await
+        (waiter, work)
     }
 
     /// Whether a future of `key` is in flight.
-    pub(in crate::namespace) fn is_in_flight<Q>(&self, key: &Q) -> bool
+    pub(crate) fn is_in_flight<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
@@ -77,7 +99,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T>
 
     /// Number of futures in flight.
     #[cfg(test)]
-    pub(in crate::namespace) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.running.lock().len()
     }
 }
@@ -88,151 +110,44 @@ impl<K, T> fmt::Debug for SingleFlight<K, T> {
     }
 }
 
-/// A future in flight. Its lock guards the state; polls and wake-ups run without it.
-struct SharedFuture<T> {
-    state: Mutex<State<T>>,
-}
-
-struct State<T> {
-    work: Work<T>,
-    /// Whether the future was woken during a poll: the polling waiter then polls again.
-    woken: bool,
-    waiters_max: u64,
-    wakers: HashMap<u64, Waker>,
-}
-
-enum Work<T> {
-    Waiting(Pin<Box<dyn Future<Output = T> + Send>>),
-    Polling,
-    Landed(T),
-}
-
-impl<T: Clone + Send + 'static> SharedFuture<T> {
-    fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        let work = Work::Waiting(Box::pin(future));
-        Self {
-            state: Mutex::new(State {
-                work,
-                woken: false,
-                waiters_max: 0,
-                wakers: HashMap::new(),
-            }),
-        }
-    }
-
-    /// Polls the future unless another waiter is polling it. The first poll sets the waiter's `id`.
-    fn poll(self: &Arc<Self>, id: &mut Option<u64>, cx: &Context<'_>) -> Poll<T> {
-        let mut future = {
-            let mut state = self.state.lock();
-            let state = &mut *state;
-            if let Work::Landed(outcome) = &state.work {
-                return Poll::Ready(outcome.clone());
-            }
-            let id = *id.get_or_insert_with(|| {
-                state.waiters_max += 1;
-                state.waiters_max
-            });
-            state.wakers.insert(id, cx.waker().clone());
-            match std::mem::replace(&mut state.work, Work::Polling) {
-                Work::Waiting(future) => future,
-                Work::Polling | Work::Landed(_) => return Poll::Pending,
-            }
-        };
-        let alarm = Waker::from(Arc::new(Alarm(Arc::downgrade(self))));
-        loop {
-            let polled = future.as_mut().poll(&mut Context::from_waker(&alarm));
-            let mut state = self.state.lock();
-            match polled {
-                Poll::Ready(outcome) => {
-                    state.work = Work::Landed(outcome.clone());
-                    let mut wakers = std::mem::take(&mut state.wakers);
-                    drop(state);
-                    wakers.retain(|waiter, _| Some(*waiter) != *id);
-                    wakers.into_values().for_each(Waker::wake);
-                    return Poll::Ready(outcome);
-                }
-                Poll::Pending if std::mem::take(&mut state.woken) => {}
-                Poll::Pending => {
-                    state.work = Work::Waiting(future);
-                    return Poll::Pending;
-                }
-            }
-        }
-    }
-}
-
-/// Wakes all waiters of a future. A weak reference, because the future holds this waker.
-struct Alarm<T>(Weak<SharedFuture<T>>);
-
-impl<T: Send + 'static> Wake for Alarm<T> {
-    fn wake(self: Arc<Self>) {
-        let Some(flight) = self.0.upgrade() else {
-            return;
-        };
-        let wakers = {
-            let mut state = flight.state.lock();
-            if matches!(state.work, Work::Polling) {
-                state.woken = true;
-                return;
-            }
-            std::mem::take(&mut state.wakers)
-        };
-        wakers.into_values().for_each(Waker::wake);
-    }
-}
-
 /// One waiter of a future.
-struct Waiter<'a, K: Clone + Eq + Hash, T: Clone> {
+struct Waiter<'a, K: Eq + Hash, T> {
     joins: &'a SingleFlight<K, T>,
     key: K,
-    flight: Arc<SharedFuture<T>>,
-    waker: Option<u64>,
+    flight: Arc<Flight<T>>,
 }
 
-impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Future for Waiter<'_, K, T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Self { flight, waker, .. } = &mut *self;
-        let polled = flight.poll(waker, cx);
-        if polled.is_ready() {
-            // A later caller starts a new future.
-            self.leave(|_| true);
-        }
-        polled
-    }
-}
-
-impl<K: Clone + Eq + Hash, T: Clone> Waiter<'_, K, T> {
-    /// Removes the future from the map if it is still there and `is_over` returns `true`.
-    fn leave(&self, is_over: impl FnOnce(&mut InFlight<T>) -> bool) {
+impl<K: Eq + Hash, T> Waiter<'_, K, T> {
+    /// Removes the future from the map if it is still there and `is_over` returns `true`. Returns
+    /// whether it was removed.
+    fn leave(&self, is_over: impl FnOnce(&mut InFlight<T>) -> bool) -> bool {
         let mut running = self.joins.running.lock();
-        if let Some(known) = running.get_mut(&self.key)
-            && known.flight.as_ptr() == Arc::as_ptr(&self.flight)
-            && is_over(known)
-        {
-            running.remove(&self.key);
-        }
+        let known = running.get_mut(&self.key);
+        let is_its = known
+            .filter(|known| Arc::ptr_eq(&known.flight, &self.flight))
+            .is_some_and(is_over);
+        is_its && running.remove(&self.key).is_some()
     }
 }
 
-impl<K: Clone + Eq + Hash, T: Clone> Drop for Waiter<'_, K, T> {
+impl<K: Eq + Hash, T> Drop for Waiter<'_, K, T> {
     fn drop(&mut self) {
-        if let Some(waker) = self.waker {
-            let waker = self.flight.state.lock().wakers.remove(&waker);
-            drop(waker);
-        }
-        self.leave(|known| {
+        let was_last = self.leave(|known| {
             known.waiters -= 1;
             known.waiters == 0
         });
+        if was_last {
+            self.flight.abort.abort();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::{Ready, pending};
+    use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
 
     use futures::FutureExt;
     use futures::channel::oneshot;
@@ -358,15 +273,12 @@ mod tests {
                 let joins = Arc::clone(&joins);
                 scope.spawn(move || {
                     for round in 0..200 {
-                        // Completes after several wake-ups, one of them from another thread.
+                        // Completes on another thread.
                         let begin = || async move {
                             let (answer, asked) = oneshot::channel();
-                            let other = std::thread::Builder::new()
-                                .spawn(move || answer.send(4).unwrap())
-                                .unwrap();
-                            let answer = asked.await.unwrap();
-                            other.join().unwrap();
-                            answer
+                            let other = std::thread::Builder::new();
+                            other.spawn(move || answer.send(4).ok()).unwrap();
+                            asked.await.unwrap()
                         };
                         let mut waiter = Box::pin(joins.join(1, begin));
                         if (round + thread) % 3 == 0 {
