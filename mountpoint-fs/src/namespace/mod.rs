@@ -13,6 +13,7 @@
 mod change;
 mod facade;
 mod inodes;
+mod known;
 mod listing;
 mod moment;
 mod names;

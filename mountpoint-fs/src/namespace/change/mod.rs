@@ -1,13 +1,11 @@
 //! Changes through this mount, and their effect on names before the bucket has completed them.
 //!
-//! `key_locks` locks the keys of changes in progress. `local_changes` tells which answers are older
-//! than a change. `link_numbers` tells which inode numbers new hard links show.
+//! `key_locks` locks the keys of changes in progress. `link_numbers` tells which inode numbers new
+//! hard links show.
 
 mod key_locks;
 mod link_numbers;
-mod local_changes;
 
 pub use key_locks::KeyLockGuard;
 pub(super) use key_locks::{AtRest, KeyLocks, Moving};
 pub(super) use link_numbers::LinkNumbers;
-pub(super) use local_changes::LocalChanges;

@@ -37,7 +37,11 @@ impl Namespace {
             return Ok(Some(self.shown(ino, &view.found, left)));
         }
         let prefix = self.table.directory_prefix(view.parent)?;
-        if self.is_own(&prefix, &view.name, view.found == Found::Directory) {
+        let key = [&*prefix, &*view.name].concat();
+        let is_directory = view.found == Found::Directory;
+        let is_own = self.known.own_since(&prefix).is_some()
+            || is_directory && self.known.is_own_directory(&key);
+        if is_own {
             return Ok(Some(self.shown(ino, &view.found, self.config.ttl)));
         }
         let found = self.find_unchanged(view.parent, &view.name).await;
@@ -78,8 +82,7 @@ impl Namespace {
                 Ok(Some(self.shown(ino, &view.found, left)))
             }
             None => {
-                self.recent.distrust(&prefix, &view.name);
-                self.saved.note_known(&prefix);
+                self.known.contradicted(&prefix, &view.name);
                 Err(replaced(&view.name))
             }
         }

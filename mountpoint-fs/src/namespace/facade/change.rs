@@ -181,11 +181,11 @@ impl Namespace {
     ) -> Result<NameChange<'a>, FsError> {
         let known = self.table.changeable(place.directory, &place.name)?;
         // The disk is told while S3 is asked: nobody waits for both.
-        self.saved.changed(place.key.as_str());
+        self.known.saved.changed(place.key.as_str());
         if let Some((_, Found::Directory)) = known
             && let Some(below) = names::directory_prefix(&place.key)
         {
-            self.saved.changed(&below);
+            self.known.saved.changed(&below);
         }
         Ok(NameChange {
             namespace: self,
@@ -285,23 +285,21 @@ impl<'a> NameChange<'a> {
     /// one that this mount has made a moment ago.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        self.namespace.own_since(&self.place.prefix).is_some()
+        self.namespace.known.own_since(&self.place.prefix).is_some()
     }
 
     /// Whether S3 was not asked about the name just before: a server that ignores conditions has to
     /// be, before an object of it is made.
     #[must_use]
     pub fn is_unasked(&self) -> bool {
-        self.is_own() || self.namespace.is_unasked(&self.place.key)
+        self.is_own() || self.namespace.known.is_unasked(&self.place.key)
     }
 
     /// Whether this mount has made the directory of this name a moment ago, and no marker of it so
     /// far: the caller makes one, and the answer is another one from then on.
     pub fn takes_marker(&self) -> bool {
-        let namespace = self.namespace;
-        names::directory_prefix(&self.place.key).is_some_and(|below| {
-            namespace.own_since(&below).is_some() && namespace.own.takes_marker(&below)
-        })
+        let below = names::directory_prefix(&self.place.key);
+        below.is_some_and(|below| self.namespace.known.takes_marker(&below))
     }
 
     /// Whether nothing is known to be in a directory of this name that no key need say is there: a
@@ -331,7 +329,7 @@ impl<'a> NameChange<'a> {
         // A file that the mount knows was made or seen through it.
         let is_known = (self.known.as_ref())
             .is_some_and(|(ino, _)| namespace.table.child(*ino, name).is_some());
-        let is_hidden = !is_known && namespace.local_changes.has(key);
+        let is_hidden = !is_known && namespace.known.changes.has(key);
         if is_hidden && namespace.hidden.is_news(News::Unseen, &prefix) {
             tracing::warn!(
                 "{prefix} is not removed: {key} was hidden by a directory of its name until that was removed, or was made \
@@ -353,14 +351,16 @@ impl<'a> NameChange<'a> {
         let namespace = self.namespace;
         self.settle();
         if let Some(below) = names::directory_prefix(&self.place.key) {
-            namespace.own.forget(&below);
+            namespace.known.forget_own(&below);
         }
         namespace.table.keep(self.place.directory);
         namespace.names_changed(self.place.directory);
         if let Some((ino, _)) = self.known {
             namespace.table.take_name(ino);
         }
-        namespace.taken_away(&self.place.prefix, &self.place.key);
+        namespace
+            .known
+            .taken_away(&self.place.prefix, &self.place.key);
     }
 
     /// The name is a directory now, whose marker is in the bucket, or which is kept. The marker
@@ -371,15 +371,14 @@ impl<'a> NameChange<'a> {
         carried: Option<PosixAttributes>,
     ) -> Result<(Entry, Option<KeyLockGuard<'a>>), FsError> {
         let (namespace, place) = (self.namespace, &self.place);
-        namespace.nothing_below(&place.prefix, &place.name, &place.key);
-        let own_since = namespace.becomes_own(&place.prefix, &place.name, &place.key);
+        let is_marked = marker != DirectoryMarker::None;
+        let named = (&*place.prefix, &*place.name);
+        namespace
+            .known
+            .makes_directory(named, &place.key, is_marked);
         self.settle();
         let now = namespace.clock.now();
         namespace.lookup_batching.made(&self.place.prefix, now);
-        if let (Some(asked), Some(below)) = (own_since, names::directory_prefix(&self.place.key)) {
-            let lacks_marker = marker == DirectoryMarker::None;
-            namespace.own.made(&below, lacks_marker, (asked, now));
-        }
         let observed = namespace.observed(now, now);
         let ino = namespace.table.make_directory(
             self.place.directory,
@@ -445,7 +444,9 @@ impl<'a> NameChange<'a> {
         to.settle();
         let namespace = self.namespace;
         match version {
-            Some(_) => namespace.taken_away(&self.place.prefix, &self.place.key),
+            Some(_) => namespace
+                .known
+                .taken_away(&self.place.prefix, &self.place.key),
             None => {
                 self.settle_below();
                 to.settle_below();
@@ -516,10 +517,7 @@ impl<'a> NameChange<'a> {
     fn settle(&mut self) {
         self.is_open = false;
         let namespace = self.namespace;
-        namespace.note_change(self.place.key.as_str());
-        namespace
-            .recent
-            .changed(&self.place.prefix, &self.place.name);
+        namespace.known.changed(self.place.key.as_str());
         namespace.details.forget(&self.place.key);
     }
 
@@ -527,8 +525,8 @@ impl<'a> NameChange<'a> {
     fn settle_below(&self) {
         let directory = format!("{}/", self.place.key);
         let namespace = self.namespace;
-        namespace.note_change(&directory);
-        namespace.recent.forget_below(&directory);
+        namespace.known.changed(&directory);
+        namespace.known.pages.forget_below(&directory);
     }
 }
 
@@ -537,7 +535,7 @@ impl Drop for NameChange<'_> {
     fn drop(&mut self) {
         if self.is_open {
             self.settle();
-            self.namespace.own.forget(&self.place.prefix);
+            self.namespace.known.forget_own(&self.place.prefix);
             // A rename of a directory that stopped halfway has moved some of what is below both
             // names.
             if !matches!(self.known, Some((_, Found::File(_)))) {

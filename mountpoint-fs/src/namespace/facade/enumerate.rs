@@ -6,9 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mountpoint_client::types::Key;
+
 use super::Namespace;
 use crate::namespace::inodes::Observed;
 use crate::namespace::listing::{Listed, ListedAhead, Listing, Page};
+use crate::namespace::names;
+use crate::namespace::version::{Found, Version};
 use crate::operation::{Entry, FsError, InodeNo};
 
 /// A name's change by this mount since it was listed.
@@ -23,6 +27,19 @@ pub enum Standing {
     Changed,
 }
 
+/// A file that a listing shows behind another.
+#[derive(Clone, Debug)]
+pub struct NextSibling {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its object.
+    pub key: Key,
+    /// The version that was listed.
+    pub version: Version,
+    /// Whether an open would open that version, and the kernel has no pages of it.
+    pub is_unread: bool,
+}
+
 impl Namespace {
     /// The change of `listed` by this mount, of the directory whose prefix was `listed_in` when it
     /// was opened, since `page` was asked for. Where that is forgotten the name is shown: one that
@@ -34,16 +51,16 @@ impl Namespace {
         listed: &Listed,
         page: &Page,
     ) -> Standing {
-        if !self.local_changes.invalidates_all(page.asked) {
+        if !self.known.changes.invalidates_all(page.asked) {
             return Standing::AsListed;
         }
         let name = &*listed.name;
         let prefix = self.table.directory_prefix(directory);
         let moved_to = prefix.ok().filter(|prefix| prefix != listed_in);
-        if moved_to.is_none() && !self.local_changes.invalidates(listed_in, name, page.asked) {
+        if moved_to.is_none() && !self.known.changes.invalidates(listed_in, name, page.asked) {
             return Standing::AsListed;
         }
-        let is_changed = |prefix: &str| self.local_changes.is_changed(prefix, name, page.asked);
+        let is_changed = |prefix: &str| self.known.changes.is_changed(prefix, name, page.asked);
         let is_changed = is_changed(listed_in) || moved_to.as_deref().is_some_and(is_changed);
         if is_changed && self.table.child(directory, name).is_none() {
             Standing::Changed
@@ -73,15 +90,15 @@ impl Namespace {
             return;
         }
         let prefix = Arc::clone(listing.prefix());
-        if let Some(page) = self.recall(&prefix).await {
+        if let Some(page) = self.known.recall(&prefix).await {
             listing.begin_with(page);
             return;
         }
-        self.saved.note_known(&prefix);
+        self.known.saved.note_known(&prefix);
         let ahead = self.walks.open(&prefix).await;
         let ahead = ahead.filter(|listed| {
             let asked = listed.asked();
-            !self.local_changes.invalidates_below(&prefix, asked)
+            !self.known.changes.invalidates_below(&prefix, asked)
         });
         match ahead {
             Some(ListedAhead::Whole(page)) => listing.begin_with(page),
@@ -98,7 +115,7 @@ impl Namespace {
             return;
         };
         let now = self.clock.now();
-        self.shown_of_own(&prefix, page);
+        self.known.shown(&prefix, page);
         if is_all {
             self.walks.page_read(&prefix, page);
             self.names_listed(directory, page);
@@ -106,53 +123,18 @@ impl Namespace {
         if !self.is_posix && (page.is_saved || !self.is_old(page)) {
             let from = if page.is_saved { page.asked } else { now };
             let valid_until = (from + self.config.ttl).into();
-            self.recent
+            self.known
+                .pages
                 .delivered(&prefix, page, now.into(), valid_until);
         }
         if is_all
-            && let Some(listing) = self.saved.page_read(page)
+            && let Some(listing) = self.known.saved.page_read(page)
             && !self
-                .local_changes
+                .known
+                .changes
                 .invalidates_below(&prefix, listing.asked())
         {
-            self.saved.keep(&prefix, listing, now);
-        }
-    }
-
-    /// The listing of the directory `prefix` that the disk has, if it may be shown.
-    async fn recall(&self, prefix: &Arc<str>) -> Option<Arc<Page>> {
-        if !self.saved.may_have(prefix) {
-            return None;
-        }
-        let (clock, ttl) = (self.clock.clone(), self.config.ttl);
-        let load = || self.saved.load(Arc::clone(prefix), clock, ttl);
-        let page = self.recalls.join(Arc::clone(prefix), load).await;
-        let page = page.filter(|page| {
-            let own = self.recent.newest_own(prefix);
-            let is_newest = own.is_none_or(|own| own <= page.asked);
-            is_newest
-                && self.saved.is_wanted(prefix)
-                && !self.local_changes.invalidates_below(prefix, page.asked)
-        });
-        if page.is_none() {
-            self.saved.note_known(prefix);
-        }
-        page
-    }
-
-    /// Has look-ups of `name` and of the names beside it answered by the listing of the directory
-    /// `prefix` that the disk has, if nothing else does.
-    pub(super) async fn recall_names(&self, prefix: &Arc<str>, name: &str) {
-        let now = self.now();
-        let is_told =
-            || self.recent.has_all(prefix, now) || self.recent.find(prefix, name, now).is_some();
-        if !self.saved.is_wanted(prefix) || is_told() {
-            return;
-        }
-        if let Some(page) = self.recall(prefix).await {
-            let valid_until = (page.asked + self.config.ttl).into();
-            self.recent
-                .delivered(prefix, &page, self.now(), valid_until);
+            self.known.saved.keep(&prefix, listing, now);
         }
     }
 
@@ -198,6 +180,36 @@ impl Namespace {
             attributes: self.known_attributes(ino, found, Duration::ZERO),
             ttl: Duration::ZERO,
         }
+    }
+
+    /// The files behind `name` in the directory of the file `ino`, in order of name: at most
+    /// `count`. Fewer where no listing that is valid shows more. Asks nobody.
+    #[must_use]
+    pub fn files_behind(&self, ino: InodeNo, name: &str, count: usize) -> Vec<NextSibling> {
+        let Ok(view) = self.table.view(ino) else {
+            return Vec::new();
+        };
+        let Ok(prefix) = self.table.directory_prefix(view.parent) else {
+            return Vec::new();
+        };
+        let now = self.clock.now().into();
+        let entries = self.known.pages.behind(&prefix, name, now, count);
+        let files = entries.into_iter().filter_map(|entry| {
+            let Found::File(version) = entry.listed.found else {
+                return None;
+            };
+            let name = entry.listed.name;
+            let key = names::file_key(&prefix, &name).ok()?;
+            let is_changed = self.known.changes.invalidates(&prefix, &name, entry.asked);
+            let is_unread = !is_changed && self.table.is_unread(view.parent, &name, &version);
+            Some(NextSibling {
+                is_unread: is_unread && !version.is_archived,
+                name,
+                key,
+                version,
+            })
+        });
+        files.collect()
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {

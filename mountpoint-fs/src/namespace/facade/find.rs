@@ -10,7 +10,7 @@ use mountpoint_client::types::{Key, ListRequest};
 
 use super::Namespace;
 use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS};
-use crate::namespace::listing::cache::{ListingCache, RecentEntry};
+use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::page::Page;
 use crate::namespace::moment::Moment;
 use crate::namespace::names;
@@ -33,7 +33,7 @@ impl Namespace {
             let lookup_batching = Arc::clone(&self.lookup_batching);
             let first_bytes = Arc::clone(&self.first_bytes);
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-            let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
+            let (known, ttl) = (Arc::clone(&self.known), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
             let (is_posix, hidden) = (self.is_posix, Arc::clone(&self.hidden));
             let was_file = is_posix && self.table.child_kind(parent, name) == Some(FileKind::File);
@@ -58,7 +58,7 @@ impl Namespace {
                 };
                 let (now, valid_until) = (clock.now().into(), (seen.received_at + ttl).into());
                 // No page says what objects carry.
-                let recent = (!is_posix).then_some(&*recent);
+                let recent = (!is_posix).then_some(&known.pages);
                 let valid = (asked, now, valid_until);
                 let names = deliver_below(recent, seen.below, (&prefix, &key), valid);
                 Ok(Answer {
@@ -117,7 +117,7 @@ impl Namespace {
 
     /// The state of the names beside `name`.
     fn beside(&self, parent: InodeNo, prefix: &str, name: &str) -> Beside {
-        let Some(siblings) = self.recent.siblings(prefix, name) else {
+        let Some(siblings) = self.known.pages.siblings(prefix, name) else {
             return Beside::Nothing;
         };
         let now = self.clock.now();
@@ -191,8 +191,7 @@ impl Namespace {
         keys: u16,
     ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
         let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-        let (recent, lookup_batching) =
-            (Arc::clone(&self.recent), Arc::clone(&self.lookup_batching));
+        let (known, lookup_batching) = (Arc::clone(&self.known), Arc::clone(&self.lookup_batching));
         let (ttl, hidden) = (self.config.ttl, Arc::clone(&self.hidden));
         async move {
             let asked = clock.now();
@@ -219,7 +218,10 @@ impl Namespace {
                 Page::between(entries, asked, subtree.span(&prefix, behind.as_deref()))
             });
             let now = clock.now();
-            recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
+            let valid_until = (now + ttl).into();
+            known
+                .pages
+                .delivered(&prefix, &page, now.into(), valid_until);
             Ok(Gathering { page, is_own: true })
         }
     }
@@ -240,7 +242,7 @@ impl Namespace {
             let is_contradicted =
                 |found: &Found| self.table.contradicts(parent, name, found, asked.into());
             if self.is_moved(parent, &prefix)
-                || self.local_changes.invalidates(&prefix, name, asked)
+                || self.known.changes.invalidates(&prefix, name, asked)
                 || answer.found.as_ref().is_some_and(is_contradicted)
             {
                 continue;
@@ -270,28 +272,6 @@ impl Namespace {
     pub(crate) fn is_moved(&self, parent: InodeNo, prefix: &str) -> bool {
         let now = self.table.directory_prefix(parent);
         now.is_ok_and(|now| now != prefix)
-    }
-
-    /// A page's recent answer about `name`, unless this mount has changed it since, or has a newer
-    /// answer.
-    pub(crate) fn recently(
-        &self,
-        parent: InodeNo,
-        prefix: &str,
-        name: &str,
-    ) -> Option<RecentEntry> {
-        if self.is_posix {
-            // No page tells what objects carry.
-            return None;
-        }
-        let recent = self.recent.find(prefix, name, self.now())?;
-        let is_outdated = self
-            .local_changes
-            .invalidates_moment(prefix, name, recent.asked)
-            || self
-                .table
-                .contradicts(parent, name, &recent.listed.found, recent.asked);
-        (!is_outdated).then_some(recent)
     }
 }
 

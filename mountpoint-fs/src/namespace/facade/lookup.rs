@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::Namespace;
 use crate::namespace::inodes::Observed;
-use crate::namespace::inodes::table::Admitted;
+use crate::namespace::known::{Absence, KnownAnswer, NameFacts};
 use crate::namespace::listing::Listed;
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::names;
 use crate::namespace::resolve::strategy::{self, Fact, Probe};
-use crate::namespace::resolve::{Absence, Answer, Gathering};
+use crate::namespace::resolve::{Answer, Gathering};
 use crate::namespace::version::Found;
 use crate::operation::{CallMark, Entry, FileKind, FsError, InodeNo, Purpose};
 
@@ -28,16 +28,9 @@ impl Namespace {
             return Ok(self.entry(written.ino, &written.found, self.config.ttl));
         }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
-        self.recall_names(&prefix, name).await;
-        if let Some(recent) = self.recently(parent, &prefix, name) {
-            self.lookup_batching.hit(&prefix, self.clock.now());
-            return self.admit_recent(parent, &recent);
-        }
-        if let Some(known) = self.own_known(parent, &prefix, name)? {
-            return Ok(self.entry(known.ino, &known.found, self.config.ttl));
-        }
-        if let Some(asked) = self.recently_absent(parent, &prefix, name) {
-            return self.absent(parent, &prefix, name, Absence::remembered(asked));
+        self.known.recall_names(&prefix, name).await;
+        if let Some(answer) = self.answer_known(parent, &prefix, name) {
+            return answer;
         }
         if let Some(entry) = self.ask_directory(parent, (&prefix, name), purpose).await? {
             return Ok(entry);
@@ -51,22 +44,38 @@ impl Namespace {
         }
     }
 
-    /// What this mount knows of `name`, if it has made that directory, or the one that the name is
-    /// in, a moment ago. `None` if it knows nothing, or has not.
-    fn own_known(
+    /// The answer that is known without a request.
+    fn answer_known(
         &self,
         parent: InodeNo,
         prefix: &str,
         name: &str,
-    ) -> Result<Option<Admitted>, FsError> {
-        if !self.config.works_offline {
-            return Ok(None);
+    ) -> Option<Result<Entry, FsError>> {
+        let facts = self.facts(parent, prefix, name);
+        match facts.answer(self.known.trust(), self.clock.now())? {
+            KnownAnswer::Listed(recent) => {
+                self.lookup_batching.hit(prefix, self.clock.now());
+                Some(self.admit_recent(parent, recent))
+            }
+            KnownAnswer::Inode => {
+                let known = self.table.admit_known(parent, name).transpose()?;
+                Some(known.map(|known| self.entry(known.ino, &known.found, self.config.ttl)))
+            }
+            KnownAnswer::Absent(asked) => {
+                Some(self.absent(parent, prefix, name, Absence::remembered(asked)))
+            }
         }
-        let kind = self.table.child_kind(parent, name);
-        match kind.is_some_and(|kind| self.is_own(prefix, name, kind == FileKind::Directory)) {
-            true => self.table.admit_known(parent, name),
-            false => Ok(None),
-        }
+    }
+
+    fn facts(&self, parent: InodeNo, prefix: &str, name: &str) -> NameFacts {
+        self.known.facts(&self.table, (parent, prefix), name)
+    }
+
+    /// When S3 was asked that did not know `name`, if that is not too old for a caller that makes
+    /// the name.
+    fn absent_for_creation(&self, parent: InodeNo, prefix: &str, name: &str) -> Option<Duration> {
+        let facts = self.facts(parent, prefix, name);
+        facts.absent_for_creation(self.known.trust(), self.clock.now())
     }
 
     /// Whether the mount goes on without the answer that `error` stands for.
@@ -108,7 +117,7 @@ impl Namespace {
         (prefix, name): (&Arc<str>, &str),
         purpose: &dyn Purpose,
     ) -> Result<Option<Entry>, FsError> {
-        let mut absent_since = self.known_absent(parent, prefix, name);
+        let mut absent_since = self.absent_for_creation(parent, prefix, name);
         let mut known = self.known_of_directory(prefix, name, absent_since.is_some())?;
         let mut probe = strategy::decide(&known);
         loop {
@@ -117,7 +126,7 @@ impl Namespace {
                     known.creates = Some(purpose.made_kind(name).await.is_some());
                     // The file may have been made meanwhile, or the directory moved.
                     if known.is_absent {
-                        absent_since = self.known_absent(parent, prefix, name);
+                        absent_since = self.absent_for_creation(parent, prefix, name);
                         absent_since.take_if(|_| self.is_moved(parent, prefix));
                         known.is_absent = absent_since.is_some();
                     }
@@ -163,11 +172,12 @@ impl Namespace {
             return Ok(None);
         }
         self.names_listed(parent, &page);
-        if let Some(recent) = self.recently(parent, prefix, name) {
+        let facts = self.facts(parent, prefix, name);
+        if let Some(recent) = facts.listed(self.known.trust()) {
             self.lookup_batching.hit(prefix, self.clock.now());
-            return self.admit_recent(parent, &recent).map(Some);
+            return self.admit_recent(parent, recent).map(Some);
         }
-        let is_newest = !self.local_changes.invalidates(prefix, name, page.asked);
+        let is_newest = facts.changed.is_none_or(|changed| page.asked >= changed);
         if is_own && is_newest && page.is_without(name) {
             let absence = Absence::asked(page.asked);
             return self.absent(parent, prefix, name, absence).map(Some);
@@ -195,14 +205,13 @@ impl Namespace {
         self.walks
             .looked_up((&prefix, name), found.is_some(), asked);
         let Some(found) = found else {
-            let newest = self.recent.absent(&prefix, name, self.now(), Duration::MAX);
-            if newest.is_none() {
-                self.saved.note_known(&prefix);
+            if self.known.pages.absent(&prefix, name).is_none() {
+                self.known.saved.note_known(&prefix);
             }
             return self.absent(parent, &prefix, name, Absence::asked(asked));
         };
         // A saved listing that has the name would have answered, or is wrong about it.
-        self.saved.note_known(&prefix);
+        self.known.saved.note_known(&prefix);
         let observed = Observed {
             call: call.filter(|_| is_own),
             ..self.observed(asked, received_at)
@@ -221,10 +230,61 @@ impl Namespace {
         Ok(self.entry(admitted.ino, &admitted.found, left))
     }
 
+    /// How long the kernel may keep the absence of `name`, which was just not found: less if a
+    /// listing said so that was made before.
+    #[must_use]
+    pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
+        let key = names::parse(name).and_then(|name| {
+            let prefix = self.table.directory_prefix(parent)?;
+            names::file_key(&prefix, name)
+        });
+        key.map_or(Duration::ZERO, |key| self.known.negative_ttl(&key))
+    }
+
+    /// Nothing in the bucket has the name `name` now in the directory `parent`, whose prefix is
+    /// `prefix`. A directory that is kept stays, as does one with a file that is being written; it
+    /// is returned.
+    pub(super) fn gone(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+        asked: Duration,
+    ) -> Option<InodeNo> {
+        self.known.pages.distrust(prefix, name);
+        let ino = self.table.child(parent, name)?;
+        if self.table.is_kept(ino) {
+            return Some(ino);
+        }
+        if self.table.has_written_below(ino) {
+            self.table.keep(ino);
+            return Some(ino);
+        }
+        self.table.detach_unless_newer(parent, name, asked.into());
+        None
+    }
+
+    /// The reply to a lookup of a name that is not in the bucket.
+    fn absent(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+        absence: Absence,
+    ) -> Result<Entry, FsError> {
+        let Some(ino) = self.gone(parent, prefix, name, absence.asked) else {
+            let key = names::file_key(prefix, name)?;
+            self.known.told_absent(&key, absence);
+            return Err(FsError::NotFound);
+        };
+        let kept = self.table.admit_kept(ino)?;
+        Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
+    }
+
     /// Hands out what a page said of a name a moment ago, for as long as that is valid.
     fn admit_recent(&self, parent: InodeNo, recent: &RecentEntry) -> Result<Entry, FsError> {
         let observed = Observed {
-            asked: recent.asked,
+            asked: recent.asked.into(),
             valid_until: recent.valid_until,
             call: None,
         };

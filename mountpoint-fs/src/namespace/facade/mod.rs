@@ -22,29 +22,24 @@ use super::xattrs::RecentDetails;
 use crate::cache::ListingStore;
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig};
-use crate::namespace::change::{KeyLocks, LinkNumbers, LocalChanges};
+use crate::namespace::change::{KeyLocks, LinkNumbers};
 use crate::namespace::inodes::table::{InodeTable, sum_of};
 use crate::namespace::inodes::{AttributeStyle, Observed};
-use crate::namespace::listing::cache::ListingCache;
+use crate::namespace::known::KnownNames;
 use crate::namespace::listing::page::Page;
-use crate::namespace::listing::{AheadBudget, HiddenKeys, SavedListings, WalkStats};
+use crate::namespace::listing::{AheadBudget, HiddenKeys, WalkStats};
 use crate::namespace::moment::Moment;
-use crate::namespace::resolve::{
-    Answer, FirstBytesCache, Gathering, LookupBatching, NegativeCache, OWN_AGE_MAX, OwnDirectories,
-    SingleFlight,
-};
+use crate::namespace::resolve::{Answer, FirstBytesCache, Gathering, LookupBatching, SingleFlight};
 use crate::namespace::version::Found;
 use crate::operation::{Attributes, Entry, EvictionBatch, FileKind, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
 
-mod absence;
 mod attributes;
 mod change;
 mod enumerate;
 mod find;
 mod lookup;
 mod open;
-mod siblings;
 mod walk_ahead;
 mod written;
 mod xattrs;
@@ -52,8 +47,7 @@ mod xattrs;
 #[cfg(test)]
 pub(crate) use change::RENAME_WAIT_MAX;
 pub use change::{DirectoryMarker, NameChange};
-pub use enumerate::Standing;
-pub use siblings::NextSibling;
+pub use enumerate::{NextSibling, Standing};
 use walk_ahead::WalkAhead;
 pub use written::Created;
 
@@ -67,11 +61,7 @@ pub struct Namespace {
     /// Whether objects are asked what they say of themselves (`--posix-metadata`).
     pub(super) is_posix: bool,
     pub(super) table: InodeTable,
-    pub(super) recent: Arc<ListingCache>,
-    pub(super) local_changes: LocalChanges,
-    pub(super) negative: NegativeCache,
-    /// Directories in which names are absent that this mount has not made (`--write-back`).
-    pub(super) own: OwnDirectories,
+    pub(super) known: Arc<KnownNames>,
     pub(super) key_locks: KeyLocks,
     /// Numbers of links, until the kernel is told their own.
     pub(super) link_numbers: LinkNumbers,
@@ -87,9 +77,6 @@ pub struct Namespace {
     /// Listings that lookups wait for, by the directory's prefix.
     pub(super) gatherings: SingleFlight<Arc<str>, Result<Gathering, FsError>>,
     pub(super) listing_ahead: AheadBudget,
-    pub(super) saved: SavedListings,
-    /// Listings that are being read from the disk, by the directory's prefix.
-    pub(super) recalls: SingleFlight<Arc<str>, Option<Arc<Page>>>,
     walks: Arc<WalkAhead>,
 }
 
@@ -105,14 +92,9 @@ impl Namespace {
     ) -> Self {
         let (stale_names, taker) = sync_channel(STALE_NAMES_MAX);
         let is_posix = config.write.posix_metadata;
-        let remembered = match config.names.works_offline {
-            true => config.names.ttl.max(OWN_AGE_MAX * 5 / 4),
-            false => config.names.ttl,
-        };
+        let known = KnownNames::new(config, client.lists_in_order(), saved, clock.clone());
         Self {
-            // No listing tells what objects say of themselves.
-            saved: SavedListings::new(saved, config.names.opens_unasked && !is_posix),
-            recalls: SingleFlight::new(),
+            known: Arc::new(known),
             stale_names,
             stale_names_taker: Mutex::new(Some(taker)),
             walks: WalkAhead::new(Arc::clone(&client), clock.clone(), config.names.ttl),
@@ -122,10 +104,6 @@ impl Namespace {
             style: AttributeStyle::new(config, mounted),
             is_posix,
             table: InodeTable::new(config.prefix.clone()),
-            recent: Arc::default(),
-            local_changes: LocalChanges::new(remembered),
-            negative: NegativeCache::default(),
-            own: OwnDirectories::default(),
             key_locks: KeyLocks::default(),
             link_numbers: LinkNumbers::default(),
             lookup_batching: Arc::default(),
@@ -198,9 +176,8 @@ impl Namespace {
 
     /// Gives back memory that nobody needs.
     pub fn give_back_idle(&self) {
-        self.recent.expire(self.now());
+        self.known.give_back();
         self.first_bytes.expire(self.now());
-        self.local_changes.give_back(self.clock.now());
         self.walks.expire();
         self.key_locks.remind();
     }
@@ -208,14 +185,7 @@ impl Namespace {
     /// Waits until no listing from before the changes so far is shown by a later mount. A change is
     /// acknowledged after that.
     pub async fn settled(&self) {
-        self.saved.settled().await;
-    }
-
-    /// The key `key` has changed; with a slash at its end, all keys below it. Older answers are not
-    /// believed from now on.
-    fn note_change(&self, key: &str) {
-        self.local_changes.record(key, self.clock.now());
-        self.saved.changed(key);
+        self.known.saved.settled().await;
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -55,7 +55,7 @@ impl Namespace {
                 false => HeldBytes::Nowhere,
             },
             is_trusted: self.config.opens_unasked && observed.valid_until > now
-                || self.own_since(&prefix).is_some(),
+                || self.known.own_since(&prefix).is_some(),
             size: if known.is_archived { 0 } else { known.size },
         };
         let how = match is_vouched {
@@ -156,9 +156,8 @@ impl Namespace {
     pub fn distrust(&self, ino: InodeNo) {
         if let Ok(view) = self.table.view(ino) {
             if let Ok(prefix) = self.table.directory_prefix(view.parent) {
-                self.recent.distrust(&prefix, &view.name);
-                self.saved.note_known(&prefix);
-                self.own.forget(&prefix);
+                self.known.contradicted(&prefix, &view.name);
+                self.known.forget_own(&prefix);
             }
             self.table.detach(ino);
         }

@@ -39,12 +39,12 @@ impl Namespace {
             .table
             .create_written(parent, name, progress, observed)?;
         drop(at_rest);
-        self.note_change(key.as_str());
+        self.known.changed(key.as_str());
         self.names_changed(parent);
         self.lookup_batching.made(&prefix, self.clock.now());
         Ok(Created {
             entry: self.entry(made.ino, &made.found, self.config.ttl),
-            is_unasked: self.is_unasked(&key),
+            is_unasked: self.known.is_unasked(&key),
             key,
         })
     }
@@ -111,12 +111,10 @@ impl Namespace {
     fn settle_stored(&self, ino: InodeNo) {
         if let Ok(view) = self.table.view(ino)
             && let Ok(prefix) = self.table.directory_prefix(view.parent)
+            && let Ok(key) = names::file_key(&prefix, &view.name)
         {
-            self.recent.changed(&prefix, &view.name);
-            if let Ok(key) = names::file_key(&prefix, &view.name) {
-                self.note_change(key.as_str());
-                self.details.forget(&key);
-            }
+            self.known.changed(key.as_str());
+            self.details.forget(&key);
         }
     }
 

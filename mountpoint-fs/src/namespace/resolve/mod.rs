@@ -1,12 +1,10 @@
 //! Resolution of names: which requests a lookup sends, and how lookups share answers.
 //!
 //! `strategy` (pure) chooses the requests and never makes an answer. The other files keep results
-//! for a short time: absent names, first bytes of files, and LISTs that answer many lookups.
+//! for a short time: first bytes of files, and LISTs that answer many lookups.
 
 mod first_bytes;
 mod lookup_batching;
-mod negative;
-mod own_directories;
 mod prefix_listing;
 pub(super) mod probe;
 mod single_flight;
@@ -16,8 +14,6 @@ pub(super) mod strategy;
 pub(crate) use first_bytes::FIRST_BYTES_FAILED_AGE;
 pub(super) use first_bytes::FirstBytesCache;
 pub(super) use lookup_batching::{Gathering, LookupBatching};
-pub(super) use negative::{Absence, NegativeCache};
-pub(super) use own_directories::{OWN_AGE_MAX, OwnDirectories};
 pub(super) use prefix_listing::{Below, Subtree};
 pub(super) use probe::Answer;
 #[cfg(test)]

@@ -61,6 +61,7 @@ fn a_file_goes_with_one_request_and_is_not_seen_again() {
     let a = mount.walk("a");
     assert_eq!(mount.names(ROOT), ["a", "d/"]);
     mount.requests();
+    mount.clock.advance(Duration::from_nanos(1));
     unlink(&mount, ROOT, "a").unwrap();
     assert_eq!(mount.requests(), (0, 0, 1));
     assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));

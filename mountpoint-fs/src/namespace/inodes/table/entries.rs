@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::namespace::inodes::directory_time::ForgottenTimes;
 use crate::namespace::inodes::eviction::Eviction;
@@ -62,6 +63,16 @@ pub(crate) struct View {
     pub(crate) is_attached: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
     pub(crate) was_opened: bool,
+}
+
+/// What a look-up has to know of the inode that has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownInode {
+    pub(crate) kind: FileKind,
+    /// Time of the request whose answer it is of.
+    pub(crate) asked: Duration,
+    /// Whether it is the version that a page shows.
+    pub(crate) is_listed: bool,
 }
 
 /// The inode that a name was given.

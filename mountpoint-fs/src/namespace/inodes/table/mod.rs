@@ -23,7 +23,7 @@ mod times;
 mod writers;
 
 use entries::Table;
-pub(crate) use entries::{Admitted, View};
+pub(crate) use entries::{Admitted, KnownInode, View};
 pub(crate) use times::sum_of;
 
 /// All inodes of a mount.
@@ -160,12 +160,20 @@ impl InodeTable {
         })
     }
 
-    /// Whether the last answer about `name` in `directory` was requested later than `asked`.
-    pub(crate) fn is_known_since(&self, directory: InodeNo, name: &str, asked: Moment) -> bool {
+    /// What is known of `name` in `directory`, beside the answer `listed` of a page.
+    pub(crate) fn known(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        listed: Option<&Found>,
+    ) -> Option<KnownInode> {
         let table = self.table.lock();
-        let known = table.child(directory, name);
-        let known = known.and_then(|ino| table.inode(ino).ok());
-        known.is_some_and(|inode| inode.observed.asked > asked)
+        let inode = table.inode(table.child(directory, name)?).ok()?;
+        Some(KnownInode {
+            kind: inode.kind(),
+            asked: inode.observed.asked.since_start(),
+            is_listed: listed.is_some_and(|found| inode.is_same(found)),
+        })
     }
 
     /// Lowers the lookup count by `count`, but not below zero.

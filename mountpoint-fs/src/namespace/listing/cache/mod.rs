@@ -8,7 +8,7 @@
 //!
 //! Knows nothing of inodes. Bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,23 +38,13 @@ struct Recent {
     directory: Arc<str>,
     page: Arc<Page>,
     valid_until: Moment,
-    /// Names on the page that this mount has changed since: the page is wrong about them.
-    changed: HashSet<Arc<str>>,
-}
-
-impl Recent {
-    /// The entry of `name` on the page, unless this mount has changed the name since.
-    fn find(&self, name: &str) -> Option<&Listed> {
-        let listed = self.page.find(name)?;
-        (!self.changed.contains(name)).then_some(listed)
-    }
 }
 
 /// A cached entry and its age.
 #[derive(Debug)]
 pub(crate) struct RecentEntry {
     pub(crate) listed: Listed,
-    pub(crate) asked: Moment,
+    pub(crate) asked: Duration,
     pub(crate) valid_until: Moment,
 }
 
@@ -80,7 +70,6 @@ impl ListingCache {
             directory: Arc::from(directory),
             page: Arc::clone(page),
             valid_until,
-            changed: HashSet::new(),
         });
     }
 
@@ -94,11 +83,11 @@ impl ListingCache {
             .filter(|recent| recent.valid_until > now);
         // The page that was delivered last need not be the one that was requested last.
         let (recent, listed) = valid
-            .filter_map(|recent| Some((recent, recent.find(name)?)))
+            .filter_map(|recent| Some((recent, recent.page.find(name)?)))
             .max_by_key(|(recent, _)| recent.page.asked)?;
         listed.is_certain.then(|| RecentEntry {
             listed: listed.clone(),
-            asked: recent.page.asked.into(),
+            asked: recent.page.asked,
             valid_until: recent.valid_until,
         })
     }
@@ -148,7 +137,7 @@ impl ListingCache {
             let files = entries.iter().filter(is_file).take(count - found.len());
             found.extend(files.map(|listed| RecentEntry {
                 listed: listed.clone(),
-                asked: recent.page.asked.into(),
+                asked: recent.page.asked,
                 valid_until: recent.valid_until,
             }));
             last = entries.last().map_or(last, |entry| &entry.name);
@@ -157,14 +146,8 @@ impl ListingCache {
     }
 
     /// Time of a request that proves the absence of `name`: of a single page, or of all pages of
-    /// the youngest listing. `None` if that is `age_max` ago, or if any page has the name.
-    pub(crate) fn absent(
-        &self,
-        directory: &str,
-        name: &str,
-        now: Moment,
-        age_max: Duration,
-    ) -> Option<Duration> {
+    /// the youngest listing. `None` if any page has the name.
+    pub(crate) fn absent(&self, directory: &str, name: &str) -> Option<Duration> {
         let pages = self.0.lock();
         if pages.have(directory, name) {
             return None;
@@ -172,10 +155,8 @@ impl ListingCache {
         let alone = pages
             .of(directory)
             .filter(|recent| recent.page.is_without(name))
-            .map(|recent| recent.page.asked)
-            .max();
-        let asked = alone.max(pages.listed_whole(directory))?;
-        (now.since_start().saturating_sub(asked) < age_max).then_some(asked)
+            .map(|recent| recent.page.asked);
+        alone.max().max(pages.listed_whole(directory))
     }
 
     /// Kinds of the names beside `name`, from a page of the whole directory if there is one. The
@@ -203,19 +184,6 @@ impl ListingCache {
                 .is_some_and(|recent| recent.page.find(name).is_some())
             {
                 pages.remove(number);
-            }
-        }
-    }
-
-    /// Marks `name` as changed by this mount. Pages remain right about all other names.
-    pub(crate) fn changed(&self, directory: &str, name: &str) {
-        let mut pages = self.0.lock();
-        let numbers = pages.directories.get(directory).cloned();
-        for number in numbers.unwrap_or_default() {
-            if let Some(recent) = pages.pages.get_mut(&number)
-                && let Some(listed) = recent.page.find(name)
-            {
-                recent.changed.insert(Arc::clone(&listed.name));
             }
         }
     }

@@ -59,38 +59,36 @@ fn the_page_that_was_asked_for_last_says_it() {
     for page in [asked(1), asked(3), asked(2)] {
         recent.delivered(D, &page, at(3), at(9));
     }
-    assert_eq!(recent.find(D, "a", at(4)).unwrap().asked, at(3));
+    assert_eq!(recent.find(D, "a", at(4)).unwrap().asked, 3 * second);
 }
 
 #[test]
 fn absence_is_told_by_all_pages_of_a_young_listing() {
     let second = Duration::from_secs(1);
     let recent = ListingCache::default();
-    let absent = |name, now| recent.absent(D, name, at(now), 10 * second);
+    let absent = |name| recent.absent(D, name);
     let listed = pages(&[&["a"], &["c"]], second);
     recent.delivered(D, &listed[0], at(1), at(60));
     recent.delivered(D, &page(&["d"]), at(1), at(60));
-    assert_eq!(absent("b", 1), None, "one of two pages");
+    assert_eq!(absent("b"), None, "one of two pages");
     recent.delivered(D, &listed[1], at(2), at(60));
-    assert_eq!(absent("b", 2), Some(second));
+    assert_eq!(absent("b"), Some(second));
     for known in ["a", "c", "d"] {
-        assert_eq!(absent(known, 2), None, "{known}");
+        assert_eq!(absent(known), None, "{known}");
     }
-    assert_eq!(recent.absent("e/", "b", at(2), 10 * second), None);
-    assert_eq!(absent("b", 10), Some(second));
-    assert_eq!(absent("b", 11), None, "too old");
+    assert_eq!(recent.absent("e/", "b"), None);
     // An empty directory has a page, too.
     recent.delivered("e/", &pages(&[&[]], second)[0], at(1), at(60));
-    assert_eq!(recent.absent("e/", "b", at(2), 10 * second), Some(second));
+    assert_eq!(recent.absent("e/", "b"), Some(second));
     recent.distrust(D, "a");
-    assert_eq!(absent("b", 2), None);
+    assert_eq!(absent("b"), None);
 }
 
 #[test]
 fn absence_is_told_by_a_page_of_names_around() {
     let second = Duration::from_secs(1);
     let recent = ListingCache::default();
-    let absent = |name, now| recent.absent(D, name, at(now), 10 * second);
+    let absent = |name| recent.absent(D, name);
     let entries = |names| page(names).entries.clone();
     let around = Span {
         low: Some(Arc::from("b")),
@@ -105,18 +103,17 @@ fn absence_is_told_by_a_page_of_names_around() {
         ("d", Some(3 * second)),
         ("f", None),
     ] {
-        assert_eq!(absent(name, 3), expected, "{name}");
+        assert_eq!(absent(name), expected, "{name}");
     }
-    assert_eq!(absent("d", 13), None, "too old");
     recent.delivered(D, &pages(&[&["b"], &["c"]], second)[1], at(3), at(60));
-    assert_eq!(absent("d", 3), Some(3 * second), "half a listing is none");
+    assert_eq!(absent("d"), Some(3 * second), "half a listing is none");
     for part in pages(&[&["b"], &["c"]], 5 * second) {
         recent.delivered(D, &part, at(5), at(60));
     }
-    assert_eq!(absent("d", 5), Some(5 * second), "the last word counts");
-    assert_eq!(absent("a", 5), Some(5 * second));
+    assert_eq!(absent("d"), Some(5 * second), "the last word counts");
+    assert_eq!(absent("a"), Some(5 * second));
     recent.delivered(D, &page(&["d"]), at(5), at(60));
-    assert_eq!(absent("d", 5), None, "another page has it");
+    assert_eq!(absent("d"), None, "another page has it");
 }
 
 #[test]
@@ -132,27 +129,6 @@ fn delivering_again_makes_it_valid_again_and_distrust_ends_it() {
     assert!(recent.find(D, "b", at(1)).is_none());
     assert!(recent.find(D, "c", at(1)).is_none());
     assert!(recent.find("e/", "a", at(1)).is_some());
-}
-
-#[test]
-fn a_change_is_about_one_name() {
-    let second = Duration::from_secs(1);
-    let recent = ListingCache::default();
-    let before = pages(&[&["a", "b"]], second).remove(0);
-    recent.delivered(D, &before, at(1), at(9));
-    recent.delivered("e/", &page(&["a"]), at(1), at(9));
-    recent.changed(D, "a");
-    recent.changed(D, "new");
-    assert!(recent.find(D, "a", at(2)).is_none());
-    assert!(recent.find(D, "b", at(2)).is_some());
-    assert!(recent.find("e/", "a", at(2)).is_some());
-    let absent = |name| recent.absent(D, name, at(2), 10 * second);
-    assert_eq!(absent("a"), None, "it may have been made");
-    assert_eq!(absent("c"), Some(second));
-    recent.delivered(D, &before, at(2), at(12));
-    assert!(recent.find(D, "a", at(2)).is_none(), "the page is no newer");
-    recent.delivered(D, &pages(&[&["a"]], 3 * second)[0], at(3), at(9));
-    assert_eq!(recent.find(D, "a", at(3)).unwrap().asked, at(3));
 }
 
 #[test]

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::namespace::moment::Moment;
 use crate::sync::Mutex;
 
 /// The changes of a mount. The lock guards only them; no other lock is taken under it.
@@ -85,16 +84,21 @@ impl LocalChanges {
 
     /// Whether `name` in the directory `prefix` may have changed since a request at `asked`.
     pub(crate) fn invalidates(&self, prefix: &str, name: &str, asked: Duration) -> bool {
-        if !self.invalidates_all(asked) {
-            return false;
+        let is_newer = |changed: Duration| asked < changed;
+        self.invalidates_all(asked) && self.last(prefix, name).is_some_and(is_newer)
+    }
+
+    /// Time of the last change of `name` in the directory `prefix`, or of a directory above it, as
+    /// far as it is remembered: no older one counts either.
+    pub(crate) fn last(&self, prefix: &str, name: &str) -> Option<Duration> {
+        if !self.invalidates_all(Duration::ZERO) {
+            return None;
         }
         let key = [prefix, name].concat();
         let table = self.changes.lock();
-        if table.dropped.is_some_and(|dropped| asked < dropped) {
-            return true;
-        }
-        let mut above = prefix.match_indices('/').map(|(at, _)| &prefix[..=at]);
-        table.is_since(&key, asked) || above.any(|above| table.is_since(above, asked))
+        let above = prefix.match_indices('/').map(|(at, _)| &prefix[..=at]);
+        let changes = above.chain([&*key]).filter_map(|key| table.by_key.get(key));
+        changes.copied().max().max(table.dropped)
     }
 
     /// Whether a key in the directory `prefix`, or a directory above it, may have changed since
@@ -121,11 +125,6 @@ impl LocalChanges {
     pub(crate) fn is_changed(&self, prefix: &str, name: &str, asked: Duration) -> bool {
         let key = [prefix, name].concat();
         self.changes.lock().is_since(&key, asked)
-    }
-
-    /// Calls [`LocalChanges::invalidates`] for a request time that is a [`Moment`].
-    pub(crate) fn invalidates_moment(&self, prefix: &str, name: &str, asked: Moment) -> bool {
-        self.invalidates(prefix, name, asked.since_start())
     }
 }
 
@@ -183,9 +182,7 @@ mod tests {
         let changes = LocalChanges::new(Duration::ZERO);
         changes.record("d/a", at(5));
         assert!(changes.invalidates("d/", "a", at(4)));
-        assert!(changes.invalidates_moment("d/", "a", at(4).into()));
         assert!(!changes.invalidates("d/", "a", at(5)));
-        assert!(!changes.invalidates_moment("d/", "a", at(5).into()));
         assert!(!changes.invalidates("d/", "b", at(4)));
         assert!(!changes.invalidates("d/a/", "b", at(4)));
         assert!(changes.invalidates_all(at(4)));
