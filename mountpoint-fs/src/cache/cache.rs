@@ -77,7 +77,7 @@ impl Cache {
     /// # Errors
     /// When no thread can be started.
     pub(crate) fn over(
-        storage: Arc<dyn Storage>,
+        storage: Arc<Storage>,
         room: Arc<Room>,
         parts: CacheParts,
         clock: Clock,

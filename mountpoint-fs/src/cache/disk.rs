@@ -9,12 +9,13 @@ use sha2::{Digest, Sha256};
 use super::eviction::Room;
 use super::index_memory::IndexMemory;
 use super::statistics::CacheCounters;
-use super::storage::{FileStatus, Storage};
+use super::storage::Storage;
 use crate::clock::Clock;
+use crate::local_disk::FileStatus;
 
 /// The shared state of one cache's entries.
 pub(super) struct Disk {
-    pub(super) storage: Arc<dyn Storage>,
+    pub(super) storage: Arc<Storage>,
     pub(super) room: Arc<Room>,
     pub(super) counters: CacheCounters,
     pub(super) clock: Clock,
@@ -25,7 +26,7 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new(
-        storage: Arc<dyn Storage>,
+        storage: Arc<Storage>,
         room: Arc<Room>,
         clock: Clock,
         boot: String,

@@ -2,8 +2,8 @@
 //!
 //! The cache on disk keeps versions of objects, which outlive the mount.
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
-//! of the ranges that are there, with checksums. `listings` are those of directories. `storage` is
-//! the disk behind a trait, `eviction` keeps to the room there is, `work` has the threads. `fill`
+//! of the ranges that are there, with checksums. `listings` are those of directories. `storage` has
+//! the files of entries, `eviction` keeps to the room there is, `work` has the threads. `fill`
 //! serves commands that fill a cache on purpose. Nothing here is ever flushed or trusted: bytes
 //! without their checksum are a miss. doc/internals/cache.md has the format and the policies,
 //! doc/internals/shared-cache.md those of the shared bucket.

@@ -8,7 +8,7 @@ use super::cache::{Cache, CacheParts};
 use super::directory::CacheDirectory;
 use super::eviction::{Room, RoomLimits};
 use super::identity::StoreId;
-use super::storage::DiskStorage;
+use super::storage::Storage;
 use crate::clock::Clock;
 use crate::config::CacheConfig;
 
@@ -35,7 +35,7 @@ impl Cache {
                 None
             }
         };
-        let storage = Arc::new(DiskStorage::new(directory));
+        let storage = Arc::new(Storage::new(Arc::new(directory)));
         let limits = RoomLimits {
             bytes_max: config.bytes_max,
             ..RoomLimits::default()
@@ -47,7 +47,7 @@ impl Cache {
             listings,
             fill_bytes_max: (memory_max / FILL_MEMORY_SHARE).min(FILL_BYTES_MAX),
         };
-        let room = Room::start(Arc::clone(&storage) as _, limits, clock.clone());
+        let room = Room::start(Arc::clone(&storage), limits, clock.clone());
         Self::over(storage, room, parts, clock)
             .map_err(|error| format!("cannot start a thread: {error}"))
     }

@@ -15,9 +15,9 @@ use super::entry::{Entry, Place};
 use super::eviction::{Room, RoomLimits};
 use super::identity::{CachedVersion, StoreId};
 use super::index::{Extent, Header, RECORD_LEN, Record};
-use super::storage::test_storage::{DiskFault, DiskOperation, SimulatedStorage};
-use super::storage::{EntryName, FileKind, Storage as _};
+use super::storage::{EntryName, FileKind, Storage, path};
 use crate::clock::Clock;
+use crate::local_disk::test_disk::{DiskOperation, SimulatedDisk, SimulatedFault};
 use crate::memory::Budget;
 use crate::operation::Slices;
 
@@ -63,20 +63,16 @@ struct Process {
 }
 
 impl Process {
-    fn new(storage: &SimulatedStorage) -> Self {
+    fn new(storage: &SimulatedDisk) -> Self {
         Self::booted(storage, "boot")
     }
 
-    fn booted(storage: &SimulatedStorage, boot: &str) -> Self {
+    fn booted(storage: &SimulatedDisk, boot: &str) -> Self {
         // Later than all that is on the disk.
         let clock = Clock::manual();
         clock.advance(Duration::from_secs(3600));
-        let room = Room::start(
-            Arc::new(storage.clone()),
-            RoomLimits::default(),
-            clock.clone(),
-        );
-        let disk = Disk::new(Arc::new(storage.clone()), room, clock, boot.to_owned());
+        let room = room(storage, &clock);
+        let disk = Disk::new(Storage::simulated(storage), room, clock, boot.to_owned());
         Self { disk }
     }
 
@@ -87,8 +83,24 @@ impl Process {
     }
 }
 
-fn storage() -> SimulatedStorage {
-    SimulatedStorage::new(1 << 30, &Clock::manual())
+fn storage() -> SimulatedDisk {
+    seeded(0)
+}
+
+fn seeded(seed: u64) -> SimulatedDisk {
+    let storage = SimulatedDisk::new(seed);
+    storage.limit(1 << 30);
+    storage
+}
+
+/// The room of a cache. Its thread meets no faults, and has looked at the disk.
+fn room(storage: &SimulatedDisk, clock: &Clock) -> Arc<Room> {
+    let storage = Storage::simulated(&storage.other_process());
+    let room = Room::start(storage, RoomLimits::default(), clock.clone());
+    while !room.admits(1) {
+        std::thread::yield_now();
+    }
+    room
 }
 
 /// The bytes of `range` as the entry has them; `None` for a miss. Panics if they are wrong.
@@ -106,7 +118,7 @@ fn read(entry: &Entry, range: Range<u64>) -> Option<()> {
     is_full.then_some(())
 }
 
-fn stored(storage: &SimulatedStorage) -> Entry {
+fn stored(storage: &SimulatedDisk) -> Entry {
     let entry = Process::new(storage).entry();
     entry.store(&WHOLE, &slices(WHOLE));
     entry
@@ -129,14 +141,14 @@ fn many_small_extents_are_kept_joined_and_the_index_stays_short() {
         entry.store(&range, &slices(range.clone()));
         read(&entry, range).unwrap();
     }
-    let len = storage.len(name(), FileKind::Index).unwrap();
+    let len = storage.len(&path(name(), FileKind::Index)).unwrap();
     assert!(len < 100 * RECORD_LEN as u64, "{len}");
     for at in steps {
         let range = at..at + 3000;
         entry.store(&range, &slices(range.clone()));
         read(&entry, range).unwrap();
     }
-    assert_eq!(storage.len(name(), FileKind::Index), Some(len));
+    assert_eq!(storage.len(&path(name(), FileKind::Index)), Some(len));
     read(&Process::new(&storage).entry(), 0..60 * KIB).unwrap();
     // Extents that stay apart.
     let far = 64 * KIB..128 * KIB;
@@ -144,20 +156,21 @@ fn many_small_extents_are_kept_joined_and_the_index_stays_short() {
         let range = at..at + 100;
         entry.store(&range, &slices(range.clone()));
     }
-    let longer = storage.len(name(), FileKind::Index).unwrap();
+    let longer = storage.len(&path(name(), FileKind::Index)).unwrap();
     assert_eq!(longer, len + 16 * RECORD_LEN as u64);
     entry.store(&chunk, &slices(chunk.clone()));
     read(&entry, chunk).unwrap();
 }
 
 /// A version of a TiB, whose index file has this many extents of a byte, each in its own chunk.
-fn large_version(storage: &SimulatedStorage, name: &str, extents: u64) -> CachedVersion {
+fn large_version(storage: &SimulatedDisk, name: &str, extents: u64) -> CachedVersion {
     let version = CachedVersion {
         key: Key::parse(name).unwrap(),
         size: 1 << 40,
         ..version()
     };
     let name = version.name();
+    let storage = Storage::simulated(storage);
     storage.create(name, FileKind::Data).unwrap();
     let index = storage.create(name, FileKind::Index).unwrap().unwrap();
     let header = Header::encode(&version);
@@ -193,9 +206,9 @@ fn an_overgrown_index_is_used_as_far_as_its_share_of_the_memory_goes_and_grows_n
     assert_eq!(entry.place(&(0..1)), Place::Disk);
     let last = 99_999 * 64 * KIB..99_999 * 64 * KIB + 1;
     assert_eq!(entry.place(&last), Place::Elsewhere);
-    let len = storage.len(name, FileKind::Index);
+    let len = storage.len(&path(name, FileKind::Index));
     entry.store(&last, &slices(last.clone()));
-    assert_eq!(storage.len(name, FileKind::Index), len);
+    assert_eq!(storage.len(&path(name, FileKind::Index)), len);
     assert_eq!(process.disk.counters.stats().dropped, 1);
     let other = open();
     assert!(process.disk.index_memory.used() <= 1 << 20);
@@ -240,14 +253,16 @@ fn many_open_entries_share_the_memory_of_indexes_and_leave_it_to_the_next() {
 #[test]
 fn a_longer_file_without_an_index_is_no_file_of_the_object() {
     let storage = storage();
-    storage.create(name(), FileKind::Data).unwrap();
-    storage.set_len(name(), FileKind::Data, SIZE + 8000);
+    Storage::simulated(&storage)
+        .create(name(), FileKind::Data)
+        .unwrap();
+    storage.set_len(&path(name(), FileKind::Data), SIZE + 8000);
     let process = Process::new(&storage);
     assert!(read(&process.entry(), WHOLE).is_none());
     let entry = process.entry();
     entry.store(&WHOLE, &slices(WHOLE));
     read(&entry, WHOLE).unwrap();
-    assert_eq!(storage.len(name(), FileKind::Data), Some(SIZE));
+    assert_eq!(storage.len(&path(name(), FileKind::Data)), Some(SIZE));
     assert!(entry.whole_file().is_none() || !entry.needs_comparing());
 }
 
@@ -320,20 +335,20 @@ fn a_range_is_divided_where_bytes_begin_and_end() {
 fn each_flipped_byte_of_an_index_is_a_miss_or_right() {
     let storage = storage();
     drop(stored(&storage));
-    let len = storage.len(name(), FileKind::Index).unwrap();
+    let len = storage.len(&path(name(), FileKind::Index)).unwrap();
     for offset in 0..len {
         let process = Process::new(&storage.other_process());
-        storage.flip(name(), FileKind::Index, offset, 0x10);
+        storage.flip(&path(name(), FileKind::Index), offset, 0x10);
         let entry = process.entry();
         assert_eq!(read(&entry, WHOLE), None, "byte {offset}");
         assert_eq!(
-            storage.len(name(), FileKind::Index),
+            storage.len(&path(name(), FileKind::Index)),
             None,
             "byte {offset}: not removed"
         );
         assert_eq!(process.disk.counters.stats().damaged, 1);
         entry.store(&WHOLE, &slices(WHOLE));
-        assert_eq!(storage.len(name(), FileKind::Index), Some(len));
+        assert_eq!(storage.len(&path(name(), FileKind::Index)), Some(len));
     }
 }
 
@@ -343,12 +358,12 @@ fn each_cut_of_the_files_is_a_miss_or_right() {
     let header = {
         let entry = Process::new(&storage).entry();
         entry.store(&(0..1), &slices(0..1));
-        storage.len(name(), FileKind::Index).unwrap() - RECORD_LEN as u64
+        storage.len(&path(name(), FileKind::Index)).unwrap() - RECORD_LEN as u64
     };
     drop(stored(&storage));
-    let len = storage.len(name(), FileKind::Index).unwrap();
+    let len = storage.len(&path(name(), FileKind::Index)).unwrap();
     for end in 0..len {
-        storage.set_len(name(), FileKind::Index, end);
+        storage.set_len(&path(name(), FileKind::Index), end);
         let entry = Process::new(&storage.other_process()).entry();
         let is_right = read(&entry, WHOLE).is_some();
         // Without its last note, an index is as good.
@@ -359,7 +374,7 @@ fn each_cut_of_the_files_is_a_miss_or_right() {
         read(&entry, WHOLE).expect("stored again");
     }
     for end in [0, 1, 64 * KIB, SIZE - 1] {
-        storage.set_len(name(), FileKind::Data, end);
+        storage.set_len(&path(name(), FileKind::Data), end);
         let entry = Process::new(&storage.other_process()).entry();
         assert_eq!(read(&entry, WHOLE), None, "data cut at {end}");
         entry.store(&WHOLE, &slices(WHOLE));
@@ -371,28 +386,28 @@ fn each_flipped_byte_of_the_data_is_noticed() {
     let storage = storage();
     drop(stored(&storage));
     for offset in (0..SIZE).step_by(4099) {
-        storage.flip(name(), FileKind::Data, offset, 1);
+        storage.flip(&path(name(), FileKind::Data), offset, 1);
         let entry = Process::new(&storage.other_process()).entry();
         assert_eq!(read(&entry, WHOLE), None, "byte {offset}");
-        assert_eq!(storage.len(name(), FileKind::Data), None);
+        assert_eq!(storage.len(&path(name(), FileKind::Data)), None);
         entry.store(&WHOLE, &slices(WHOLE));
     }
 }
 
 #[test]
 fn a_fault_at_any_step_leaves_a_miss_or_what_is_right() {
-    let kills = [0, 1, 30, 4096].map(DiskFault::Kill);
-    let others = [DiskFault::Tear(30), DiskFault::Fail(ErrorKind::Other)];
-    for step in 0.. {
-        for fault in kills.into_iter().chain(others) {
-            let storage = storage();
+    let kills = [0, 1, 30, 4096].map(SimulatedFault::Kill);
+    let others = [0, 1].map(|_| SimulatedFault::Fail(ErrorKind::Other));
+    for step in 1.. {
+        for (fault, seed) in kills.into_iter().chain(others).zip(step..) {
+            let storage = seeded(seed);
             let victim = storage.other_process();
             let entry = Process::new(&victim).entry();
             entry.store(&(0..70 * KIB), &slices(0..70 * KIB));
-            let before = victim.change_count();
-            victim.fault_at(step, fault);
+            let before = victim.operations();
+            victim.fail_at(step, fault);
             entry.store(&WHOLE, &slices(WHOLE));
-            let is_over = victim.change_count() - before <= step;
+            let is_over = victim.operations() - before < step;
             let next = Process::new(&storage).entry();
             read(&next, WHOLE);
             next.store(&WHOLE, &slices(WHOLE));
@@ -407,9 +422,9 @@ fn a_fault_at_any_step_leaves_a_miss_or_what_is_right() {
 #[test]
 fn lost_power_leaves_a_miss_or_what_is_right() {
     for seed in 0..200 {
-        let storage = storage();
+        let storage = seeded(seed);
         drop(stored(&storage));
-        storage.lose_power(seed);
+        let storage = storage.restart();
         let entry = Process::booted(&storage, "next boot").entry();
         read(&entry, WHOLE);
         entry.store(&WHOLE, &slices(WHOLE));
@@ -473,7 +488,7 @@ fn an_evicted_entry_is_read_while_it_is_open_and_stored_anew() {
     let process = Process::new(&storage);
     let entry = process.entry();
     entry.store(&(0..100 * KIB), &slices(0..100 * KIB));
-    super::storage::Storage::remove(&storage, name()).unwrap();
+    Storage::simulated(&storage).remove(name()).unwrap();
     read(&entry, 0..100 * KIB).expect("still open");
     entry.store(&WHOLE, &slices(WHOLE));
     read(&entry, WHOLE).expect("stored anew");
@@ -496,7 +511,7 @@ fn a_whole_entry_is_compared_once_since_boot() {
             .entry()
             .needs_comparing()
     );
-    storage.flip(name(), FileKind::Data, 1000, 1);
+    storage.flip(&path(name(), FileKind::Data), 1000, 1);
     let entry = Process::booted(&storage, "third boot").entry();
     assert!(entry.needs_comparing());
     entry.compare_all();
@@ -519,9 +534,8 @@ fn another_version_is_another_entry() {
     assert_eq!(read(&entry, WHOLE), None);
 }
 
-fn cache(storage: &SimulatedStorage, clock: &Clock) -> Arc<Cache> {
-    let storage: Arc<dyn super::storage::Storage> = Arc::new(storage.clone());
-    let room = Room::start(Arc::clone(&storage), RoomLimits::default(), clock.clone());
+fn cache(storage: &SimulatedDisk, clock: &Clock) -> Arc<Cache> {
+    let room = room(storage, clock);
     let parts = CacheParts {
         listings: None,
         store: StoreId::default(),
@@ -529,7 +543,7 @@ fn cache(storage: &SimulatedStorage, clock: &Clock) -> Arc<Cache> {
         fill_bytes_max: 300 * KIB,
         clear_at_exit: false,
     };
-    Cache::over(storage, room, parts, clock.clone()).unwrap()
+    Cache::over(Storage::simulated(storage), room, parts, clock.clone()).unwrap()
 }
 
 #[test]
@@ -556,7 +570,7 @@ fn a_fill_that_panics_ends_neither_the_thread_nor_the_wait_for_it() {
     let storage = storage();
     let cache = cache(&storage, &Clock::manual());
     let object = cache.object(&version().key, &version().etag, SIZE);
-    storage.fault_at(0, DiskFault::Panic);
+    storage.fail_at(1, SimulatedFault::Panic);
     object.store(&(0..KIB), slices(0..KIB));
     cache.drain(Duration::from_secs(60));
     assert_eq!(cache.stats().stored_bytes, 0);

@@ -127,6 +127,15 @@ impl DirectoryError {
     }
 }
 
+impl From<DirectoryError> for io::Error {
+    fn from(refused: DirectoryError) -> Self {
+        match refused {
+            DirectoryError::Unusable { error, .. } => error,
+            refused => Self::other(refused),
+        }
+    }
+}
+
 /// The remedy against the system's reason.
 fn remedy(error: &io::Error, of: DirectoryUse) -> String {
     let flag = of.flag;

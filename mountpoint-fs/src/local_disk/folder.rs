@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::dir::Dir;
+use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, linkat, unlinkat};
 
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, DiskSpace, FileStatus};
 use super::error::{DirectoryError, DirectoryUse};
 use super::local_file::LocalFile;
 
@@ -191,7 +193,7 @@ impl Disk for Folder {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut dir = Dir::openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty())?;
         let mut names = Vec::new();
-        for entry in dir.iter().take(ENTRIES_MAX) {
+        for entry in dir.iter().take(LISTED_FILES_MAX) {
             // A name that is no text is not ours.
             if let Ok(name) = entry?.file_name().to_str()
                 && !matches!(name, "." | "..")
@@ -203,8 +205,45 @@ impl Disk for Folder {
     }
 
     fn open_with(&self, name: &str, flags: OFlag) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.file_with(name, flags | OFlag::O_RDWR)?;
-        Ok(Arc::new(LocalFile(file)))
+        let file = match self.file_with(name, flags | OFlag::O_RDWR | OFlag::O_NOATIME) {
+            // The owner alone may leave the access time alone.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.file_with(name, flags | OFlag::O_RDWR)
+            }
+            opened => opened,
+        };
+        Ok(Arc::new(LocalFile::new(file?, flags)))
+    }
+
+    fn folder(&self, name: &str, may_make: bool) -> io::Result<Option<Arc<dyn Disk>>> {
+        let found = match may_make {
+            true => self.enter_or_make(name).map(Some),
+            false => self.enter(name),
+        };
+        Ok(found?.map(|folder| Arc::new(folder) as _))
+    }
+
+    fn status(&self, name: &str) -> io::Result<Option<FileStatus>> {
+        match fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok((kind(&found) == SFlag::S_IFREG).then(|| FileStatus::of(&found))),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the types differ between platforms"
+    )]
+    fn space(&self) -> io::Result<DiskSpace> {
+        let status = fstatvfs(&self.fd)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(status.fragment_size()));
+        Ok(DiskSpace {
+            total: bytes(status.blocks().into()),
+            available: bytes(status.blocks_available().into()),
+            files_total: status.files().into(),
+            files_available: status.files_available().into(),
+        })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -271,7 +310,7 @@ const FILE_FLAGS: OFlag = OFlag::O_NOFOLLOW
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Names of a folder that are looked at. Versions that wait for a person have three each.
-const ENTRIES_MAX: usize = 1 << 20;
+const LISTED_FILES_MAX: usize = 1 << 20;
 
 const NO_FOLDER: &str = "cannot open the directory";
 const NOT_MADE: &str = "cannot make the directory";

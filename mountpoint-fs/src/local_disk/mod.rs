@@ -11,8 +11,10 @@ mod local_file;
 mod lock;
 #[cfg(test)]
 pub(crate) mod test_disk;
+#[cfg(test)]
+mod test_file;
 
-pub(crate) use self::disk::{Disk, DiskFile};
+pub(crate) use self::disk::{Disk, DiskFile, DiskSpace, FileStatus};
 pub(crate) use self::error::{DirectoryError, DirectoryUse};
 pub(crate) use self::folder::Folder;
 pub(crate) use self::lock::{lock_within, try_lock, try_lock_shared};

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -23,7 +24,7 @@ use crate::local_disk::{
 /// An open cache directory of this user.
 #[derive(Debug)]
 pub(crate) struct CacheDirectory {
-    folder: Folder,
+    folder: Arc<Folder>,
     /// Locked in shared mode as long as this value lives.
     lock: File,
 }
@@ -81,6 +82,7 @@ impl CacheDirectory {
         if let Err(error) = mark(&folder) {
             tracing::debug!("{}: {error}", folder.path().join(TAG).display());
         }
+        let folder = Arc::new(folder);
         Ok(Self { folder, lock })
     }
 
@@ -113,6 +115,7 @@ impl CacheDirectory {
         for parent in parents {
             if let Some(folder) = parent.enter(VERSION)? {
                 let lock = lock(&folder)?;
+                let folder = Arc::new(folder);
                 found.push(Self { folder, lock });
             }
         }
@@ -131,11 +134,11 @@ impl CacheDirectory {
 
     /// The folder of the listings, if there is one.
     pub(super) fn find_listings(&self) -> io::Result<Option<Folder>> {
-        self.folder.enter(LISTINGS).map_err(io::Error::other)
+        Ok(self.folder.enter(LISTINGS)?)
     }
 
     /// The folder of the entries.
-    pub(crate) fn folder(&self) -> &Folder {
+    pub(crate) fn folder(&self) -> &Arc<Folder> {
         &self.folder
     }
 
@@ -143,7 +146,7 @@ impl CacheDirectory {
     /// Files of others stay, and so do the folders that hold them.
     /// `clear` removes what is ours in the folder of the listings.
     pub(super) fn remove_if_unused(
-        self,
+        &self,
         clear: impl FnOnce(Folder) -> io::Result<()>,
     ) -> io::Result<()> {
         // The conversion of a lock is not atomic, and a process that opens the cache meanwhile

@@ -131,7 +131,7 @@ impl Entry {
             return;
         }
         let contents = match files::load(
-            &*self.disk.storage,
+            &self.disk.storage,
             self.name,
             &self.version,
             &self.disk.clock,
@@ -410,7 +410,7 @@ impl Entry {
         {
             return Ok(Some(files.clone()));
         }
-        let (storage, name, memory) = (&*self.disk.storage, self.name, &self.disk.index_memory);
+        let (storage, name, memory) = (&self.disk.storage, self.name, &self.disk.index_memory);
         if let Some(files) = files::create(storage, name, &self.version)? {
             self.disk.room.added_entry();
             if let EntryState::Read(contents) = &mut *self.state.lock() {

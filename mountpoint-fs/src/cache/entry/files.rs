@@ -9,14 +9,15 @@ use crate::cache::index::{
     EXTENT_MEMORY_MAX, Extents, HEADER_LEN_MAX, Header, RECORD_LEN, Record, records_max,
 };
 use crate::cache::index_memory::{IndexMemory, IndexShare};
-use crate::cache::storage::{EntryName, FileKind, Storage, StoredFile};
+use crate::cache::storage::{EntryName, FileKind, Storage};
 use crate::clock::Clock;
+use crate::local_disk::DiskFile;
 
 /// Both files of an entry.
 #[derive(Clone, Debug)]
 pub(super) struct EntryFiles {
-    pub(super) data: Arc<dyn StoredFile>,
-    pub(super) index: Arc<dyn StoredFile>,
+    pub(super) data: Arc<dyn DiskFile>,
+    pub(super) index: Arc<dyn DiskFile>,
     /// The checksum of the index file's header.
     pub(super) salt: u32,
 }
@@ -49,7 +50,7 @@ pub(super) enum Loading {
 
 /// Opens the files of an entry and reads its index.
 pub(super) fn load(
-    storage: &dyn Storage,
+    storage: &Storage,
     name: EntryName,
     version: &CachedVersion,
     clock: &Clock,
@@ -59,17 +60,13 @@ pub(super) fn load(
 }
 
 /// Opens the files of whatever version has the name, and reads its index.
-pub(super) fn load_any(
-    storage: &dyn Storage,
-    name: EntryName,
-    clock: &Clock,
-) -> io::Result<Loading> {
+pub(super) fn load_any(storage: &Storage, name: EntryName, clock: &Clock) -> io::Result<Loading> {
     let memory = Arc::default();
     load_if(storage, name, &|found| found.name() == name, clock, &memory)
 }
 
 fn load_if(
-    storage: &dyn Storage,
+    storage: &Storage,
     name: EntryName,
     is_meant: &dyn Fn(&CachedVersion) -> bool,
     clock: &Clock,
@@ -154,7 +151,7 @@ fn read_records(
 /// Makes the files of an entry; `None` if another process has made or is making them. A data file
 /// that is longer than the object was left by another entry, and goes.
 pub(super) fn create(
-    storage: &dyn Storage,
+    storage: &Storage,
     name: EntryName,
     version: &CachedVersion,
 ) -> io::Result<Option<EntryFiles>> {
@@ -186,13 +183,13 @@ pub(super) fn create(
 }
 
 /// Whether the file was changed just now: its maker may still be at work.
-fn is_young(file: &dyn StoredFile, clock: &Clock) -> io::Result<bool> {
+fn is_young(file: &dyn DiskFile, clock: &Clock) -> io::Result<bool> {
     let age = clock.wall().duration_since(file.status()?.modified_at);
     Ok(age.is_ok_and(|age| age < MAKING_MAX))
 }
 
 /// The bytes of the file from `at` on, `len_max` at most.
-fn read_at_most(file: &dyn StoredFile, at: u64, len_max: usize) -> io::Result<Vec<u8>> {
+fn read_at_most(file: &dyn DiskFile, at: u64, len_max: usize) -> io::Result<Vec<u8>> {
     let left = usize::try_from(file.status()?.len.saturating_sub(at)).unwrap_or(usize::MAX);
     let mut bytes = vec![0; left.min(len_max)];
     let read = file.read_at(&mut bytes, at)?;

@@ -24,7 +24,7 @@ pub(in crate::cache) struct Inspected(Box<LoadedEntry>);
 
 /// Looks at the entry of this name.
 pub(in crate::cache) fn inspect(
-    storage: &dyn Storage,
+    storage: &Storage,
     name: EntryName,
     clock: &Clock,
 ) -> io::Result<Inspection> {

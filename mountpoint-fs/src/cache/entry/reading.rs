@@ -8,7 +8,7 @@ use std::ops::Range;
 use mountpoint_crt_sys::block::BlockFill;
 
 use crate::cache::index::{Extent, checksum};
-use crate::cache::storage::StoredFile;
+use crate::local_disk::DiskFile;
 
 /// Why bytes did not come from the disk.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) enum Miss {
 /// Fills `fill`, which is for bytes up to `end` and lacks those from `at` on, from `extents`, which
 /// have them. Calls `progressed` when more bytes are valid.
 pub(super) fn read_extents(
-    data: &dyn StoredFile,
+    data: &dyn DiskFile,
     extents: &[Extent],
     (mut at, end): (u64, u64),
     fill: &mut BlockFill,
@@ -55,7 +55,7 @@ pub(super) fn read_extents(
 
 /// The bytes of `range`, after those of `extents`, which lie in it, were compared.
 pub(super) fn read_joined(
-    data: &dyn StoredFile,
+    data: &dyn DiskFile,
     range: &Range<u64>,
     extents: &[Extent],
 ) -> Result<Vec<u8>, Miss> {
@@ -72,7 +72,7 @@ pub(super) fn read_joined(
 /// Fills `fill`, which is for `range`, from `extents`, which have its bytes, if the page cache has
 /// them. Returns whether it is full. Does not block.
 pub(super) fn read_cached(
-    data: &dyn StoredFile,
+    data: &dyn DiskFile,
     extents: &[Extent],
     range: &Range<u64>,
     fill: &mut BlockFill,
@@ -93,7 +93,7 @@ pub(super) fn read_cached(
 }
 
 /// Compares the length of a data file with `size`.
-pub(super) fn compare_length(data: &dyn StoredFile, size: u64) -> Result<(), Miss> {
+pub(super) fn compare_length(data: &dyn DiskFile, size: u64) -> Result<(), Miss> {
     match data.status().map_err(Miss::Failed)?.len {
         len if len == size => Ok(()),
         _ => Err(Miss::Damaged("its data file has the wrong length")),
@@ -101,7 +101,7 @@ pub(super) fn compare_length(data: &dyn StoredFile, size: u64) -> Result<(), Mis
 }
 
 /// Compares the bytes of `extents`.
-pub(super) fn compare_bytes(data: &dyn StoredFile, extents: &[Extent]) -> Result<(), Miss> {
+pub(super) fn compare_bytes(data: &dyn DiskFile, extents: &[Extent]) -> Result<(), Miss> {
     let mut bytes = Vec::new();
     for extent in extents {
         bytes.resize(extent.len as usize, 0);
@@ -126,7 +126,7 @@ fn direct_run(extents: &[Extent], at: u64, end: u64) -> usize {
 }
 
 /// Reads neighbouring extents into `fill`, and shows readers the bytes when all are compared.
-fn read_run(data: &dyn StoredFile, extents: &[Extent], fill: &mut BlockFill) -> Result<(), Miss> {
+fn read_run(data: &dyn DiskFile, extents: &[Extent], fill: &mut BlockFill) -> Result<(), Miss> {
     let start = fill.filled();
     let len = extents
         .iter()
@@ -153,7 +153,7 @@ fn read_run(data: &dyn StoredFile, extents: &[Extent], fill: &mut BlockFill) -> 
     outcome
 }
 
-fn read_exactly(data: &dyn StoredFile, bytes: &mut [u8], offset: u64) -> Result<(), Miss> {
+fn read_exactly(data: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> Result<(), Miss> {
     if data.read_at(bytes, offset).map_err(Miss::Failed)? < bytes.len() {
         return Err(Miss::Damaged("its data file is too short"));
     }

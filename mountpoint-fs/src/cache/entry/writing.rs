@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use super::reading::{Miss, read_joined};
 use crate::cache::index::{Extent, Placement, checksum};
-use crate::cache::storage::StoredFile;
+use crate::local_disk::DiskFile;
 use crate::operation::Slices;
 
 /// Writes the bytes of `missing`, which are in `range`, whose bytes are `slices`. Returns the
 /// extents that the index has to note. Blocks.
 pub(super) fn write_missing(
-    data: &dyn StoredFile,
+    data: &dyn DiskFile,
     missing: &[Placement],
     range: &Range<u64>,
     slices: &Slices,
@@ -19,7 +19,10 @@ pub(super) fn write_missing(
     let mut added = Vec::new();
     for placement in missing {
         for (at, bytes) in pieces(range, slices, &placement.piece) {
-            data.write_at(bytes, at).map_err(Miss::Failed)?;
+            // They are in the page cache of the mount, or are not read again soon; a copy of them
+            // would push out others.
+            let written = data.write_beside_page_cache(bytes, at);
+            written.map_err(Miss::Failed)?;
         }
         let Range { start, end } = placement.extent;
         let crc = match &placement.neighbours[..] {

@@ -39,7 +39,7 @@ impl Evictor {
     /// can be removed if it removes nothing.
     pub(in crate::cache) fn evict(
         &mut self,
-        storage: &dyn Storage,
+        storage: &Storage,
         demand: Demand,
         usage: &Usage,
         now: SystemTime,
@@ -69,7 +69,7 @@ impl Evictor {
 
     fn list(
         &mut self,
-        storage: &dyn Storage,
+        storage: &Storage,
         now: SystemTime,
         removed: &mut Removed,
     ) -> io::Result<Vec<ListedEntry>> {
@@ -81,7 +81,7 @@ impl Evictor {
 
 /// Lists a shard, and removes what was left of entries.
 pub(super) fn list_whole(
-    storage: &dyn Storage,
+    storage: &Storage,
     shard: u8,
     now: SystemTime,
     removed: &mut Removed,
@@ -92,7 +92,7 @@ pub(super) fn list_whole(
 }
 
 /// Removes an entry. Returns whether that was done.
-fn remove(storage: &dyn Storage, entry: &ListedEntry, removed: &mut Removed) -> bool {
+fn remove(storage: &Storage, entry: &ListedEntry, removed: &mut Removed) -> bool {
     match storage.remove(entry.name) {
         Ok(()) => {
             removed.bytes += entry.bytes;

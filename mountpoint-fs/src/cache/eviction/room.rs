@@ -15,7 +15,7 @@ use mountpoint_crt_sys::process::give_way;
 use super::count::Count;
 use super::evict::{Evictor, Removed, list_whole};
 use super::room_limits::{Demand, Reclaimed, RoomLimits};
-use crate::cache::storage::{Storage, Usage};
+use crate::cache::storage::{EvictionRight, Storage, Usage};
 use crate::clock::Clock;
 use crate::executor::shielded;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -41,7 +41,7 @@ pub(crate) struct RoomStats {
 
 #[derive(Debug)]
 struct Shared {
-    storage: Arc<dyn Storage>,
+    storage: Arc<Storage>,
     limits: RoomLimits,
     clock: Clock,
     stats: Mutex<RoomStats>,
@@ -77,7 +77,7 @@ struct Account {
 
 impl Room {
     /// The room of the cache in `storage`, with a thread that keeps it.
-    pub(crate) fn start(storage: Arc<dyn Storage>, limits: RoomLimits, clock: Clock) -> Arc<Self> {
+    pub(crate) fn start(storage: Arc<Storage>, limits: RoomLimits, clock: Clock) -> Arc<Self> {
         let (room, mut keeper) = Self::unwatched(storage, limits, clock);
         let shared = Arc::clone(&room.0);
         // Stores that come at once need not wait for the thread.
@@ -97,7 +97,7 @@ impl Room {
 
     /// The room, and what its thread would do.
     pub(super) fn unwatched(
-        storage: Arc<dyn Storage>,
+        storage: Arc<Storage>,
         limits: RoomLimits,
         clock: Clock,
     ) -> (Arc<Self>, Keeper) {
@@ -210,16 +210,8 @@ pub(super) struct Keeper {
     reclaimed: Reclaimed,
     count: Option<Count>,
     /// The right to evict, kept while there is something to do.
-    right: Option<Right>,
+    right: Option<EvictionRight>,
     has_failed: bool,
-}
-
-struct Right(#[expect(dead_code, reason = "dropping it gives it back")] Box<dyn Send>);
-
-impl std::fmt::Debug for Right {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Right")
-    }
 }
 
 /// The result of counting a shard.
@@ -360,7 +352,7 @@ impl Keeper {
     fn has_right(&mut self, shared: &Shared) -> bool {
         if self.right.is_none() {
             match shared.storage.lock_eviction() {
-                Ok(right) => self.right = right.map(Right),
+                Ok(right) => self.right = right,
                 Err(error) => self.failed("lock", &error),
             }
         }
@@ -368,7 +360,7 @@ impl Keeper {
     }
 
     fn evict(&mut self, shared: &Shared, demand: Demand) -> Option<Removed> {
-        let (storage, now) = (&*shared.storage, shared.clock.wall());
+        let (storage, now) = (&shared.storage, shared.clock.wall());
         let removed = self.evictor.evict(storage, demand, &self.usage, now);
         match removed {
             Ok(removed) => {
@@ -433,7 +425,7 @@ impl Keeper {
     fn count_shard(&mut self, shared: &Shared, count: Count, listed: &mut usize) -> Counted {
         let now = shared.clock.wall();
         let mut removed = Removed::default();
-        let entries = list_whole(&*shared.storage, count.next(), now, &mut removed);
+        let entries = list_whole(&shared.storage, count.next(), now, &mut removed);
         self.removed(shared, removed);
         let entries = match entries {
             Ok(entries) => entries,

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use crate::cache::storage::{DiskSpace, Usage};
+use crate::cache::storage::Usage;
+use crate::local_disk::DiskSpace;
 
 /// The room that all mounts which share a directory may occupy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,11 @@ use super::super::directory::CacheDirectory;
 use super::super::disk::Disk;
 use super::super::eviction::{Room, RoomLimits};
 use super::super::identity::StoreId;
-use super::super::storage::test_storage::SimulatedStorage;
+use super::super::storage::Storage;
 use super::marks::MARK_TIME;
 use super::{ListingStore, SavedName, SavedObject};
 use crate::clock::Clock;
+use crate::local_disk::test_disk::SimulatedDisk;
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -40,9 +41,9 @@ impl Place {
     /// A mount of a bucket, in a boot of the machine.
     fn mount_of(&self, bucket: &str, boot: &str) -> Arc<ListingStore> {
         let directory = CacheDirectory::open(self.directory.path(), None, &|_| false).unwrap();
-        let storage = Arc::new(SimulatedStorage::new(1 << 40, &self.clock));
+        let storage = Storage::simulated(&SimulatedDisk::timed(0, &self.clock));
         let room = Room::start(
-            Arc::clone(&storage) as _,
+            Arc::clone(&storage),
             RoomLimits::default(),
             self.clock.clone(),
         );

@@ -4,7 +4,8 @@
 //! missing for a miss. Runs on the thread of a helper command.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +14,15 @@ use super::entry::{Inspected, Inspection, inspect};
 use super::eviction::{Demand, Evictor};
 use super::identity::CachedVersion;
 use super::listings;
-use super::storage::{DiskSpace, DiskStorage, ListedEntry, Storage as _};
+use super::storage::{EvictionRight, ListedEntry, Storage};
 use crate::clock::Clock;
+use crate::local_disk::DiskSpace;
 
 /// A cache on a disk, of one key.
 #[derive(Debug)]
 pub(crate) struct KeptCache {
-    storage: DiskStorage,
-    path: PathBuf,
+    directory: Arc<CacheDirectory>,
+    storage: Storage,
     clock: Clock,
 }
 
@@ -57,9 +59,9 @@ impl KeptCache {
     /// A text for the user.
     pub(crate) fn open_all(directory: &Path, clock: &Clock) -> Result<Vec<Self>, String> {
         let found = CacheDirectory::open_all(directory).map_err(|error| error.to_string())?;
-        let caches = found.into_iter().map(|directory| Self {
-            path: directory.path().to_owned(),
-            storage: DiskStorage::new(directory),
+        let caches = found.into_iter().map(Arc::new).map(|directory| Self {
+            storage: Storage::new(Arc::clone(&directory)),
+            directory,
             clock: clock.clone(),
         });
         Ok(caches.collect())
@@ -67,7 +69,7 @@ impl KeptCache {
 
     /// The folder of its entries.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
 
     /// Size and free space of its disk.
@@ -179,11 +181,10 @@ impl KeptCache {
     /// folders.
     pub(crate) fn clear(self) -> io::Result<RemovedEntries> {
         let removed = self.remove_if(|_| true)?;
-        let directory = self.storage.into_directory();
-        if let Some(folder) = directory.find_listings()? {
+        if let Some(folder) = self.directory.find_listings()? {
             listings::clear(folder)?;
         }
-        directory.remove_if_unused(listings::remove_all)?;
+        self.directory.remove_if_unused(listings::remove_all)?;
         Ok(removed)
     }
 
@@ -199,7 +200,7 @@ impl KeptCache {
     }
 
     /// The right to evict; mounts have it while they evict or count.
-    fn right(&self) -> io::Result<Box<dyn Send>> {
+    fn right(&self) -> io::Result<EvictionRight> {
         for _ in 0..RIGHT_ATTEMPTS {
             if let Some(right) = self.storage.lock_eviction()? {
                 return Ok(right);

@@ -13,7 +13,7 @@ const CHUNK: u64 = 64 << 10;
 /// A directory with a cache, and something that is not ours.
 struct Place {
     outer: TempDir,
-    storage: DiskStorage,
+    storage: Storage,
 }
 
 impl Place {
@@ -24,8 +24,10 @@ impl Place {
         Self { outer, storage }
     }
 
-    fn storage(outer: &TempDir) -> DiskStorage {
-        DiskStorage::new(CacheDirectory::open(outer.path(), None, &|_| false).unwrap())
+    fn storage(outer: &TempDir) -> Storage {
+        Storage::new(Arc::new(
+            CacheDirectory::open(outer.path(), None, &|_| false).unwrap(),
+        ))
     }
 
     /// The cache as the helper command opens it.

@@ -1,4 +1,4 @@
-//! The disk as the cache needs it.
+//! The files of the entries on the disk.
 //!
 //! An entry is one version of one object: a *data* file with the object's bytes at their own
 //! offsets, sparse where none were fetched, and an *index* file that tells which ranges are there,
@@ -8,64 +8,34 @@
 //!
 //! Times: the data file's modification time is when bytes were last stored, its access time when
 //! the entry was last used by an open file. Both are set by us, so `noatime` does not matter.
+//!
+//! Files of other names are never listed, read or removed. No folder is kept open: a removed folder
+//! is made anew.
 
-mod disk;
-#[cfg(test)]
-pub(crate) mod test_storage;
+mod entry_name;
 mod usage;
 
-use std::fmt;
-use std::fs::File;
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mountpoint_crt_sys::block::BlockFill;
+use nix::fcntl::OFlag;
 
-pub(crate) use self::disk::DiskStorage;
+#[cfg(test)]
+pub(crate) use self::entry_name::path;
+pub(crate) use self::entry_name::{EntryName, FileKind};
+use self::entry_name::{file_name, parse};
 pub(crate) use self::usage::Usage;
+use super::directory::{CacheDirectory, EVICTION_LOCK, USAGE, shard_name};
+use crate::local_disk::{Disk, DiskFile, DiskSpace, FileStatus};
 
-/// Name of an entry: a hash of the version that it holds. The first byte is its shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct EntryName(pub(crate) [u8; 16]);
-
-impl EntryName {
-    /// The shard, a folder of the cache directory.
-    pub(crate) fn shard(self) -> u8 {
-        self.0[0]
-    }
-
-    /// The entry of this text, as [`fmt::Display`] writes it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut name = [0; 16];
-        if text.len() != 2 * name.len() {
-            return None;
-        }
-        for (byte, pair) in name.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-        }
-        Some(Self(name))
-    }
-}
-
-impl fmt::Display for EntryName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// One of the two files of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FileKind {
-    /// Which ranges are there, with checksums.
-    Index,
-    /// The bytes of the object.
-    Data,
+/// The files of one cache directory. Several processes may use one directory at once.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    disk: Arc<dyn Disk>,
+    /// The directory, which is in use as long as this value lives; `None` for a simulated disk.
+    _directory: Option<Arc<CacheDirectory>>,
 }
 
 /// An entry as a scan of its shard shows it.
@@ -82,90 +52,182 @@ pub(crate) struct ListedEntry {
     pub(crate) is_complete: bool,
 }
 
-/// The space of the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DiskSpace {
-    /// Size of the file system, in bytes.
-    pub(crate) total: u64,
-    /// Bytes that this process may still use.
-    pub(crate) available: u64,
-    /// Files that the file system can have; 0 where it has no such limit.
-    pub(crate) files_total: u64,
-    /// Files that this process may still make.
-    pub(crate) files_available: u64,
+/// The right to evict, which one process of all that share the directory has. Dropping it gives it
+/// back.
+#[derive(Debug)]
+pub(crate) struct EvictionRight {
+    _lock: Arc<dyn DiskFile>,
 }
 
-/// The state of an open file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileStatus {
-    /// Length in bytes.
-    pub(crate) len: u64,
-    /// Bytes that it occupies on the disk.
-    pub(crate) allocated: u64,
-    /// Whether it still has its name.
-    pub(crate) is_linked: bool,
-    /// Inode number.
-    pub(crate) inode: u64,
-    /// When its bytes were last changed.
-    pub(crate) modified_at: SystemTime,
-}
+impl Storage {
+    /// The files in `directory`.
+    pub(crate) fn new(directory: Arc<CacheDirectory>) -> Self {
+        Self {
+            disk: Arc::clone(directory.folder()) as _,
+            _directory: Some(directory),
+        }
+    }
 
-/// The files of one cache directory. Several processes may use one directory at once.
-///
-/// Every operation blocks for as long as the disk takes: no thread that serves requests calls one.
-pub(crate) trait Storage: Send + Sync + fmt::Debug {
+    /// The files on a simulated disk.
+    #[cfg(test)]
+    pub(crate) fn simulated(disk: &crate::local_disk::test_disk::SimulatedDisk) -> Arc<Self> {
+        Arc::new(Self {
+            disk: Arc::new(disk.clone()),
+            _directory: None,
+        })
+    }
+
+    /// The folder of a shard; `None` if there is none.
+    fn shard(&self, shard: u8) -> io::Result<Option<Arc<dyn Disk>>> {
+        self.disk.folder(&shard_name(shard), false)
+    }
+
     /// Opens a file for reading and writing; `None` if there is none.
-    fn open(&self, name: EntryName, kind: FileKind) -> io::Result<Option<Arc<dyn StoredFile>>>;
+    pub(crate) fn open(
+        &self,
+        name: EntryName,
+        kind: FileKind,
+    ) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        match self.shard(name.shard())? {
+            Some(folder) => found(folder.open_with(&file_name(name, kind), flags(kind))),
+            None => Ok(None),
+        }
+    }
 
     /// Makes a file and opens it for reading and writing; `None` if it is there already. Of several
     /// processes that try at once, one makes it.
-    fn create(&self, name: EntryName, kind: FileKind) -> io::Result<Option<Arc<dyn StoredFile>>>;
+    pub(crate) fn create(
+        &self,
+        name: EntryName,
+        kind: FileKind,
+    ) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        let create = || -> io::Result<_> {
+            let folder = self.disk.folder(&shard_name(name.shard()), true)?;
+            let folder = folder.ok_or(io::ErrorKind::NotFound)?;
+            let flags = flags(kind) | OFlag::O_CREAT | OFlag::O_EXCL;
+            folder.open_with(&file_name(name, kind), flags)
+        };
+        let mut made = create();
+        for _ in 1..CREATE_ATTEMPTS {
+            // The folder was removed meanwhile.
+            if made.as_ref().is_err_and(is_missing) {
+                made = create();
+            }
+        }
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            made => made.map(Some),
+        }
+    }
 
     /// Removes an entry, the index first. A file that is missing is no error.
-    fn remove(&self, name: EntryName) -> io::Result<()>;
+    pub(crate) fn remove(&self, name: EntryName) -> io::Result<()> {
+        let Some(folder) = self.shard(name.shard())? else {
+            return Ok(());
+        };
+        folder.remove(&file_name(name, FileKind::Index))?;
+        folder.remove(&file_name(name, FileKind::Data))
+    }
 
     /// All entries of a shard, in no order.
-    fn list(&self, shard: u8) -> io::Result<Vec<ListedEntry>>;
+    pub(crate) fn list(&self, shard: u8) -> io::Result<Vec<ListedEntry>> {
+        let Some(folder) = self.shard(shard)? else {
+            return Ok(Vec::new());
+        };
+        let mut entries: HashMap<EntryName, FoundFiles> = HashMap::new();
+        for file in folder.list()? {
+            if let Some((name, kind)) = parse(shard, &file)
+                && let Some(status) = folder.status(&file)?
+            {
+                let files = entries.entry(name).or_default();
+                match kind {
+                    FileKind::Index => files.index = Some(status),
+                    FileKind::Data => files.data = Some(status),
+                }
+            }
+        }
+        let listed = entries.into_iter();
+        Ok(listed
+            .filter_map(|(name, files)| files.entry(name))
+            .collect())
+    }
 
     /// Size and free space of the disk.
-    fn space(&self) -> io::Result<DiskSpace>;
+    pub(crate) fn space(&self) -> io::Result<DiskSpace> {
+        self.disk.space()
+    }
 
-    /// The right to evict, which one process of all that share the directory has; `None` while
-    /// another one has it. Dropping it gives it back.
-    fn lock_eviction(&self) -> io::Result<Option<Box<dyn Send>>>;
+    /// The right to evict; `None` while another process has it.
+    pub(crate) fn lock_eviction(&self) -> io::Result<Option<EvictionRight>> {
+        let file = self.disk.open_with(EVICTION_LOCK, OFlag::O_CREAT)?;
+        Ok(file.try_lock()?.then_some(EvictionRight { _lock: file }))
+    }
 
     /// Changes the estimate of what all entries occupy, which all processes share. Returns the new
     /// one, or `None` while another process changes it. A damaged or missing one is the default.
-    fn update_usage(&self, change: &mut dyn FnMut(&mut Usage)) -> io::Result<Option<Usage>>;
+    pub(crate) fn update_usage(
+        &self,
+        change: &mut dyn FnMut(&mut Usage),
+    ) -> io::Result<Option<Usage>> {
+        let file = self.disk.open_with(USAGE, OFlag::O_CREAT)?;
+        if !file.try_lock()? {
+            return Ok(None);
+        }
+        let mut bytes = [0; usage::LEN];
+        let read = file.read_at(&mut bytes, 0)?;
+        let before = Usage::decode(&bytes[..read]);
+        let mut after = before.unwrap_or_default();
+        change(&mut after);
+        if before != Some(after) {
+            file.write_at(&after.encode(), 0)?;
+        }
+        Ok(Some(after))
+    }
 }
 
-/// An open file. It can be read and written when its name is gone, too.
-pub(crate) trait StoredFile: Send + Sync + fmt::Debug {
-    /// Fills `fill` with `len` bytes of the file from `offset` on. Returns how many; fewer only
-    /// where the file ends.
-    fn read_into(&self, fill: &mut BlockFill, offset: u64, len: usize) -> io::Result<usize>;
-
-    /// Reads `buffer.len()` bytes from `offset` on. Returns how many; fewer only where the file
-    /// ends.
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-
-    /// Fills `buffer` from `offset` on if that needs no wait for the disk. Returns whether it did.
-    /// Any thread may call this one.
-    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> bool;
-
-    /// Writes all of `bytes` at `offset` of a data file.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-
-    /// Appends all of `bytes` to an index file by one write, so that records of several processes
-    /// do not mix. After an error some of `bytes` may be there.
-    fn append(&self, bytes: &[u8]) -> io::Result<()>;
-
-    /// Length, occupied bytes, whether the name is still there.
-    fn status(&self) -> io::Result<FileStatus>;
-
-    /// Notes that the entry is used now.
-    fn touch(&self) -> io::Result<()>;
-
-    /// The file itself, for the kernel to read; `None` if there is no such file.
-    fn file(&self) -> Option<Arc<File>>;
+/// The files of an entry that a listing has found.
+#[derive(Default)]
+struct FoundFiles {
+    index: Option<FileStatus>,
+    data: Option<FileStatus>,
 }
+
+impl FoundFiles {
+    fn entry(&self, name: EntryName) -> Option<ListedEntry> {
+        let file = self.data.or(self.index)?;
+        let both = [self.index, self.data];
+        Some(ListedEntry {
+            name,
+            bytes: both.iter().flatten().map(|file| file.allocated).sum(),
+            stored_at: file.modified_at,
+            used_at: file.used_at,
+            is_complete: self.index.is_some() && self.data.is_some(),
+        })
+    }
+}
+
+/// Records of several processes are appended to an index.
+fn flags(kind: FileKind) -> OFlag {
+    match kind {
+        FileKind::Index => OFlag::O_APPEND,
+        FileKind::Data => OFlag::empty(),
+    }
+}
+
+/// The result, or `None` for what is not there.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if is_missing(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+/// How often a folder is made that somebody removes.
+const CREATE_ATTEMPTS: u32 = 3;
+
+#[cfg(test)]
+mod tests;

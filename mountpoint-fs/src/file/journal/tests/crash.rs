@@ -4,6 +4,7 @@
 //! number of its operation.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
@@ -208,12 +209,12 @@ fn what_was_acknowledged_outlives_a_power_loss_at_every_operation() {
 
 #[test]
 fn an_error_at_any_operation_is_final_for_its_batch_only() {
-    run_all(SimulatedFault::Error);
+    run_all(SimulatedFault::Fail(ErrorKind::Other));
 }
 
 #[test]
 fn a_full_disk_at_any_operation_is_final_for_its_batch_only() {
-    run_all(SimulatedFault::Full);
+    run_all(SimulatedFault::Fail(ErrorKind::StorageFull));
 }
 
 #[test]

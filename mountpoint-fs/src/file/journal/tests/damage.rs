@@ -50,7 +50,7 @@ const RECORD: u64 = 144;
 fn a_damaged_record_before_an_acknowledged_one_is_damage() {
     for place in [0, 5, 30, 39, 41, 139] {
         let disk = journal_of(3);
-        disk.flip("journal-00000001", 48 + RECORD + place);
+        disk.flip("journal-00000001", 48 + RECORD + place, 1);
         check_damage(&disk, 1, 48 + RECORD, DamageReason::Record);
     }
 }
@@ -58,7 +58,7 @@ fn a_damaged_record_before_an_acknowledged_one_is_damage() {
 #[test]
 fn a_damaged_last_record_is_a_tail() {
     let disk = journal_of(3);
-    disk.flip("journal-00000001", 48 + 2 * RECORD + 50);
+    disk.flip("journal-00000001", 48 + 2 * RECORD + 50, 1);
     let (_journal, found) = open(&disk).unwrap();
     let keys: Vec<_> = found.iter().map(|record| record.id.key.0).collect();
     assert_eq!(keys, [0, 1]);
@@ -68,7 +68,7 @@ fn a_damaged_last_record_is_a_tail() {
 fn a_damaged_last_record_of_an_earlier_segment_is_damage() {
     let disk = journal_of(30);
     assert_eq!(disk.list().unwrap().len(), 2);
-    disk.flip("journal-00000001", 48 + 27 * RECORD + 50);
+    disk.flip("journal-00000001", 48 + 27 * RECORD + 50, 1);
     check_damage(&disk, 1, 48 + 27 * RECORD, DamageReason::Record);
 }
 
@@ -86,7 +86,7 @@ fn a_missing_segment_a_foreign_one_and_a_bad_header_are_damage() {
     }
 
     let disk = journal_of(3);
-    disk.flip("journal-00000001", 20);
+    disk.flip("journal-00000001", 20, 1);
     check_damage(&disk, 1, 0, DamageReason::Header);
 }
 
@@ -96,7 +96,7 @@ fn a_cut_segment_is_damage_wherever_it_is_cut() {
         for len in [100, 48 + 2 * RECORD, 4095] {
             let disk = journal_of(records);
             let name = format!("journal-{segment:08}");
-            disk.cut(&name, usize::try_from(len).unwrap());
+            disk.set_len(&name, len);
             check_damage(&disk, segment, len, DamageReason::Cut);
         }
     }

@@ -1,5 +1,6 @@
 //! Writers share syncs, errors are final for their batch, and everything is bounded.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -81,7 +82,7 @@ fn a_failed_sync_is_final_for_its_writers_and_for_no_others() {
     let disk = SimulatedDisk::new(1);
     let journal = open(&disk, LIMITS);
     block_on(put(&journal, 0, b"x")).unwrap();
-    disk.fail_at(2, SimulatedFault::Error);
+    disk.fail_at(2, SimulatedFault::Fail(ErrorKind::Other));
     let error = block_on(put(&journal, 1, b"x")).unwrap_err();
     assert!(matches!(error, AppendError::Disk(_)), "{error}");
     block_on(put(&journal, 2, b"x")).unwrap();
@@ -153,7 +154,7 @@ fn a_disk_that_is_full_works_again_when_there_is_room() {
         let AppendError::Disk(error) = error else {
             panic!("{error}");
         };
-        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
     }
     disk.limit(1 << 20);
     block_on(put(&journal, 1, b"x")).unwrap();

@@ -1,6 +1,7 @@
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mountpoint_crt_sys::block::BlockPool;
 use tempfile::TempDir;
@@ -8,11 +9,11 @@ use tempfile::TempDir;
 use super::*;
 
 /// Storage in a new directory, and the folder of its entries.
-fn storage() -> (TempDir, DiskStorage, PathBuf) {
+fn storage() -> (TempDir, Storage, PathBuf) {
     let outer = TempDir::new().unwrap();
     let directory = CacheDirectory::open(outer.path(), None, &|_| false).unwrap();
     let path = directory.path().to_owned();
-    (outer, DiskStorage::new(directory), path)
+    (outer, Storage::new(Arc::new(directory)), path)
 }
 
 fn name(shard: u8, last: u8) -> EntryName {
@@ -21,7 +22,7 @@ fn name(shard: u8, last: u8) -> EntryName {
     EntryName(name)
 }
 
-fn put(storage: &DiskStorage, name: EntryName, index: &[u8], data: &[u8]) {
+fn put(storage: &Storage, name: EntryName, index: &[u8], data: &[u8]) {
     let file = storage.create(name, FileKind::Data).unwrap().unwrap();
     file.write_at(data, 0).unwrap();
     let file = storage.create(name, FileKind::Index).unwrap().unwrap();
@@ -176,7 +177,7 @@ fn reading_is_no_use_and_touching_stores_nothing() {
 fn one_process_at_a_time_evicts() {
     let (outer, first, _path) = storage();
     let second = CacheDirectory::open(outer.path(), None, &|_| false).unwrap();
-    let second = DiskStorage::new(second);
+    let second = Storage::new(Arc::new(second));
     let right = first.lock_eviction().unwrap().unwrap();
     assert!(second.lock_eviction().unwrap().is_none());
     assert!(first.lock_eviction().unwrap().is_none());
@@ -188,7 +189,7 @@ fn one_process_at_a_time_evicts() {
 fn processes_share_the_estimate_and_a_damaged_one_is_unknown() {
     let (outer, first, path) = storage();
     let second = CacheDirectory::open(outer.path(), None, &|_| false).unwrap();
-    let second = DiskStorage::new(second);
+    let second = Storage::new(Arc::new(second));
     assert_eq!(
         first.update_usage(&mut |_| {}).unwrap(),
         Some(Usage::default())
@@ -223,7 +224,7 @@ fn the_space_is_that_of_the_file_system() {
 fn a_full_disk_is_an_error_and_removing_makes_room() {
     let mounted = Tmpfs::new("size=256k");
     let directory = CacheDirectory::open(mounted.0.path(), None, &|_| false).unwrap();
-    let storage = DiskStorage::new(directory);
+    let storage = Storage::new(Arc::new(directory));
     let entry = name(3, 3);
     put(&storage, entry, b"", &[1; 100_000]);
     let data = storage.create(name(3, 4), FileKind::Data).unwrap().unwrap();
@@ -236,7 +237,7 @@ fn a_full_disk_is_an_error_and_removing_makes_room() {
     assert!(index.append(&[3; 5000]).is_err());
     // A cache on a full disk opens: what it has can be read.
     let again = CacheDirectory::open(mounted.0.path(), None, &|_| false).unwrap();
-    let again = DiskStorage::new(again);
+    let again = Storage::new(Arc::new(again));
     let mut bytes = [0; 3];
     let file = again.open(entry, FileKind::Data).unwrap().unwrap();
     assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 3);
