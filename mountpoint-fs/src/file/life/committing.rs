@@ -148,7 +148,7 @@ pub(super) async fn seal(file: &Awake) {
 /// as it is.
 fn poison(file: &Awake, error: &FsError) {
     let failure = error.clone();
-    file.state.lock().failure.get_or_insert(failure);
+    file.state.lock().end.fail(failure);
     let (this, reason) = (file.clone(), error.to_string());
     let work = file.context.writing.begin_work();
     background::run(async move {

@@ -43,7 +43,7 @@ pub(super) fn keep_stored(file: &FileParts) {
     let (key, stored, pieces) = {
         let state = file.state.lock();
         let size = state.contents.size();
-        let is_there = !state.contents.is_changed() && state.never_stored.is_none();
+        let is_there = !state.contents.is_changed() && !state.end.is_over();
         let is_stored = |base: &&Base| is_there && base.is_sent && base.version.size == size;
         let base = state.base.as_ref().filter(is_stored);
         let stored = base.map(|base| base.version.clone());
@@ -124,7 +124,7 @@ pub(super) fn give_back(file: &FileParts) -> bool {
     let unused = {
         let sizes = DataFileNo::ALL.map(|place| file.files.size_on_disk(place).unwrap_or_default());
         let mut state = file.state.lock();
-        if state.failure.is_some() && !file.files.have_no_disk() {
+        if state.end.failure().is_some() && !file.files.have_no_disk() {
             // A kept version has the data files.
             return false;
         }
@@ -134,7 +134,7 @@ pub(super) fn give_back(file: &FileParts) -> bool {
         }
         state.gave_back_at = Some(now);
         state.drop_stored();
-        let is_over = state.failure.is_some();
+        let is_over = state.end.failure().is_some();
         let places = DataFileNo::ALL.into_iter().zip(sizes);
         let unused: Vec<_> = places
             .map(|(place, size)| match is_over {

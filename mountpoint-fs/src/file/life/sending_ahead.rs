@@ -190,7 +190,7 @@ pub(super) fn give_back_sent(file: &FileParts, is_scarce: bool) {
     let turn = file.giving_back.write();
     let parts = {
         let mut state = file.state.lock();
-        if state.contents.sending().is_some() || state.failure.is_some() {
+        if state.contents.sending().is_some() || state.end.failure().is_some() {
             // The store in progress may have to send them once more.
             return;
         }

@@ -30,8 +30,7 @@ use super::naming::{self, commit_name, remove, settle};
 use super::releasing::{give_back_cut, keep_stored};
 use super::sending_ahead::send_copies;
 use super::state::{
-    Awake, Base, FileLife, FileState, Haste, NeverStored, Nobody, StagedBase, StagedObserver,
-    UnstoredName,
+    Awake, Base, FileLife, FileState, Haste, Nobody, StagedBase, StagedObserver, UnstoredName,
 };
 use super::storing::{send_due, store};
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
@@ -131,8 +130,7 @@ impl StagedFile {
     /// Whether its name was removed.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.life
-            .look(|state| state.never_stored == Some(NeverStored::Removed))
+        self.life.look(|state| state.end.is_removed())
     }
 
     /// Whether the bucket lacks changes.
@@ -144,7 +142,7 @@ impl StagedFile {
     /// The failure that ended the file, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<FsError> {
-        self.life.look(|state| state.failure.clone())
+        self.life.look(|state| state.end.failure().cloned())
     }
 
     /// Sets the objects of other hosts that may stand for the new file as long as nothing was
@@ -319,7 +317,7 @@ impl StagedFile {
     async fn take_back_copy(&self, parts: &Awake, offset: u64) {
         let _turn = parts.gate.write().await;
         let mut state = parts.state.lock();
-        if state.failure.is_none() {
+        if state.end.failure().is_none() {
             state.contents.set_len(offset);
             state.ahead.cut(offset);
             changed(parts, &mut state);

@@ -63,14 +63,14 @@ async fn upload(file: &Awake) -> Attempt {
         return Attempt::Ended;
     };
     if let Some(damage) = file.files.damage()
-        && file.state.lock().failure.is_none()
+        && file.state.lock().end.failure().is_none()
     {
         keep_as(file, &damage).await;
         return Attempt::Ended;
     }
     let refusals = {
         let mut state = file.state.lock();
-        if state.failure.is_some() {
+        if state.end.failure().is_some() {
             return Attempt::Ended;
         }
         state.upload_failed(&error);

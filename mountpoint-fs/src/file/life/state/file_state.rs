@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, WriteToken};
 use mountpoint_client::{ClientError, ErrorKind};
 
+use super::end::End;
 use crate::config::limits::UPLOAD_PART_MIN;
 use crate::file::commit::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
@@ -95,15 +96,6 @@ pub(in crate::file::life) enum Haste {
     Everything,
 }
 
-/// The reason why a staged file is never stored again, which is no failure of a close.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::file::life) enum NeverStored {
-    /// Its name was removed, or is another file's.
-    Removed,
-    /// The bucket has its changes, or there were none, although the file has ended.
-    Settled,
-}
-
 /// The state of a staged file.
 #[derive(Debug)]
 pub(in crate::file::life) struct FileState {
@@ -115,10 +107,7 @@ pub(in crate::file::life) struct FileState {
     /// The changes, and those that the bucket had, when that was done last.
     pub(in crate::file::life) gave_back_at: Option<(u64, u64)>,
     pub(in crate::file::life) headers: ObjectHeaders,
-    /// The failure that ended the file.
-    pub(in crate::file::life) failure: Option<FsError>,
-    /// The reason why no store is to come.
-    pub(in crate::file::life) never_stored: Option<NeverStored>,
+    pub(in crate::file::life) end: End,
     pub(in crate::file::life) adopts: Adopts,
     /// The object that the first store of a file without a base replaces.
     pub(super) replaced: StagedBase,
@@ -201,8 +190,7 @@ impl FileState {
             given_back: 0,
             gave_back_at: None,
             headers,
-            failure: None,
-            never_stored: None,
+            end: End::None,
             adopts: Adopts::Nothing,
             replaced: StagedBase::None,
             over: None,
@@ -395,7 +383,7 @@ impl FileState {
 
     /// The failure that ended the file, if there was one.
     pub(in crate::file::life) fn check(&self) -> Result<(), FsError> {
-        self.failure.clone().map_or(Ok(()), Err)
+        self.end.failure().cloned().map_or(Ok(()), Err)
     }
 
     /// The end of the bytes that are sent while the file is written, if some are due.
@@ -406,9 +394,8 @@ impl FileState {
         (files, writing): (&DataFiles, &WriteContext),
         haste: Haste,
     ) -> Option<u64> {
-        let is_over = self.failure.is_some() || self.never_stored.is_some();
         // Bytes that the bucket has may be in memory as well.
-        if is_over
+        if self.end.is_over()
             || !self.contents.is_changed()
             || files.have_no_disk() && self.is_growing(writing)
         {
@@ -521,7 +508,7 @@ impl FileState {
     /// Forgets local bytes that the base has as well, if it is there to stay.
     pub(in crate::file::life) fn drop_stored(&mut self) {
         let is_leaving = self.base.as_ref().is_some_and(|base| base.is_leaving);
-        if self.never_stored.is_none() && !is_leaving {
+        if self.end.has_name() && !is_leaving {
             drop(self.contents.drop_stored());
         }
     }
@@ -543,11 +530,11 @@ impl FileState {
 
     /// Whether the bucket lacks something.
     pub(in crate::file::life) fn needs_store(&self) -> Result<bool, FsError> {
-        match self.never_stored {
-            Some(NeverStored::Settled) => Ok(false),
+        match &self.end {
+            End::None => Ok(self.contents.is_changed()),
+            End::Removed | End::Settled(_) => Ok(false),
             // What was kept is not what the application believes to have closed.
-            Some(NeverStored::Removed) => self.check().map(|()| false),
-            None => self.check().map(|()| self.contents.is_changed()),
+            End::Failed(failure) | End::FailedAndRemoved(failure) => Err(failure.clone()),
         }
     }
 
@@ -586,7 +573,7 @@ impl FileState {
         haste: Option<Haste>,
     ) -> Option<u64> {
         let size = self.contents.size();
-        if !files.have_no_disk() || self.failure.is_some() || self.never_stored.is_some() {
+        if !files.have_no_disk() || self.end.is_over() {
             return None;
         }
         // Behind a failure, the close tells.
@@ -732,7 +719,7 @@ impl FileState {
             return false;
         }
         self.stored_edits = self.sent_edits;
-        self.settle(failure);
+        self.end.settle(failure);
         true
     }
 
@@ -740,27 +727,21 @@ impl FileState {
     /// whether it has some, which are to be kept.
     pub(in crate::file::life) fn lose_name(&mut self, reason: &str) -> bool {
         let is_changed = self.needs_store().ok();
-        if is_changed == Some(false) && self.never_stored.is_none() {
-            self.settle(FsError::Stale(reason.to_owned()));
+        if is_changed == Some(false) && !self.end.is_over() {
+            self.end.settle(FsError::Stale(reason.to_owned()));
         }
         is_changed == Some(true)
     }
 
     /// The file has lost its name. One that has ended with all of its bytes stays so.
     pub(in crate::file::life) fn removed(&mut self) {
-        self.never_stored.get_or_insert(NeverStored::Removed);
-    }
-
-    /// The file ends by the failure, and there is nothing that a close could lose.
-    fn settle(&mut self, failure: FsError) {
-        self.failure.get_or_insert(failure);
-        self.never_stored = Some(NeverStored::Settled);
+        self.end.remove();
     }
 
     /// The file ends by the failure. Without another end, each commit returns it.
     pub(in crate::file::life) fn fail(&mut self, failure: FsError) {
         self.contents.end_store(false);
-        self.failure.get_or_insert(failure);
+        self.end.fail(failure);
     }
 
     /// The bucket has the version of this number, whose store was not known to be done: `base`. The
