@@ -10,6 +10,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::short_text;
 use crate::fuse::mounting::{DeviceNumber, MountInfo};
 use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::operation::InodeNo;
@@ -107,7 +108,7 @@ pub(in crate::fuse) fn opener(thread: u32) -> Opener {
     let process = if is_first_thread(thread) {
         Some(thread)
     } else {
-        text(&format!("/proc/{thread}/status")).and_then(|text| process_of(&text))
+        short_text(&format!("/proc/{thread}/status")).and_then(|text| process_of(&text))
     };
     let known = process.and_then(|process| {
         let started = ProcessStat::of(process)?.started;
@@ -130,12 +131,6 @@ fn process_of(status: &str) -> Option<u32> {
     value.trim().parse().ok()
 }
 
-/// The content of a file of the kernel. The name of a program may be of any bytes.
-fn text(path: &str) -> Option<String> {
-    let bytes = fs::read(path).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// The facts of a process in its `stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessStat {
@@ -149,12 +144,14 @@ impl ProcessStat {
     /// `None` if there is no process of that number.
     fn of(process: u32) -> Option<Self> {
         // The first thread's `stat`: the process's own is summed over all of its threads.
-        Self::parse(&text(&format!("/proc/{process}/task/{process}/stat"))?)
+        Self::parse(&short_text(&format!(
+            "/proc/{process}/task/{process}/stat"
+        ))?)
     }
 
     fn parse(text: &str) -> Option<Self> {
         // The name of the program may hold any text.
-        let (_, values) = text.rsplit_once(") ")?;
+        let (_, values) = text.rsplit_once(')')?;
         let mut values = values.split_ascii_whitespace();
         let state = values.next()?;
         let threads: u32 = values.nth(16)?.parse().ok()?;

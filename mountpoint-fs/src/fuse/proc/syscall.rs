@@ -20,6 +20,7 @@ use std::{fs, thread};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
+use super::short_text;
 use crate::operation::{CallMark, FileKind, Purpose};
 
 /// The thread that looks a name up, or opens what it has found, by its number in our PID namespace;
@@ -85,7 +86,7 @@ fn call_of(thread: u32) -> Option<String> {
 }
 
 fn shown(thread: u32, what: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{thread}/{what}")).ok()
+    short_text(&format!("/proc/{thread}/{what}"))
 }
 
 /// Whether `/proc` shows our own PID namespace, whose numbers requests have.
