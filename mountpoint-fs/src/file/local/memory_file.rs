@@ -184,7 +184,7 @@ const MEMORY_BYTES_MAX: u64 = 256 << 20;
 const MEMORY_SHARE: u64 = 8;
 
 /// Memory grows by pages first, then by doubling.
-const PAGE_LEN: usize = 4096;
+pub(super) const PAGE_LEN: usize = 4096;
 
 #[cfg(test)]
 mod tests {

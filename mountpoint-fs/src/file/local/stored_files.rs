@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key};
 
-use super::memory_file::FILE_LEN_MAX;
+use super::memory_file::{FILE_LEN_MAX, PAGE_LEN};
 use crate::clock::Clock;
 use crate::memory::{Budget, Purpose, Reservation};
 use crate::read::MemoryHolder;
@@ -37,9 +37,11 @@ impl StoredFiles {
         })
     }
 
-    /// Whether a file of `size` bytes is one that may be kept.
+    /// Whether a file of `size` bytes is one that may be kept. The kernel has all of one that ends
+    /// with a whole page.
     pub(in crate::file) fn may_keep(&self, size: u64) -> bool {
-        (1..=(FILE_LEN_MAX as u64).min(self.bytes_max)).contains(&size)
+        let has_part_of_page = !size.is_multiple_of(PAGE_LEN as u64);
+        has_part_of_page && size <= (FILE_LEN_MAX as u64).min(self.bytes_max)
     }
 
     /// Keeps the bytes of the version `etag` of `key`, if there is memory. Wakes who waits for
@@ -272,6 +274,8 @@ mod tests {
         assert!(is_taken(&files, "a") && is_taken(&files, "c"));
         assert!(files.may_keep(1) && !files.may_keep(0));
         assert!(!files.may_keep(2 * LEN + 1), "more than all memory");
+        let large = StoredFiles::new(&Budget::new(1 << 30), clock.clone());
+        assert!(large.may_keep(4095) && !large.may_keep(4096) && large.may_keep(4097));
         files.keep(named("large"), vec![1; 4000]);
         assert_eq!(budget.used(), 0);
         keep(&files, "a");
