@@ -20,6 +20,7 @@ mod names;
 mod open;
 mod refusals;
 mod resolve;
+mod single_flight;
 mod version;
 mod xattrs;
 

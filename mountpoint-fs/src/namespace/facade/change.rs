@@ -378,7 +378,7 @@ impl<'a> NameChange<'a> {
             .makes_directory(named, &place.key, is_marked);
         self.settle();
         let now = namespace.clock.now();
-        namespace.lookup_batching.made(&self.place.prefix, now);
+        namespace.resolver.batching.made(&self.place.prefix, now);
         let observed = namespace.observed(now, now);
         let ino = namespace.table.make_directory(
             self.place.directory,
@@ -406,7 +406,7 @@ impl<'a> NameChange<'a> {
         self.settle();
         let namespace = self.namespace;
         let now = namespace.clock.now();
-        namespace.lookup_batching.made(&self.place.prefix, now);
+        namespace.resolver.batching.made(&self.place.prefix, now);
         let (found, observed) = (Found::File(version), namespace.observed(now, now));
         let admitted =
             namespace

@@ -10,8 +10,8 @@ use crate::namespace::known::{Absence, KnownAnswer, NameFacts};
 use crate::namespace::listing::Listed;
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::names;
-use crate::namespace::resolve::strategy::{self, Fact, Probe};
-use crate::namespace::resolve::{Answer, Gathering};
+use crate::namespace::resolve::strategy::{self, Directory, Fact, Probe};
+use crate::namespace::resolve::{Answer, Gathering, LastKnown};
 use crate::namespace::version::Found;
 use crate::operation::{CallMark, Entry, FileKind, FsError, InodeNo, Purpose};
 
@@ -54,7 +54,7 @@ impl Namespace {
         let facts = self.facts(parent, prefix, name);
         match facts.answer(self.known.trust(), self.clock.now())? {
             KnownAnswer::Listed(recent) => {
-                self.lookup_batching.hit(prefix, self.clock.now());
+                self.resolver.batching.hit(prefix, self.clock.now());
                 Some(self.admit_recent(parent, recent))
             }
             KnownAnswer::Inode => {
@@ -118,7 +118,9 @@ impl Namespace {
         purpose: &dyn Purpose,
     ) -> Result<Option<Entry>, FsError> {
         let mut absent_since = self.absent_for_creation(parent, prefix, name);
-        let mut known = self.known_of_directory(prefix, name, absent_since.is_some())?;
+        let mut known = self
+            .resolver
+            .known_of_directory(prefix, name, absent_since.is_some())?;
         let mut probe = strategy::decide(&known);
         loop {
             probe = match probe {
@@ -134,26 +136,29 @@ impl Namespace {
                 }
                 Probe::FindOut(Fact::Lookups) => {
                     let now = self.clock.now();
-                    let decide = |lookups| strategy::decide(&known.with(lookups));
-                    self.lookup_batching.miss(prefix, now, decide)
+                    let decide = |lookups| {
+                        known.directory = Directory::Counted(lookups);
+                        strategy::decide(&known)
+                    };
+                    self.resolver.batching.miss(prefix, now, decide)
                 }
                 Probe::Absent => {
                     let Some(asked) = absent_since else {
                         return Ok(None);
                     };
-                    self.lookup_batching.hit(prefix, self.clock.now());
+                    self.resolver.batching.hit(prefix, self.clock.now());
                     let absence = Absence::remembered(asked);
                     return self.absent(parent, prefix, name, absence).map(Some);
                 }
                 Probe::Page(page) => {
-                    let gathering = self.gather(prefix, name, Some(page)).await;
+                    let gathering = self.resolver.gather(prefix, name, Some(page)).await;
                     return self.answer_from(parent, (prefix, name), gathering);
                 }
                 Probe::PageInFlight => {
-                    let gathering = self.gather(prefix, name, None).await;
+                    let gathering = self.resolver.gather(prefix, name, None).await;
                     return self.answer_from(parent, (prefix, name), gathering);
                 }
-                Probe::FindOut(Fact::Beside) | Probe::Name(_) => return Ok(None),
+                Probe::Name => return Ok(None),
             }
         }
     }
@@ -174,7 +179,7 @@ impl Namespace {
         self.names_listed(parent, &page);
         let facts = self.facts(parent, prefix, name);
         if let Some(recent) = facts.listed(self.known.trust()) {
-            self.lookup_batching.hit(prefix, self.clock.now());
+            self.resolver.batching.hit(prefix, self.clock.now());
             return self.admit_recent(parent, recent).map(Some);
         }
         let is_newest = facts.changed.is_none_or(|changed| page.asked >= changed);
@@ -223,11 +228,64 @@ impl Namespace {
         }
         if let (Some(bytes), Found::File(version)) = (first_bytes, &found) {
             let until = (self.clock.now() + FIRST_BYTES_AGE_MAX).into();
-            self.first_bytes
+            self.resolver
+                .first_bytes
                 .keep(admitted.ino, &version.etag, &bytes, until);
         }
         let left = observed.valid_until.left(self.now());
         Ok(self.entry(admitted.ino, &admitted.found, left))
+    }
+
+    /// Asks until the answer is newer than any change that this mount has made to the name, and
+    /// than what is known of it if that is something else. A file does not hide a directory that is
+    /// kept; a directory that S3 knows need not be. Returns the prefix as well that the directory
+    /// `parent` has now: it may have been renamed meanwhile.
+    pub(super) async fn find_unchanged(
+        &self,
+        parent: InodeNo,
+        name: &str,
+    ) -> Result<(Arc<str>, Answer), FsError> {
+        loop {
+            let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
+            let last = LastKnown {
+                kind: self.table.child_kind(parent, name),
+                was_listed: self.walks.was_listed(&prefix),
+            };
+            let mut answer = self.resolver.find(&prefix, name, last).await?;
+            let asked = answer.asked;
+            let is_contradicted =
+                |found: &Found| self.table.contradicts(parent, name, found, asked.into());
+            if self.is_moved(parent, &prefix)
+                || self.known.changes.invalidates(&prefix, name, asked)
+                || answer.found.as_ref().is_some_and(is_contradicted)
+            {
+                continue;
+            }
+            if let Some(ino) = self.table.child(parent, name) {
+                match answer.found {
+                    Some(Found::Directory) => self.table.unkeep(ino),
+                    Some(Found::File(_)) if self.is_held_directory(ino) => answer.found = None,
+                    Some(Found::File(_)) | None => {}
+                }
+            }
+            return Ok((prefix, answer));
+        }
+    }
+
+    /// Whether `ino` is a directory that is there whatever the bucket says.
+    fn is_held_directory(&self, ino: InodeNo) -> bool {
+        let is_written = || {
+            let view = self.table.view(ino);
+            view.is_ok_and(|view| view.found == Found::Directory)
+                && self.table.has_written_below(ino)
+        };
+        self.table.is_kept(ino) || is_written()
+    }
+
+    /// Whether the directory `parent` has another prefix by now.
+    pub(crate) fn is_moved(&self, parent: InodeNo, prefix: &str) -> bool {
+        let now = self.table.directory_prefix(parent);
+        now.is_ok_and(|now| now != prefix)
     }
 
     /// How long the kernel may keep the absence of `name`, which was just not found: less if a

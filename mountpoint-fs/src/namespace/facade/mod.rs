@@ -29,7 +29,8 @@ use crate::namespace::known::KnownNames;
 use crate::namespace::listing::page::Page;
 use crate::namespace::listing::{AheadBudget, HiddenKeys, WalkStats};
 use crate::namespace::moment::Moment;
-use crate::namespace::resolve::{Answer, FirstBytesCache, Gathering, LookupBatching, SingleFlight};
+use crate::namespace::resolve::Resolver;
+use crate::namespace::single_flight::SingleFlight;
 use crate::namespace::version::Found;
 use crate::operation::{Attributes, Entry, EvictionBatch, FileKind, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
@@ -37,7 +38,6 @@ use crate::sync::Mutex;
 mod attributes;
 mod change;
 mod enumerate;
-mod find;
 mod lookup;
 mod open;
 mod walk_ahead;
@@ -65,17 +65,13 @@ pub struct Namespace {
     pub(super) key_locks: KeyLocks,
     /// Numbers of links, until the kernel is told their own.
     pub(super) link_numbers: LinkNumbers,
-    pub(super) lookup_batching: Arc<LookupBatching>,
-    pub(super) first_bytes: Arc<FirstBytesCache>,
-    pub(super) lookups: SingleFlight<Key, Result<Answer, FsError>>,
+    resolver: Arc<Resolver>,
     stale_names: SyncSender<StaleName>,
     /// Until somebody takes it.
     stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
     pub(super) hidden: Arc<HiddenKeys>,
     pub(super) details: RecentDetails,
     pub(super) heads: SingleFlight<Key, Result<Arc<ObjectDetails>, ClientError>>,
-    /// Listings that lookups wait for, by the directory's prefix.
-    pub(super) gatherings: SingleFlight<Arc<str>, Result<Gathering, FsError>>,
     pub(super) listing_ahead: AheadBudget,
     walks: Arc<WalkAhead>,
 }
@@ -93,8 +89,11 @@ impl Namespace {
         let (stale_names, taker) = sync_channel(STALE_NAMES_MAX);
         let is_posix = config.write.posix_metadata;
         let known = KnownNames::new(config, client.lists_in_order(), saved, clock.clone());
+        let (known, hidden) = (Arc::new(known), Arc::<HiddenKeys>::default());
+        let shared = (Arc::clone(&known), Arc::clone(&hidden));
         Self {
-            known: Arc::new(known),
+            resolver: Resolver::new(Arc::clone(&client), config, shared, clock.clone()),
+            known,
             stale_names,
             stale_names_taker: Mutex::new(Some(taker)),
             walks: WalkAhead::new(Arc::clone(&client), clock.clone(), config.names.ttl),
@@ -106,17 +105,10 @@ impl Namespace {
             table: InodeTable::new(config.prefix.clone()),
             key_locks: KeyLocks::default(),
             link_numbers: LinkNumbers::default(),
-            lookup_batching: Arc::default(),
-            first_bytes: Arc::new(match config.names.has_cache {
-                true => FirstBytesCache::unused(),
-                false => FirstBytesCache::default(),
-            }),
             listing_ahead: AheadBudget::default(),
-            lookups: SingleFlight::new(),
-            hidden: Arc::default(),
+            hidden,
             details: RecentDetails::default(),
             heads: SingleFlight::new(),
-            gatherings: SingleFlight::new(),
         }
     }
 
@@ -177,7 +169,7 @@ impl Namespace {
     /// Gives back memory that nobody needs.
     pub fn give_back_idle(&self) {
         self.known.give_back();
-        self.first_bytes.expire(self.now());
+        self.resolver.first_bytes.expire(self.now());
         self.walks.expire();
         self.key_locks.remind();
     }

@@ -76,7 +76,10 @@ impl Namespace {
                 "{key} is archived; restore it to read it"
             )));
         }
-        let first_bytes = self.first_bytes.take(ino, &version.etag, is_vouched);
+        let first_bytes = self
+            .resolver
+            .first_bytes
+            .take(ino, &version.etag, is_vouched);
         Ok(OpenVersion {
             key,
             first_bytes: first_bytes.filter(|_| proof == Proof::Known),

@@ -41,7 +41,7 @@ impl Namespace {
         drop(at_rest);
         self.known.changed(key.as_str());
         self.names_changed(parent);
-        self.lookup_batching.made(&prefix, self.clock.now());
+        self.resolver.batching.made(&prefix, self.clock.now());
         Ok(Created {
             entry: self.entry(made.ino, &made.found, self.config.ttl),
             is_unasked: self.known.is_unasked(&key),

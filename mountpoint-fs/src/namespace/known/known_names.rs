@@ -18,7 +18,7 @@ use crate::namespace::inodes::table::{InodeTable, KnownInode};
 use crate::namespace::listing::cache::ListingCache;
 use crate::namespace::listing::{Page, SavedListings};
 use crate::namespace::names;
-use crate::namespace::resolve::SingleFlight;
+use crate::namespace::single_flight::SingleFlight;
 use crate::operation::{FileKind, InodeNo};
 
 /// The memory of names. Shared with the requests that add to it.

@@ -19,7 +19,7 @@ mod key_ranges;
 mod listing;
 pub(super) mod page;
 mod saved;
-mod siblings;
+pub(super) mod siblings;
 mod source;
 mod unrepresentable;
 mod walk;
@@ -32,7 +32,6 @@ pub(crate) use key_ranges::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 pub use listing::Listing;
 pub use page::{Listed, Page};
 pub(super) use saved::SavedListings;
-pub(super) use siblings::Siblings;
 pub(super) use unrepresentable::{HiddenKeys, News, without_etag};
 #[cfg(test)]
 pub(crate) use walk::WALK_AGE_MAX;

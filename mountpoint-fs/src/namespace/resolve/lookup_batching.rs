@@ -212,11 +212,11 @@ const BATCH_DIRECTORIES_MAX: usize = 1_024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::resolve::strategy::{NameProbe, due};
+    use crate::namespace::resolve::strategy::due;
 
     /// Counts a lookup that requests its name alone.
     fn miss(lookups: &LookupBatching, prefix: &str, now: Duration) {
-        lookups.miss(prefix, now, |_| Probe::Name(NameProbe::ByName));
+        lookups.miss(prefix, now, |_| Probe::Name);
     }
 
     /// Runs `steps`. Misses: `n` requests the name before a creation, `l` without one; `D` requests

@@ -7,7 +7,6 @@
 //! does. One page of the directory answers many lookups, so after a few of them the directory is
 //! listed.
 
-use crate::namespace::listing::Siblings;
 use crate::operation::FileKind;
 
 /// Facts about a name whose lookup no cache could answer.
@@ -15,7 +14,7 @@ use crate::operation::FileKind;
     clippy::struct_excessive_bools,
     reason = "facts that do not exclude each other"
 )]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Whether S3 reported the name as absent a moment ago. That suffices for a call that makes it.
     pub(crate) is_absent: bool,
@@ -27,34 +26,20 @@ pub(crate) struct Known {
     pub(crate) needs_metadata: bool,
     /// Whether the server lists in the order of keys, from any key on.
     pub(crate) lists_in_order: bool,
+    /// Whether files are being created in the directory, one after the other.
+    pub(crate) is_creating: bool,
     pub(crate) directory: Directory,
-    pub(crate) beside: Beside,
-}
-
-impl Known {
-    /// Adds the counts of the directory's lookups.
-    pub(crate) fn with(mut self, counted: Lookups) -> Self {
-        if let Directory::Unasked { lookups, .. } = &mut self.directory {
-            *lookups = Some(counted);
-        }
-        self
-    }
 }
 
 /// State of the directory that contains the name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Directory {
-    /// The lookup has requested a page of the directory, or must not.
-    #[default]
-    Asked,
     /// A page of the directory is in flight for other lookups.
-    InFlight { is_creating: bool },
-    Unasked {
-        /// Whether files are being created in the directory, one after the other.
-        is_creating: bool,
-        /// `None` before this lookup was counted.
-        lookups: Option<Lookups>,
-    },
+    InFlight,
+    /// No page is in flight, and this lookup was not counted yet.
+    Unasked,
+    /// No page is in flight.
+    Counted(Lookups),
 }
 
 /// Counts of one directory's lookups, including this one.
@@ -75,11 +60,9 @@ pub(crate) struct Lookups {
 }
 
 /// Facts about the sibling names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// The siblings have not been counted yet.
-    #[default]
-    Unread,
+    /// No siblings are known.
     Nothing,
     /// The name is probably new, because files are being created in the directory.
     Creating,
@@ -96,23 +79,6 @@ pub(crate) enum Beside {
     },
 }
 
-impl Beside {
-    pub(crate) fn names(
-        siblings: &Siblings,
-        name: &str,
-        kind: Option<FileKind>,
-        (was_wrong, wants_first_bytes): (bool, bool),
-    ) -> Self {
-        Self::Names {
-            are_all: siblings.are_all(),
-            kind,
-            suggests_directory: siblings.suggest_directory(name),
-            was_wrong,
-            wants_first_bytes,
-        }
-    }
-}
-
 /// The next step of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
@@ -125,7 +91,7 @@ pub(crate) enum Probe {
     /// Wait for the page of the directory that is in flight.
     PageInFlight,
     /// Request the name, or wait for the same request in flight.
-    Name(NameProbe),
+    Name,
 }
 
 /// A fact that costs time to find out.
@@ -135,8 +101,6 @@ pub(crate) enum Fact {
     Intent,
     /// The counts of the directory's lookups. Finding them out counts this one.
     Lookups,
-    /// The sibling names.
-    Beside,
 }
 
 /// The requests that find out what a name is.
@@ -188,20 +152,12 @@ pub(crate) fn decide(known: &Known) -> Probe {
     {
         return probe;
     }
-    if known.is_in_flight {
-        return Probe::Name(NameProbe::ByName);
-    }
-    ask_name(known.beside)
+    Probe::Name
 }
 
 /// The request for the directory, or the fact needed to choose it; `None` for no such request.
 fn ask_directory(known: &Known) -> Option<Probe> {
-    let (Directory::InFlight { is_creating } | Directory::Unasked { is_creating, .. }) =
-        known.directory
-    else {
-        return None;
-    };
-    let creates = match (is_creating, known.creates) {
+    let creates = match (known.is_creating, known.creates) {
         (false, _) => false,
         (true, None) => return Some(Probe::FindOut(Fact::Intent)),
         (true, Some(creates)) => creates,
@@ -209,13 +165,11 @@ fn ask_directory(known: &Known) -> Option<Probe> {
     if known.needs_metadata && !creates {
         return None;
     }
-    let Directory::Unasked { lookups, .. } = known.directory else {
-        return Some(Probe::PageInFlight);
-    };
-    let Some(lookups) = lookups else {
-        return Some(Probe::FindOut(Fact::Lookups));
-    };
-    due(&lookups, creates).map(Probe::Page)
+    match known.directory {
+        Directory::InFlight => Some(Probe::PageInFlight),
+        Directory::Unasked => Some(Probe::FindOut(Fact::Lookups)),
+        Directory::Counted(lookups) => due(&lookups, creates).map(Probe::Page),
+    }
 }
 
 /// The page to list now, if any. `creates` tells that the program creates the name.
@@ -257,17 +211,19 @@ pub(crate) fn due(lookups: &Lookups, creates: bool) -> Option<PageProbe> {
 
 /// The request for the name alone. Names that the kernel may have cached are requested without
 /// first bytes.
-fn ask_name(beside: Beside) -> Probe {
-    let by_name = Probe::Name(NameProbe::ByName);
-    let below = |then_first_bytes| Probe::Name(NameProbe::Below { then_first_bytes });
+pub(crate) fn probe_of(beside: Beside) -> NameProbe {
+    let below = |then_first_bytes| NameProbe::Below { then_first_bytes };
     match beside {
-        Beside::Unread => Probe::FindOut(Fact::Beside),
-        Beside::Nothing | Beside::Creating | Beside::Names { are_all: true, .. } => by_name,
+        Beside::Nothing | Beside::Creating | Beside::Names { are_all: true, .. } => {
+            NameProbe::ByName
+        }
         Beside::Names {
             kind: Some(kind), ..
         } => match kind {
             FileKind::Directory => below(false),
-            FileKind::File | FileKind::SymbolicLink | FileKind::Pipe | FileKind::Socket => by_name,
+            FileKind::File | FileKind::SymbolicLink | FileKind::Pipe | FileKind::Socket => {
+                NameProbe::ByName
+            }
         },
         Beside::Names {
             suggests_directory: true,
@@ -275,14 +231,14 @@ fn ask_name(beside: Beside) -> Probe {
             wants_first_bytes,
             ..
         } => match was_wrong {
-            true => by_name,
+            true => NameProbe::ByName,
             false => below(wants_first_bytes),
         },
         Beside::Names {
             wants_first_bytes, ..
         } => match wants_first_bytes {
-            true => Probe::Name(NameProbe::FirstBytes),
-            false => by_name,
+            true => NameProbe::FirstBytes,
+            false => NameProbe::ByName,
         },
     }
 }
@@ -308,13 +264,14 @@ mod tests {
 
     use super::*;
     use crate::namespace::listing::page::{Listed, Page};
+    use crate::namespace::listing::siblings::Siblings;
     use crate::namespace::version::{Found, Version};
 
-    const BY_NAME: Probe = Probe::Name(NameProbe::ByName);
-    const FIRST_BYTES: Probe = Probe::Name(NameProbe::FirstBytes);
+    const BY_NAME: NameProbe = NameProbe::ByName;
+    const FIRST_BYTES: NameProbe = NameProbe::FirstBytes;
 
-    fn below(then_first_bytes: bool) -> Probe {
-        Probe::Name(NameProbe::Below { then_first_bytes })
+    fn below(then_first_bytes: bool) -> NameProbe {
+        NameProbe::Below { then_first_bytes }
     }
 
     /// Sibling names: a directory's name ends with a slash; `…` stands for further names.
@@ -344,20 +301,27 @@ mod tests {
         Siblings::of(&page, name)
     }
 
-    /// The step for a `name` that is new to the mount; `told` has `was_wrong` and
+    /// The request for a `name` that is new to the mount; `told` has `was_wrong` and
     /// `wants_first_bytes`.
-    fn probe(siblings: &Siblings, name: &str, kind: Option<FileKind>, told: (bool, bool)) -> Probe {
-        decide(&Known {
-            lists_in_order: true,
-            beside: Beside::names(siblings, name, kind, told),
-            ..Known::default()
+    fn probe(
+        siblings: &Siblings,
+        name: &str,
+        kind: Option<FileKind>,
+        (was_wrong, wants_first_bytes): (bool, bool),
+    ) -> NameProbe {
+        probe_of(Beside::Names {
+            are_all: siblings.are_all(),
+            kind,
+            suggests_directory: siblings.suggest_directory(name),
+            was_wrong,
+            wants_first_bytes,
         })
     }
 
     #[test]
     fn the_names_beside_it_tell_what_is_asked_for_a_name() {
         #[track_caller]
-        fn check(beside: &str, name: &str, expected: [Probe; 3]) {
+        fn check(beside: &str, name: &str, expected: [NameProbe; 3]) {
             let siblings = siblings(beside, name);
             let told = [(false, true), (false, false), (true, true)]
                 .map(|told| probe(&siblings, name, None, told));
@@ -396,21 +360,12 @@ mod tests {
             let probe = probe(siblings, "a", Some(kind), (true, true));
             assert_eq!(probe, expected, "{kind:?}");
         }
-        for (beside, expected) in [
-            (Beside::Unread, Probe::FindOut(Fact::Beside)),
-            (Beside::Nothing, BY_NAME),
-            (Beside::Creating, BY_NAME),
-        ] {
-            let known = Known {
-                beside,
-                ..Known::default()
-            };
-            assert_eq!(decide(&known), expected);
-        }
+        assert_eq!(probe_of(Beside::Nothing), BY_NAME);
+        assert_eq!(probe_of(Beside::Creating), BY_NAME);
     }
 
     /// `a`: absent a moment ago; `f`: in flight; `m`: metadata are needed; `o`: lists in order;
-    /// `y`, `n`: creates a file, or not. State of the directory, `u`: not requested, `i`: in
+    /// `y`, `n`: creates a file, or not. State of the directory, `i`: in
     /// flight; `c`: files are created there; `l`: this lookup is the ninth.
     fn known(facts: &str) -> Known {
         let has = |fact| facts.contains(fact);
@@ -422,22 +377,18 @@ mod tests {
             is_large: false,
             created: if has('c') { CREATE_RUN } else { 0 },
         };
-        let is_creating = has('c');
         Known {
             is_absent: has('a'),
             creates: (has('y') || has('n')).then_some(has('y')),
             is_in_flight: has('f'),
             needs_metadata: has('m'),
             lists_in_order: has('o'),
-            directory: match (has('u'), has('i')) {
-                (true, _) => Directory::Unasked {
-                    is_creating,
-                    lookups: has('l').then_some(lookups),
-                },
-                (false, true) => Directory::InFlight { is_creating },
-                (false, false) => Directory::Asked,
+            is_creating: has('c'),
+            directory: match (has('i'), has('l')) {
+                (true, _) => Directory::InFlight,
+                (false, true) => Directory::Counted(lookups),
+                (false, false) => Directory::Unasked,
             },
-            beside: Beside::Nothing,
         }
     }
 
@@ -456,33 +407,32 @@ mod tests {
             // A known absence answers only calls that create the file.
             ("ao", intent),
             ("aoy", Probe::Absent),
-            ("aon", BY_NAME),
+            ("aon", lookups),
             ("aofy", Probe::Absent),
             // A directory is listed if lists are in order and no lookup requests the name.
-            ("ou", lookups),
-            ("oul", page(Extent::Page)),
+            ("o", lookups),
+            ("ol", page(Extent::Page)),
             ("oi", Probe::PageInFlight),
-            ("o", BY_NAME),
-            ("ouf", BY_NAME),
-            ("oif", BY_NAME),
-            ("u", BY_NAME),
-            ("uc", BY_NAME),
-            ("i", BY_NAME),
+            ("of", Probe::Name),
+            ("oif", Probe::Name),
+            ("", Probe::Name),
+            ("c", Probe::Name),
+            ("i", Probe::Name),
             // A page has no metadata, but proves absence.
-            ("oum", BY_NAME),
-            ("oim", BY_NAME),
-            ("oumc", intent),
-            ("oumcn", BY_NAME),
-            ("oumcy", lookups),
+            ("om", Probe::Name),
+            ("oim", Probe::Name),
+            ("omc", intent),
+            ("omcn", Probe::Name),
+            ("omcy", lookups),
             ("oimcy", Probe::PageInFlight),
             // Where files are created, the intent decides.
-            ("ouc", intent),
-            ("oucy", lookups),
-            ("oucyl", page(Extent::Around)),
-            ("oucnl", page(Extent::Page)),
+            ("oc", intent),
+            ("ocy", lookups),
+            ("ocyl", page(Extent::Around)),
+            ("ocnl", page(Extent::Page)),
             ("oicn", Probe::PageInFlight),
-            ("ouy", lookups),
-            ("ouyl", page(Extent::Page)),
+            ("oy", lookups),
+            ("oyl", page(Extent::Page)),
         ] {
             assert_eq!(decide(&known(facts)), expected, "{facts}");
         }
