@@ -1,7 +1,8 @@
 //! Resolution of names: which requests a lookup sends, and how lookups share answers.
 //!
-//! `strategy` (pure) chooses the requests and never makes an answer; [`Resolver`] sends them. The other files keep results
-//! for a short time: first bytes of files, and LISTs that answer many lookups.
+//! `strategy` (pure) chooses the requests and never makes an answer; [`Resolver`] sends them. The
+//! other files keep results for a short time: first bytes of files, and LISTs that answer many
+//! lookups.
 
 mod first_bytes;
 mod lookup_batching;

@@ -1,7 +1,7 @@
 //! How S3 is asked what a name is, and with whom a look-up waits for the answer.
 //!
-//! Knows nothing of inodes and lookup counts. Holds no lock across an await. Runs on whatever thread
-//! polls it.
+//! Knows nothing of inodes and lookup counts. Holds no lock across an await. Runs on whatever
+//! thread polls it.
 
 use std::sync::Arc;
 use std::time::Duration;
