@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,11 +22,11 @@ use super::eviction::Room;
 use super::identity::{CachedVersion, StoreId};
 use super::listings::ListingStore;
 use super::open_entries::OpenEntries;
-use super::statistics::{CacheStats, add};
+use super::statistics::CacheStats;
 use super::storage::Storage;
-use super::work::Filler;
 use crate::clock::Clock;
 use crate::disk_threads::DiskThreads;
+use crate::executor::shielded;
 use crate::local_disk::Folder;
 use crate::memory::Budget;
 use crate::metrics::trace::{WaitCause, waits};
@@ -38,7 +39,11 @@ pub struct Cache {
     disk: Arc<Disk>,
     entries: OpenEntries,
     readers: DiskThreads,
-    filler: Filler,
+    /// Stores what was fetched, behind the readers, who never wait for it.
+    filler: DiskThreads,
+    /// Bytes that wait to be stored, and the most of them.
+    fill_bytes: Arc<AtomicU64>,
+    fill_bytes_max: u64,
     /// Compares whole entries with their checksums, one after the other.
     comparer: DiskThreads,
     /// Listings of directories; `None` if there is no folder for them.
@@ -91,6 +96,7 @@ impl Cache {
         } = parts;
         let readers = DiskThreads::start("cache-read", READ_THREADS, &clock)?;
         let comparer = DiskThreads::start("cache-compare", 1, &clock)?;
+        let filler = DiskThreads::start("cache-fill", 1, &clock)?;
         let disk = Disk::new(storage, room, clock, boot.clone());
         let listings = listings.map(|folder| {
             let (store, disk) = (store.clone(), Arc::clone(&disk));
@@ -102,7 +108,9 @@ impl Cache {
             disk,
             entries: OpenEntries::default(),
             readers,
-            filler: Filler::start(fill_bytes_max)?,
+            filler,
+            fill_bytes: Arc::default(),
+            fill_bytes_max,
             comparer,
             clear_at_exit,
             loading: Mutex::default(),
@@ -312,9 +320,22 @@ impl CachedObject {
 
     /// Stores the bytes of `range`, which are `slices`, in the background, if there is time.
     pub(crate) fn store(&self, range: &Range<u64>, slices: Slices) {
-        if !self.cache.filler.store(&self.entry, range, slices) {
-            add(&self.cache.disk.counters.dropped, 1);
+        let (cache, len) = (&self.cache, range.end - range.start);
+        let before = cache.fill_bytes.fetch_add(len, Ordering::AcqRel);
+        if before > 0 && before + len > cache.fill_bytes_max {
+            cache.fill_bytes.fetch_sub(len, Ordering::AcqRel);
+            cache.disk.counters.dropped();
+            return;
         }
+        let (entry, range) = (Arc::clone(&self.entry), range.clone());
+        let fill_bytes = Arc::clone(&cache.fill_bytes);
+        cache.filler.run(move || {
+            shielded("storing in the cache", || {
+                entry.store(&range, &slices);
+                drop((entry, slices));
+            });
+            fill_bytes.fetch_sub(len, Ordering::AcqRel);
+        });
     }
 
     /// Waits until it is known what the disk has; not for long, if the disk does not answer.

@@ -3,7 +3,7 @@
 //! The cache on disk keeps versions of objects, which outlive the mount.
 //! `cache` is what the read path sees. An `entry` is one version: a sparse data file and an `index`
 //! of the ranges that are there, with checksums. `listings` are those of directories. `storage` has
-//! the files of entries, `eviction` keeps to the room there is, `work` has the threads. `fill`
+//! the files of entries, `eviction` keeps to the room there is. `fill`
 //! serves commands that fill a cache on purpose. Nothing here is ever flushed or trusted: bytes
 //! without their checksum are a miss. doc/internals/cache.md has the format and the policies,
 //! doc/internals/shared-cache.md those of the shared bucket.
@@ -29,7 +29,6 @@ mod shared;
 mod sources;
 mod statistics;
 mod storage;
-mod work;
 
 pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};

@@ -1,6 +1,9 @@
 //! Counts of a cache, for logs, tests and metrics. Any thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sync::Mutex;
 
 /// Uses of a cache since the mount began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,18 +28,11 @@ pub struct CacheStats {
     pub listings_stored: u64,
 }
 
-/// The counters behind [`CacheStats`].
+/// The counts of a cache, and what was logged.
 #[derive(Debug, Default)]
 pub(super) struct CacheCounters {
-    pub(super) hits: AtomicU64,
-    pub(super) hit_bytes: AtomicU64,
-    pub(super) misses: AtomicU64,
-    pub(super) stored_bytes: AtomicU64,
-    pub(super) dropped: AtomicU64,
-    damaged: AtomicU64,
-    errors: AtomicU64,
-    pub(super) listings_used: AtomicU64,
-    pub(super) listings_stored: AtomicU64,
+    /// A leaf.
+    stats: Mutex<CacheStats>,
     has_logged: AtomicBool,
     has_logged_room: AtomicBool,
 }
@@ -44,23 +40,30 @@ pub(super) struct CacheCounters {
 impl CacheCounters {
     /// The counts now.
     pub(super) fn stats(&self) -> CacheStats {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        CacheStats {
-            hits: count(&self.hits),
-            hit_bytes: count(&self.hit_bytes),
-            misses: count(&self.misses),
-            stored_bytes: count(&self.stored_bytes),
-            dropped: count(&self.dropped),
-            damaged: count(&self.damaged),
-            errors: count(&self.errors),
-            listings_used: count(&self.listings_used),
-            listings_stored: count(&self.listings_stored),
-        }
+        *self.stats.lock()
+    }
+
+    /// Counts something.
+    pub(super) fn count(&self, add: impl FnOnce(&mut CacheStats)) {
+        add(&mut self.stats.lock());
+    }
+
+    /// A range came from the disk.
+    pub(super) fn hit(&self, range: &Range<u64>) {
+        self.count(|stats| {
+            stats.hits += 1;
+            stats.hit_bytes += range.end - range.start;
+        });
+    }
+
+    /// Bytes, or a listing, are not stored.
+    pub(super) fn dropped(&self) {
+        self.count(|stats| stats.dropped += 1);
     }
 
     /// An operation of the disk failed. The first failure is logged, the others at debug level.
     pub(super) fn failed(&self, what: &str, error: &std::io::Error) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.count(|stats| stats.errors += 1);
         if self.has_logged.swap(true, Ordering::Relaxed) {
             tracing::debug!("the cache cannot {what}: {error}");
         } else {
@@ -81,15 +84,10 @@ impl CacheCounters {
 
     /// An entry is damaged and goes.
     pub(super) fn found_damage(&self, key: &str, what: &str) {
-        self.damaged.fetch_add(1, Ordering::Relaxed);
+        self.count(|stats| stats.damaged += 1);
         tracing::warn!(
             key,
             "a cache entry was removed: {what}; its bytes come from S3 again"
         );
     }
-}
-
-/// Adds to a counter.
-pub(super) fn add(counter: &AtomicU64, count: u64) {
-    counter.fetch_add(count, Ordering::Relaxed);
 }

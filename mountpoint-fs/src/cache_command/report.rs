@@ -8,7 +8,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::cache::maintenance::Description;
+use crate::cache::maintenance::{Description, RemovedEntries};
 use crate::mount;
 
 /// Something to print, in either form.
@@ -157,14 +157,8 @@ impl Report for Verified {
     }
 }
 
-/// `evict` and `clear`: what was removed.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Removal {
-    pub(super) entries: u64,
-    pub(super) bytes: u64,
-}
-
-impl Report for Removal {
+/// `evict` and `clear`.
+impl Report for RemovedEntries {
     fn lines(&self) -> Vec<String> {
         let (entries, bytes) = (HumanCount(self.entries), amount(self.bytes));
         vec![format!("removed {entries} entries, {bytes}")]

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use indicatif::ProgressBar;
 
 use super::arguments::{CacheArguments, CachePlace, CacheTask};
-use super::report::{Damage, EntryRow, Removal, Statistics, Verified, print, text_of};
+use super::report::{Damage, EntryRow, Statistics, Verified, print, text_of};
 use crate::cache::ListedEntry;
 use crate::cache::maintenance::{EntryCheck, KeptCache, RemovedEntries, last_use};
 use crate::clock::Clock;
@@ -158,7 +158,7 @@ fn evict(
     bytes_max: Option<u64>,
     since: Option<SystemTime>,
     directory: &Path,
-) -> io::Result<Removal> {
+) -> io::Result<RemovedEntries> {
     let Some(bytes_max) = bytes_max else {
         // Nothing is older than the beginning of time.
         return remove(caches, |cache| match since {
@@ -178,12 +178,10 @@ fn evict(
 fn remove(
     caches: Vec<KeptCache>,
     mut from: impl FnMut(KeptCache) -> io::Result<RemovedEntries>,
-) -> io::Result<Removal> {
-    let mut removal = Removal::default();
+) -> io::Result<RemovedEntries> {
+    let mut removed = RemovedEntries::default();
     for cache in caches {
-        let removed = from(cache)?;
-        removal.entries += removed.entries;
-        removal.bytes += removed.bytes;
+        removed += from(cache)?;
     }
-    Ok(removal)
+    Ok(removed)
 }

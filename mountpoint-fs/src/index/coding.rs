@@ -1,10 +1,8 @@
-//! Numbers and checksums, as the file has them.
+//! Numbers and texts, as the file has them.
 //!
 //! Pure. A number is 7 bits a byte, the lowest first; all bytes but its last have the eighth bit.
 
 use std::borrow::Cow;
-
-use crc_fast::CrcAlgorithm;
 
 /// Appends a number.
 pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
@@ -119,24 +117,3 @@ pub(super) fn zigzag(number: i64) -> u64 {
 pub(super) fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
 }
-
-/// Appends the CRC-32C of `bytes`.
-pub(super) fn seal(bytes: &mut Vec<u8>) {
-    let sum = checksum(bytes);
-    bytes.extend_from_slice(&sum);
-}
-
-/// The bytes that [`seal`] was called with; `None` if the checksum is another one.
-pub(super) fn unseal(bytes: &[u8]) -> Option<&[u8]> {
-    let (covered, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>()?;
-    (checksum(covered) == *sum).then_some(covered)
-}
-
-fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_LEN] {
-    let sum = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes);
-    let [a, b, c, d, ..] = sum.to_le_bytes();
-    [a, b, c, d]
-}
-
-/// Bytes of a checksum.
-pub(super) const CHECKSUM_LEN: usize = 4;

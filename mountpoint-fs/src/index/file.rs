@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use mountpoint_client::types::ObjectInfo;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::coding::{CHECKSUM_LEN, unseal};
 use super::entry::BlockDecoder;
 use super::footer::{Directory, Footer};
 use super::header::FIXED_LEN;
 use super::{IndexEntry, IndexError, IndexHeader};
+use crate::local_disk::{CHECKSUM_LEN, unseal};
 
 /// An index file that is open.
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 //! other, so their places are sums. It is the one part of the file that stays in memory.
 
 use super::IndexError;
-use super::coding::{self, CHECKSUM_LEN, put_bytes, put_number, seal, unseal};
+use super::coding::{self, put_bytes, put_number};
 use super::header::MAGIC;
+use crate::local_disk::{CHECKSUM_LEN, Fields, seal, unseal};
 
 /// The fixed end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +45,8 @@ impl Footer {
         let Some(covered) = unseal(rest).filter(|_| magic == MAGIC) else {
             return Err(cut);
         };
-        let mut numbers = covered.chunks_exact(8).map(|chunk| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(chunk);
-            u64::from_le_bytes(bytes)
-        });
-        let mut next = || numbers.next().unwrap_or_default();
+        let mut fields = Fields(covered);
+        let mut next = || fields.u64().unwrap_or_default();
         let footer = Self {
             directory_at: next(),
             directory_len: next(),

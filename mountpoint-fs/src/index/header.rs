@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::IndexError;
-use super::coding::{CHECKSUM_LEN, seal, unseal};
+use crate::local_disk::{CHECKSUM_LEN, Fields, seal, unseal};
 
 /// The source of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,13 +38,12 @@ impl IndexHeader {
 
     /// The length of the header that begins with `fixed`.
     pub(super) fn len(fixed: &[u8; FIXED_LEN]) -> Result<usize, IndexError> {
-        let (magic, rest) = fixed.split_at(MAGIC.len());
-        if magic != MAGIC {
+        let mut fields = Fields(fixed);
+        if fields.array() != Some(*MAGIC) {
             return Err(IndexError::NotAnIndex);
         }
-        let number =
-            |at: usize| u32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
-        let (version, len) = (number(0), number(4));
+        let mut number = || fields.u32().unwrap_or_default();
+        let (version, len) = (number(), number());
         if version != VERSION {
             return Err(IndexError::Version(version));
         }

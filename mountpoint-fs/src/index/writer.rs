@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mountpoint_client::types::Key;
 
-use super::coding::seal;
 use super::entry::BlockEncoder;
 use super::footer::{Directory, Footer};
 use super::{IndexEntry, IndexError, IndexHeader};
+use crate::local_disk::seal;
 
 /// Writes the entries of an index in order of their keys.
 #[derive(Debug)]

@@ -1,14 +1,15 @@
 //! The local disk: folders of this user alone, their files and locks.
 //!
 //! [`Disk`] is what the cache and staged writes need of a folder. It has one implementation,
-//! [`Folder`], and one simulation, `test_disk`. Knows no format. Every call may wait for a slow
-//! disk: no thread that serves requests makes one.
+//! [`Folder`], and one simulation, `test_disk`. Knows no format but what all have in common:
+//! `record`. Every call may wait for a slow disk: no thread that serves requests makes one.
 
 mod disk;
 mod error;
 mod folder;
 mod local_file;
 mod lock;
+mod record;
 #[cfg(test)]
 pub(crate) mod test_disk;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub(crate) use self::disk::{Disk, DiskFile, DiskSpace, FileStatus};
 pub(crate) use self::error::{DirectoryError, DirectoryUse};
 pub(crate) use self::folder::Folder;
 pub(crate) use self::lock::{lock_within, try_lock, try_lock_shared};
+pub(crate) use self::record::{CHECKSUM_LEN, Fields, checksum, seal, unseal};
 
 #[cfg(test)]
 mod tests;

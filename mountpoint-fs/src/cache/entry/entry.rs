@@ -16,14 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Notify;
 
-use super::files::{self, EntryFiles, LoadedEntry, Loading};
+use super::files::{self, EntryCheck, EntryFiles, LoadedEntry};
 use super::reading::{Miss, compare_bytes, compare_length, read_cached, read_extents};
 use super::state::{Contents, EntryState, Place};
 use super::writing::write_missing;
 use crate::cache::disk::Disk;
 use crate::cache::identity::CachedVersion;
 use crate::cache::index::{EXTENT_MEMORY_MAX, Record, by_chunk, records_max};
-use crate::cache::statistics::add;
 use crate::cache::storage::EntryName;
 use crate::operation::Slices;
 use crate::sync::Mutex;
@@ -137,9 +136,9 @@ impl Entry {
             &self.disk.clock,
             &self.disk.index_memory,
         ) {
-            Ok(Loading::Loaded(loaded)) => self.contents(loaded),
-            Ok(Loading::Absent) => self.nothing(),
-            Ok(Loading::Damaged(what)) => {
+            Ok(EntryCheck::Right(loaded)) => self.contents(loaded),
+            Ok(EntryCheck::Absent) => self.nothing(),
+            Ok(EntryCheck::Damaged(what)) => {
                 self.disk
                     .counters
                     .found_damage(self.version.key.as_str(), what);
@@ -160,13 +159,13 @@ impl Entry {
         self.loaded.notify_waiters();
     }
 
-    fn contents(&self, loaded: Box<LoadedEntry>) -> Contents {
+    fn contents(&self, loaded: LoadedEntry) -> Contents {
         if let Err(error) = loaded.files.data.touch() {
             self.disk
                 .counters
                 .failed("note the use of an entry", &error);
         }
-        Contents::loaded(*loaded)
+        Contents::loaded(loaded)
     }
 
     fn nothing(&self) -> Contents {
@@ -186,8 +185,7 @@ impl Entry {
         let counters = &self.disk.counters;
         match self.try_read(range, fill, progressed) {
             Ok(()) => {
-                add(&counters.hits, 1);
-                add(&counters.hit_bytes, range.end - range.start);
+                counters.hit(range);
                 return true;
             }
             Err(Miss::Absent) => (),
@@ -197,7 +195,7 @@ impl Entry {
                 self.discard("it cannot be read");
             }
         }
-        add(&counters.misses, 1);
+        counters.count(|stats| stats.misses += 1);
         false
     }
 
@@ -225,8 +223,7 @@ impl Entry {
         if !read_cached(&*data, &extents, range, fill) {
             return false;
         }
-        add(&self.disk.counters.hits, 1);
-        add(&self.disk.counters.hit_bytes, range.end - range.start);
+        self.disk.counters.hit(range);
         true
     }
 
@@ -274,21 +271,17 @@ impl Entry {
 
     /// Stores the bytes of `range`, which are `slices`, or drops them. Blocks.
     pub(in crate::cache) fn store(&self, range: &Range<u64>, slices: &Slices) {
-        match self.store_or_tell(range, slices) {
-            Ok(StoreOutcome::Stored) => (),
-            Ok(StoreOutcome::NoRoom) => {
-                add(&self.disk.counters.dropped, 1);
-                if self.disk.room.stats().entries == 0 {
-                    self.disk.counters.found_no_room();
-                }
+        let outcome = self.store_or_tell(range, slices);
+        let counters = &self.disk.counters;
+        if !matches!(outcome, Ok(StoreOutcome::Stored)) {
+            counters.dropped();
+        }
+        match outcome {
+            Ok(StoreOutcome::NoRoom) if self.disk.room.stats().entries == 0 => {
+                counters.found_no_room();
             }
-            Ok(StoreOutcome::BeingMade | StoreOutcome::NoMemory) => {
-                add(&self.disk.counters.dropped, 1);
-            }
-            Err(error) => {
-                add(&self.disk.counters.dropped, 1);
-                self.disk.counters.failed("store bytes", &error);
-            }
+            Ok(_) => {}
+            Err(error) => counters.failed("store bytes", &error),
         }
     }
 
@@ -349,7 +342,7 @@ impl Entry {
             Err(Miss::Absent) => return Ok(StoreOutcome::Stored),
         };
         self.append(&files, added.iter().copied().map(Record::Stored))?;
-        add(&self.disk.counters.stored_bytes, bytes);
+        self.disk.counters.count(|it| it.stored_bytes += bytes);
         let (is_verified, surplus) = {
             let state = &mut *self.state.lock();
             let EntryState::Read(contents) = state else {
@@ -420,13 +413,13 @@ impl Entry {
         }
         // Another process was faster: what it stores is of use here.
         match files::load(storage, name, &self.version, &self.disk.clock, memory)? {
-            Loading::Loaded(loaded) => {
+            EntryCheck::Right(loaded) => {
                 let files = loaded.files.clone();
                 self.replace(self.contents(loaded));
                 Ok(Some(files))
             }
-            Loading::Absent => Ok(None),
-            Loading::Damaged(what) => {
+            EntryCheck::Absent => Ok(None),
+            EntryCheck::Damaged(what) => {
                 self.discard(what);
                 Ok(None)
             }

@@ -38,14 +38,25 @@ pub(super) struct LoadedEntry {
     pub(super) memory: IndexShare,
 }
 
-/// The result of opening an entry.
+/// The state of the files under an entry's name.
 #[derive(Debug)]
-pub(super) enum Loading {
-    Loaded(Box<LoadedEntry>),
-    /// There is none, or another process is just making it.
+pub(crate) enum EntryCheck<T> {
+    Right(T),
+    /// There are none, or a process is just making them.
     Absent,
     /// The entry cannot be used, for this reason.
     Damaged(&'static str),
+}
+
+impl<T> EntryCheck<T> {
+    /// The state, with what `map` makes of a right entry.
+    pub(in crate::cache) fn map<U>(self, map: impl FnOnce(T) -> U) -> EntryCheck<U> {
+        match self {
+            Self::Right(found) => EntryCheck::Right(map(found)),
+            Self::Absent => EntryCheck::Absent,
+            Self::Damaged(what) => EntryCheck::Damaged(what),
+        }
+    }
 }
 
 /// Opens the files of an entry and reads its index.
@@ -55,12 +66,16 @@ pub(super) fn load(
     version: &CachedVersion,
     clock: &Clock,
     memory: &Arc<IndexMemory>,
-) -> io::Result<Loading> {
+) -> io::Result<EntryCheck<LoadedEntry>> {
     load_if(storage, name, &|found| found.is(version), clock, memory)
 }
 
 /// Opens the files of whatever version has the name, and reads its index.
-pub(super) fn load_any(storage: &Storage, name: EntryName, clock: &Clock) -> io::Result<Loading> {
+pub(super) fn load_any(
+    storage: &Storage,
+    name: EntryName,
+    clock: &Clock,
+) -> io::Result<EntryCheck<LoadedEntry>> {
     let memory = Arc::default();
     load_if(storage, name, &|found| found.name() == name, clock, &memory)
 }
@@ -71,33 +86,33 @@ fn load_if(
     is_meant: &dyn Fn(&CachedVersion) -> bool,
     clock: &Clock,
     memory: &Arc<IndexMemory>,
-) -> io::Result<Loading> {
+) -> io::Result<EntryCheck<LoadedEntry>> {
     let Some(index) = storage.open(name, FileKind::Index)? else {
-        return Ok(Loading::Absent);
+        return Ok(EntryCheck::Absent);
     };
     let len = index.status()?.len;
     let front = read_at_most(&*index, 0, HEADER_LEN_MAX)?;
     if front.is_empty() && is_young(&*index, clock)? {
-        return Ok(Loading::Absent);
+        return Ok(EntryCheck::Absent);
     }
     let Some(header) = Header::decode(&front) else {
-        return Ok(Loading::Damaged("its index is not readable"));
+        return Ok(EntryCheck::Damaged("its index is not readable"));
     };
     if !is_meant(&header.version) {
-        return Ok(Loading::Damaged("it is of another object"));
+        return Ok(EntryCheck::Damaged("it is of another object"));
     }
     let Some(data) = storage.open(name, FileKind::Data)? else {
-        return Ok(Loading::Damaged("its data file is missing"));
+        return Ok(EntryCheck::Damaged("its data file is missing"));
     };
     if len / RECORD_LEN as u64 > records_max(header.version.size) + HEADER_LEN_MAX as u64 {
-        return Ok(Loading::Damaged("its index is too long"));
+        return Ok(EntryCheck::Damaged("its index is too long"));
     }
     let files = EntryFiles {
         data,
         index,
         salt: header.salt,
     };
-    let mut loaded = Box::new(LoadedEntry {
+    let mut loaded = LoadedEntry {
         extents: Extents::new(header.version.size),
         version: header.version,
         files,
@@ -105,10 +120,10 @@ fn load_if(
         records: 0,
         is_cut: false,
         memory: IndexShare::new(memory),
-    });
+    };
     match read_records(&mut loaded, header.len, clock, memory)? {
-        None => Ok(Loading::Loaded(loaded)),
-        Some(what) => Ok(Loading::Damaged(what)),
+        None => Ok(EntryCheck::Right(loaded)),
+        Some(what) => Ok(EntryCheck::Damaged(what)),
     }
 }
 

@@ -2,37 +2,24 @@
 
 use std::io;
 
-use super::files::{self, LoadedEntry, Loading};
+use super::files::{self, EntryCheck, LoadedEntry};
 use crate::cache::identity::CachedVersion;
-use crate::cache::index::{Extent, checksum};
+use crate::cache::index::Extent;
 use crate::cache::storage::{EntryName, Storage};
 use crate::clock::Clock;
-
-/// The state of the files under a name.
-#[derive(Debug)]
-pub(in crate::cache) enum Inspection {
-    Entry(Inspected),
-    /// Nothing, or an entry that is just being made.
-    Absent,
-    /// An entry that cannot be used, with the reason.
-    Damaged(&'static str),
-}
+use crate::local_disk::checksum;
 
 /// An entry whose index is right.
 #[derive(Debug)]
-pub(in crate::cache) struct Inspected(Box<LoadedEntry>);
+pub(in crate::cache) struct Inspected(LoadedEntry);
 
 /// Looks at the entry of this name.
 pub(in crate::cache) fn inspect(
     storage: &Storage,
     name: EntryName,
     clock: &Clock,
-) -> io::Result<Inspection> {
-    Ok(match files::load_any(storage, name, clock)? {
-        Loading::Loaded(loaded) => Inspection::Entry(Inspected(loaded)),
-        Loading::Absent => Inspection::Absent,
-        Loading::Damaged(what) => Inspection::Damaged(what),
-    })
+) -> io::Result<EntryCheck<Inspected>> {
+    Ok(files::load_any(storage, name, clock)?.map(Inspected))
 }
 
 impl Inspected {
@@ -67,6 +54,6 @@ impl Inspected {
     fn is_right(&self, extent: &Extent) -> io::Result<bool> {
         let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or_default()];
         let read = self.0.files.data.read_at(&mut bytes, extent.start)?;
-        Ok(read == bytes.len() && checksum(&bytes) == extent.crc)
+        Ok(read == bytes.len() && checksum(&[&bytes]) == extent.crc)
     }
 }

@@ -16,5 +16,6 @@ mod state;
 mod writing;
 
 pub(super) use entry::{Entry, StoreOutcome};
-pub(super) use inspect::{Inspected, Inspection, inspect};
+pub(crate) use files::EntryCheck;
+pub(super) use inspect::{Inspected, inspect};
 pub(super) use state::Place;

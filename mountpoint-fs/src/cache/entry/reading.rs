@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use mountpoint_crt_sys::block::BlockFill;
 
-use crate::cache::index::{Extent, checksum};
-use crate::local_disk::DiskFile;
+use crate::cache::index::Extent;
+use crate::local_disk::{DiskFile, checksum};
 
 /// Why bytes did not come from the disk.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ fn read_exactly(data: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> Result<()
 }
 
 fn compare(bytes: &[u8], extent: &Extent) -> Result<(), Miss> {
-    if checksum(bytes) == extent.crc {
+    if checksum(&[bytes]) == extent.crc {
         Ok(())
     } else {
         Err(Miss::Damaged("its bytes do not have their checksum"))

@@ -1,11 +1,10 @@
 //! Bytes of a block for the data file of an entry, with their checksums.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use super::reading::{Miss, read_joined};
-use crate::cache::index::{Extent, Placement, checksum};
-use crate::local_disk::DiskFile;
+use crate::cache::index::{Extent, Placement};
+use crate::local_disk::{DiskFile, checksum};
 use crate::operation::Slices;
 
 /// Writes the bytes of `missing`, which are in `range`, whose bytes are `slices`. Returns the
@@ -18,16 +17,19 @@ pub(super) fn write_missing(
 ) -> Result<Vec<Extent>, Miss> {
     let mut added = Vec::new();
     for placement in missing {
-        for (at, bytes) in pieces(range, slices, &placement.piece) {
+        let pieces = pieces(range, slices, &placement.piece);
+        let mut at = placement.piece.start;
+        for bytes in &pieces {
             // They are in the page cache of the mount, or are not read again soon; a copy of them
             // would push out others.
             let written = data.write_beside_page_cache(bytes, at);
             written.map_err(Miss::Failed)?;
+            at += bytes.len() as u64;
         }
         let Range { start, end } = placement.extent;
         let crc = match &placement.neighbours[..] {
-            [] => checksum(&joined(range, slices, &placement.piece)),
-            neighbours => checksum(&read_joined(data, &placement.extent, neighbours)?),
+            [] => checksum(&pieces),
+            neighbours => checksum(&[&read_joined(data, &placement.extent, neighbours)?]),
         };
         added.push(Extent {
             start,
@@ -38,9 +40,8 @@ pub(super) fn write_missing(
     Ok(added)
 }
 
-/// The bytes of `part`, which lies in `range`, as they lie in the slices of `range`, each with its
-/// offset in the object.
-fn pieces<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Vec<(u64, &'a [u8])> {
+/// The bytes of `part`, which lies in `range`, as they lie in the slices of `range`.
+fn pieces<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Vec<&'a [u8]> {
     let mut at = range.start;
     let mut pieces = Vec::new();
     for (block, bytes) in slices {
@@ -52,22 +53,8 @@ fn pieces<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Vec<
                 bytes.start + usize::try_from(offset - slice.start).expect("inside a block")
             };
             let bytes = block.bytes(inside(wanted.start)..inside(wanted.end));
-            pieces.push((wanted.start, bytes));
+            pieces.push(bytes);
         }
     }
     pieces
-}
-
-/// The bytes of `part` in one piece.
-fn joined<'a>(range: &Range<u64>, slices: &'a Slices, part: &Range<u64>) -> Cow<'a, [u8]> {
-    match &pieces(range, slices, part)[..] {
-        [(_, bytes)] => Cow::Borrowed(bytes),
-        several => Cow::Owned(
-            several
-                .iter()
-                .flat_map(|(_, bytes)| *bytes)
-                .copied()
-                .collect(),
-        ),
-    }
 }

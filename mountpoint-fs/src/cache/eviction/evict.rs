@@ -1,7 +1,10 @@
 //! Removing entries, from a sample of the shards at a time.
 
 use std::io;
+use std::ops::AddAssign;
 use std::time::SystemTime;
+
+use serde::Serialize;
 
 use super::count::SHARDS;
 use super::ghosts::Ghosts;
@@ -10,12 +13,18 @@ use super::room_limits::Demand;
 use crate::cache::storage::{ListedEntry, Storage, Usage};
 
 /// Entries that were removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::cache) struct Removed {
-    pub(in crate::cache) bytes: u64,
-    pub(in crate::cache) entries: u64,
-    /// Entries that the disk did not remove.
-    pub(in crate::cache) failed: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct RemovedEntries {
+    pub(crate) entries: u64,
+    /// Bytes that they occupied on the disk.
+    pub(crate) bytes: u64,
+}
+
+impl AddAssign for RemovedEntries {
+    fn add_assign(&mut self, more: Self) {
+        self.entries += more.entries;
+        self.bytes += more.bytes;
+    }
 }
 
 /// The one that evicts: where it goes on, and what it remembers.
@@ -43,8 +52,8 @@ impl Evictor {
         demand: Demand,
         usage: &Usage,
         now: SystemTime,
-    ) -> io::Result<Removed> {
-        let mut removed = Removed::default();
+    ) -> io::Result<RemovedEntries> {
+        let mut removed = RemovedEntries::default();
         let mut sample = Vec::new();
         let mut shards = 0;
         while shards < SHARDS && sample.len() < SAMPLE_MIN {
@@ -71,7 +80,7 @@ impl Evictor {
         &mut self,
         storage: &Storage,
         now: SystemTime,
-        removed: &mut Removed,
+        removed: &mut RemovedEntries,
     ) -> io::Result<Vec<ListedEntry>> {
         let shard = self.next;
         self.next = shard.wrapping_add(1);
@@ -84,7 +93,7 @@ pub(super) fn list_whole(
     storage: &Storage,
     shard: u8,
     now: SystemTime,
-    removed: &mut Removed,
+    removed: &mut RemovedEntries,
 ) -> io::Result<Vec<ListedEntry>> {
     let mut listed = storage.list(shard)?;
     listed.retain(|entry| !is_leftover(entry, now) || !remove(storage, entry, removed));
@@ -92,7 +101,7 @@ pub(super) fn list_whole(
 }
 
 /// Removes an entry. Returns whether that was done.
-fn remove(storage: &Storage, entry: &ListedEntry, removed: &mut Removed) -> bool {
+fn remove(storage: &Storage, entry: &ListedEntry, removed: &mut RemovedEntries) -> bool {
     match storage.remove(entry.name) {
         Ok(()) => {
             removed.bytes += entry.bytes;
@@ -101,7 +110,6 @@ fn remove(storage: &Storage, entry: &ListedEntry, removed: &mut Removed) -> bool
         }
         Err(error) => {
             tracing::debug!("cannot remove {} from the cache: {error}", entry.name);
-            removed.failed += 1;
             false
         }
     }

@@ -17,6 +17,7 @@ mod room;
 mod room_limits;
 
 pub(super) use self::evict::Evictor;
+pub(crate) use self::evict::RemovedEntries;
 pub(crate) use self::room::Room;
 pub(super) use self::room_limits::Demand;
 pub(crate) use self::room_limits::RoomLimits;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use mountpoint_crt_sys::process::give_way;
 
 use super::count::Count;
-use super::evict::{Evictor, Removed, list_whole};
+use super::evict::{Evictor, RemovedEntries, list_whole};
 use super::room_limits::{Demand, Reclaimed, RoomLimits};
 use crate::cache::storage::{EvictionRight, Storage, Usage};
 use crate::clock::Clock;
@@ -359,7 +359,7 @@ impl Keeper {
         self.right.is_some()
     }
 
-    fn evict(&mut self, shared: &Shared, demand: Demand) -> Option<Removed> {
+    fn evict(&mut self, shared: &Shared, demand: Demand) -> Option<RemovedEntries> {
         let (storage, now) = (&shared.storage, shared.clock.wall());
         let removed = self.evictor.evict(storage, demand, &self.usage, now);
         match removed {
@@ -374,8 +374,8 @@ impl Keeper {
         }
     }
 
-    fn removed(&mut self, shared: &Shared, removed: Removed) {
-        let Removed { bytes, entries, .. } = removed;
+    fn removed(&mut self, shared: &Shared, removed: RemovedEntries) {
+        let RemovedEntries { bytes, entries } = removed;
         if entries == 0 {
             return;
         }
@@ -424,7 +424,7 @@ impl Keeper {
 
     fn count_shard(&mut self, shared: &Shared, count: Count, listed: &mut usize) -> Counted {
         let now = shared.clock.wall();
-        let mut removed = Removed::default();
+        let mut removed = RemovedEntries::default();
         let entries = list_whole(&shared.storage, count.next(), now, &mut removed);
         self.removed(shared, removed);
         let entries = match entries {

@@ -10,8 +10,8 @@
 
 use mountpoint_client::types::{ETag, Key};
 
-use super::checksum;
 use crate::cache::identity::{CachedVersion, StoreId};
+use crate::local_disk::{CHECKSUM_LEN, Fields, checksum, seal};
 
 /// A header that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,6 @@ pub(in crate::cache) struct Header {
 const MAGIC: &[u8; 8] = b"MPCACHE\n";
 const FORMAT: u32 = 1;
 const FRONT_LEN: usize = 16;
-const SUM_LEN: usize = 4;
 
 /// Longest header: a key has at most 1,024 bytes, the other texts are short.
 pub(in crate::cache) const HEADER_LEN_MAX: usize = 16 << 10;
@@ -46,34 +45,37 @@ impl Header {
         let len = u32::try_from(body.len()).expect("a short body");
         bytes.extend(len.to_le_bytes());
         bytes.extend(body);
-        bytes.extend(checksum(&bytes).to_le_bytes());
+        seal(&mut bytes);
         bytes
     }
 
     /// The header at the beginning of `bytes`; `None` if there is none that is understood.
     pub(in crate::cache) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut front = Fields(bytes.get(..FRONT_LEN)?);
-        if front.take(MAGIC.len())? != MAGIC || front.number()? != FORMAT {
+        if front.take(MAGIC.len())? != MAGIC || front.u32()? != FORMAT {
             return None;
         }
-        let body_len = usize::try_from(front.number()?).ok()?;
+        let body_len = usize::try_from(front.u32()?).ok()?;
         let sum_at = FRONT_LEN.checked_add(body_len)?;
-        let len = sum_at.checked_add(SUM_LEN)?;
+        let len = sum_at.checked_add(CHECKSUM_LEN)?;
         if len > HEADER_LEN_MAX {
             return None;
         }
-        let salt = Fields(bytes.get(sum_at..len)?).number()?;
-        if salt != checksum(&bytes[..sum_at]) {
+        let salt = Fields(bytes.get(sum_at..len)?).u32()?;
+        if salt != checksum(&[&bytes[..sum_at]]) {
             return None;
         }
         let mut body = Fields(&bytes[FRONT_LEN..sum_at]);
         let store = StoreId {
-            endpoint: body.text()?,
-            bucket: body.text()?,
-            encryption: body.text()?,
+            endpoint: text(&mut body)?,
+            bucket: text(&mut body)?,
+            encryption: text(&mut body)?,
         };
-        let (key, etag) = (Key::parse(&body.text()?)?, ETag::parse(&body.text()?)?);
-        let size = u64::from_le_bytes(body.take(8)?.try_into().ok()?);
+        let (key, etag) = (
+            Key::parse(&text(&mut body)?)?,
+            ETag::parse(&text(&mut body)?)?,
+        );
+        let size = body.u64()?;
         let version = CachedVersion {
             store,
             key,
@@ -84,24 +86,9 @@ impl Header {
     }
 }
 
-/// Fields that follow each other.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (field, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(field)
-    }
-
-    fn number(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let len = usize::try_from(self.number()?).ok()?;
-        String::from_utf8(self.take(len)?.to_vec()).ok()
-    }
+fn text(fields: &mut Fields<'_>) -> Option<String> {
+    let len = usize::try_from(fields.u32()?).ok()?;
+    String::from_utf8(fields.take(len)?.to_vec()).ok()
 }
 
 #[cfg(test)]
@@ -148,8 +135,8 @@ mod tests {
     fn another_format_is_not_understood() {
         let mut bytes = Header::encode(&version());
         bytes[8] = 2;
-        let sum_at = bytes.len() - SUM_LEN;
-        let sum = checksum(&bytes[..sum_at]);
+        let sum_at = bytes.len() - CHECKSUM_LEN;
+        let sum = checksum(&[&bytes[..sum_at]]);
         bytes[sum_at..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(Header::decode(&bytes), None);
     }

@@ -12,9 +12,3 @@ mod whole_chunks;
 pub(super) use extents::{EXTENT_MEMORY_MAX, Extent, Extents, Placement, by_chunk};
 pub(super) use header::{HEADER_LEN_MAX, Header};
 pub(super) use record::{RECORD_LEN, Record, records_max};
-
-/// CRC32C, also of data.
-pub(super) fn checksum(bytes: &[u8]) -> u32 {
-    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes);
-    u32::try_from(sum).expect("a CRC of 32 bits")
-}

@@ -8,8 +8,8 @@
 //! 20  4   CRC32C of the 20 bytes before and the header's checksum
 //! ```
 
-use super::checksum;
 use super::extents::{CHUNK, Extent};
+use crate::local_disk::{Fields, checksum};
 
 /// Bytes of a record.
 pub(in crate::cache) const RECORD_LEN: usize = 24;
@@ -59,21 +59,14 @@ impl Record {
 
     /// The record that `bytes` are; `None` if they are none.
     pub(in crate::cache) fn decode(bytes: &[u8; RECORD_LEN], salt: u32) -> Option<Self> {
-        let number = |at: usize| {
-            let mut number = [0; 4];
-            number.copy_from_slice(&bytes[at..at + 4]);
-            u32::from_le_bytes(number)
-        };
-        if number(20) != check(bytes, salt) {
+        let mut fields = Fields(bytes);
+        let (start, len, crc) = (fields.u64()?, fields.u32()?, fields.u32()?);
+        let kind = fields.u32()?;
+        if fields.u32()? != check(bytes, salt) {
             return None;
         }
-        let start = u64::from(number(0)) | u64::from(number(4)) << 32;
-        match number(16) {
-            STORED => Some(Self::Stored(Extent {
-                start,
-                len: number(8),
-                crc: number(12),
-            })),
+        match kind {
+            STORED => Some(Self::Stored(Extent { start, len, crc })),
             VERIFIED => Some(Self::Verified(start)),
             _ => None,
         }
@@ -81,9 +74,7 @@ impl Record {
 }
 
 fn check(bytes: &[u8; RECORD_LEN], salt: u32) -> u32 {
-    let mut checked = *bytes;
-    checked[20..].copy_from_slice(&salt.to_le_bytes());
-    checksum(&checked)
+    checksum(&[&bytes[..20], &salt.to_le_bytes()])
 }
 
 #[cfg(test)]

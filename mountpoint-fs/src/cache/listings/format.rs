@@ -9,8 +9,8 @@ use mountpoint_client::types::ETag;
 use sha2::{Digest as _, Sha256};
 
 use super::super::identity::StoreId;
-use super::super::index::checksum;
 use super::shared_time::SharedTime;
+use crate::local_disk::{Fields, seal, unseal};
 
 /// A name of a kept listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl ListingFile {
                 put_text(&mut bytes, object.etag.as_str())?;
             }
         }
-        bytes.extend(checksum(&bytes).to_le_bytes());
+        seal(&mut bytes);
         Some(bytes)
     }
 
@@ -140,21 +140,18 @@ impl ListingFile {
     }
 
     fn decode_ours(bytes: &[u8]) -> Option<Self> {
-        let (content, sum) = bytes.split_last_chunk::<4>()?;
-        if checksum(content) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        let mut rest = content.get(MAGIC.len() + size_of_val(&FORMAT)..)?;
-        let generation = Generation(take(&mut rest)?);
-        let directory = DirectoryHash(take(&mut rest)?);
+        let content = unseal(bytes)?;
+        let mut rest = Fields(content.get(MAGIC.len() + size_of_val(&FORMAT)..)?);
+        let generation = Generation(rest.array()?);
+        let directory = DirectoryHash(rest.array()?);
         let asked = SharedTime {
-            uptime: Duration::from_nanos(u64::from_le_bytes(take(&mut rest)?)),
-            wall: Duration::from_nanos(u64::from_le_bytes(take(&mut rest)?)),
+            uptime: Duration::from_nanos(rest.u64()?),
+            wall: Duration::from_nanos(rest.u64()?),
         };
-        let count = u32::from_le_bytes(take(&mut rest)?);
+        let count = rest.u32()?;
         let names = (0..count).map(|_| decode_name(&mut rest));
         let names = names.collect::<Option<Vec<_>>>()?;
-        rest.is_empty().then_some(Self {
+        rest.0.is_empty().then_some(Self {
             generation,
             directory,
             asked,
@@ -163,14 +160,14 @@ impl ListingFile {
     }
 }
 
-fn decode_name(rest: &mut &[u8]) -> Option<SavedName> {
-    let [kind] = take(rest)?;
+fn decode_name(rest: &mut Fields<'_>) -> Option<SavedName> {
+    let [kind] = rest.array()?;
     let name = Arc::from(text(rest)?);
     let object = match kind {
         DIRECTORY => None,
         FILE | ARCHIVED => Some(SavedObject {
-            size: u64::from_le_bytes(take(rest)?),
-            mtime: time(i64::from_le_bytes(take(rest)?)),
+            size: rest.u64()?,
+            mtime: time(rest.u64()?.cast_signed()),
             etag: ETag::from_header(text(rest)?),
             is_archived: kind == ARCHIVED,
         }),
@@ -179,17 +176,9 @@ fn decode_name(rest: &mut &[u8]) -> Option<SavedName> {
     Some(SavedName { name, object })
 }
 
-fn take<const LEN: usize>(rest: &mut &[u8]) -> Option<[u8; LEN]> {
-    let (taken, behind) = rest.split_first_chunk::<LEN>()?;
-    *rest = behind;
-    Some(*taken)
-}
-
-fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
-    let len = usize::from(u16::from_le_bytes(take(rest)?));
-    let (taken, behind) = rest.split_at_checked(len)?;
-    *rest = behind;
-    std::str::from_utf8(taken).ok()
+fn text<'a>(rest: &mut Fields<'a>) -> Option<&'a str> {
+    let len = usize::from(rest.u16()?);
+    std::str::from_utf8(rest.take(len)?).ok()
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) -> Option<()> {

@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 
 use super::super::disk::Disk;
 use super::super::identity::StoreId;
-use super::super::statistics::add;
 use super::folder::{LISTING_SLOTS, ListingFolder, SlotContent};
 use super::format::{DirectoryHash, ListingFile, NoListing, SavedName};
 use super::marks::{ChangeMarks, MARK_SLOTS};
@@ -184,7 +183,7 @@ impl ListingStore {
         let is_used = age < age_max && listing.asked.uptime > marked_until && self.is_in_use();
         let names = listing.names;
         Ok(is_used.then(|| {
-            add(&self.disk.counters.listings_used, 1);
+            self.disk.counters.count(|stats| stats.listings_used += 1);
             SavedListing { names, age }
         }))
     }
@@ -229,13 +228,13 @@ impl ListingStore {
         let bytes = listing.encode();
         let room = &self.disk.room;
         let Some(bytes) = bytes.filter(|bytes| room.admits(bytes.len() as u64)) else {
-            add(&self.disk.counters.dropped, 1);
+            self.disk.counters.dropped();
             return Ok(());
         };
         let slot = self.listing_slot(prefix);
         let is_too_much = self.folder.write(slot, &bytes)?;
         self.note_present(slot, true);
-        add(&self.disk.counters.listings_stored, 1);
+        self.disk.counters.count(|stats| stats.listings_stored += 1);
         if is_too_much {
             self.folder.count()?;
         }

@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::super::index::checksum;
 use super::format::Generation;
 use crate::clock::Clock;
-use crate::local_disk::{Disk as _, Folder, lock_within};
+use crate::local_disk::{Disk as _, Fields, Folder, checksum, lock_within};
 use crate::sync::Mutex;
 
 /// The marks of a cache. The lock is a leaf.
@@ -143,11 +142,12 @@ impl ChangeMarks {
         }
         let mut front = [0; FRONT_LEN];
         file.read_exact_at(&mut front, 0)?;
-        let mut generation = Generation([0; 16]);
-        generation.0.copy_from_slice(&front[8..24]);
-        let mut made = [0; 8];
-        made.copy_from_slice(&front[40..48]);
-        let made = Duration::from_nanos(u64::from_le_bytes(made));
+        let generation = Fields(&front[8..]).array();
+        let made = Fields(&front[40..]).u64();
+        let Some((generation, made)) = generation.map(Generation).zip(made) else {
+            return Ok(None);
+        };
+        let made = Duration::from_nanos(made);
         let is_right = front == self.front(generation, made);
         Ok(is_right.then_some(MarkFile {
             file,
@@ -187,7 +187,7 @@ impl ChangeMarks {
         front[24..40].copy_from_slice(&self.boot);
         let made = u64::try_from(made.as_nanos()).unwrap_or(u64::MAX);
         front[40..48].copy_from_slice(&made.to_le_bytes());
-        let sum = checksum(&front[..48]);
+        let sum = checksum(&[&front[..48]]);
         front[48..52].copy_from_slice(&sum.to_le_bytes());
         front
     }
@@ -218,10 +218,8 @@ impl MarkFile {
 }
 
 fn encode(millis: u64, slot: u16, generation: Generation) -> u64 {
-    let mut bytes = millis.to_le_bytes().to_vec();
-    bytes.extend(slot.to_le_bytes());
-    bytes.extend(generation.0);
-    millis << SUM_BITS | u64::from(checksum(&bytes) >> (u32::BITS - SUM_BITS))
+    let sum = checksum(&[&millis.to_le_bytes(), &slot.to_le_bytes(), &generation.0]);
+    millis << SUM_BITS | u64::from(sum >> (u32::BITS - SUM_BITS))
 }
 
 fn place(slot: u16) -> u64 {

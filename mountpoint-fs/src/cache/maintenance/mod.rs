@@ -10,7 +10,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::directory::CacheDirectory;
-use super::entry::{Inspected, Inspection, inspect};
+pub(crate) use super::entry::EntryCheck;
+use super::entry::{Inspected, inspect};
+pub(crate) use super::eviction::RemovedEntries;
 use super::eviction::{Demand, Evictor};
 use super::identity::CachedVersion;
 use super::listings;
@@ -31,24 +33,6 @@ pub(crate) struct KeptCache {
 pub(crate) struct Description {
     pub(crate) version: CachedVersion,
     /// Bytes of the object that are there.
-    pub(crate) bytes: u64,
-}
-
-/// The state of an entry.
-#[derive(Debug)]
-pub(crate) enum EntryCheck<T> {
-    Right(T),
-    /// The entry is gone, or is just being made.
-    Absent,
-    /// The entry cannot be used, for this reason.
-    Damaged(&'static str),
-}
-
-/// Entries that were removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RemovedEntries {
-    pub(crate) entries: u64,
-    /// Bytes that they occupied on the disk.
     pub(crate) bytes: u64,
 }
 
@@ -84,11 +68,8 @@ impl KeptCache {
 
     /// The description of an entry.
     pub(crate) fn describe(&self, entry: &ListedEntry) -> io::Result<EntryCheck<Description>> {
-        Ok(match inspect(&self.storage, entry.name, &self.clock)? {
-            Inspection::Entry(found) => EntryCheck::Right(describe(&found)),
-            Inspection::Absent => EntryCheck::Absent,
-            Inspection::Damaged(what) => EntryCheck::Damaged(what),
-        })
+        let found = inspect(&self.storage, entry.name, &self.clock)?;
+        Ok(found.map(|found| describe(&found)))
     }
 
     /// Compares all bytes of an entry with their checksums. `progressed` is told how many bytes
@@ -100,14 +81,14 @@ impl KeptCache {
     ) -> io::Result<EntryCheck<Description>> {
         for attempt in 1.. {
             let found = match inspect(&self.storage, entry.name, &self.clock)? {
-                Inspection::Entry(found) => found,
-                Inspection::Absent => return Ok(EntryCheck::Absent),
+                EntryCheck::Right(found) => found,
+                EntryCheck::Absent => return Ok(EntryCheck::Absent),
                 // A mount may be in the middle of a write to the index.
-                Inspection::Damaged(_) if attempt < ATTEMPTS => {
+                EntryCheck::Damaged(_) if attempt < ATTEMPTS => {
                     thread::sleep(WRITE_WAIT);
                     continue;
                 }
-                Inspection::Damaged(what) => return Ok(EntryCheck::Damaged(what)),
+                EntryCheck::Damaged(what) => return Ok(EntryCheck::Damaged(what)),
             };
             return Ok(match found.compare(progressed)? {
                 None => EntryCheck::Right(describe(&found)),
@@ -161,13 +142,8 @@ impl KeptCache {
                 ));
             }
             left = left.saturating_sub(removed.bytes);
-            let removed = RemovedEntries {
-                entries: removed.entries,
-                bytes: removed.bytes,
-            };
             self.tell(removed);
-            all.entries += removed.entries;
-            all.bytes += removed.bytes;
+            all += removed;
         }
         Ok(all)
     }
@@ -192,9 +168,7 @@ impl KeptCache {
         let mut all = RemovedEntries::default();
         for entries in self.shards() {
             let entries = entries?;
-            let removed = self.remove(entries.iter().filter(|entry| is_meant(entry)))?;
-            all.entries += removed.entries;
-            all.bytes += removed.bytes;
+            all += self.remove(entries.iter().filter(|entry| is_meant(entry)))?;
         }
         Ok(all)
     }

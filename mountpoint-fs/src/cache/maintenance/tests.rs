@@ -5,8 +5,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cache::identity::StoreId;
-use crate::cache::index::{Extent, Header, Record, checksum};
+use crate::cache::index::{Extent, Header, Record};
 use crate::cache::storage::FileKind;
+use crate::local_disk::checksum;
 
 const CHUNK: u64 = 64 << 10;
 
@@ -51,7 +52,7 @@ impl Place {
         let extent = Extent {
             start: 0,
             len: u32::try_from(CHUNK).unwrap(),
-            crc: checksum(&bytes),
+            crc: checksum(&[&bytes]),
         };
         index.append(&Record::Stored(extent).encode(salt)).unwrap();
         version

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crc_fast::{CrcAlgorithm, checksum};
 
+use crate::local_disk::Fields;
+
 /// The room of all entries, as far as it is known, and how fast the cache turns over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -103,8 +105,9 @@ impl Usage {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LEN] = bytes.try_into().ok()?;
         let mut numbers = [0; NUMBERS + 1];
-        for (number, field) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
-            *number = u64::from_le_bytes(field.try_into().ok()?);
+        let mut fields = Fields(bytes);
+        for number in &mut numbers {
+            *number = fields.u64()?;
         }
         let sum = checksum(CrcAlgorithm::Crc64Nvme, &bytes[..LEN - 8]);
         let [

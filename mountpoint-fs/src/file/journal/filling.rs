@@ -9,8 +9,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::batch::{Batch, BatchOutcome, Commit};
-use super::format::{RecordHeader, RecordKind, checksum};
+use super::format::{RecordHeader, RecordKind};
 use super::types::{JournalLimits, RecordId};
+use crate::local_disk::checksum;
 
 /// The batch that fills, with its writers.
 #[derive(Debug)]

@@ -19,7 +19,7 @@
 //! written. So an invalid record before that place is damage, and any other one may be a batch that
 //! the power loss cut.
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crate::local_disk::{Fields, checksum};
 
 /// Bytes of a segment's header.
 pub(super) const SEGMENT_HEADER_LEN: usize = 48;
@@ -78,24 +78,29 @@ impl SegmentHeader {
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, u32), HeaderError> {
         let invalid = HeaderError::Invalid;
         let bytes = bytes.get(..SEGMENT_HEADER_LEN).ok_or(invalid)?;
-        if &bytes[..8] != MAGIC {
+        let mut fields = Fields(bytes);
+        if fields.array() != Some(*MAGIC) {
             return Err(invalid);
         }
-        let format = number32(bytes, 8);
+        let format = fields.u32().ok_or(invalid)?;
         if format > FORMAT {
             return Err(HeaderError::Newer(format));
         }
-        let salt = number32(bytes, 40);
-        if format < OLDEST_FORMAT || salt != checksum(&[&bytes[..40]]) {
-            return Err(invalid);
+        let (header, salt) = Self::fields(&mut fields).ok_or(invalid)?;
+        match format < OLDEST_FORMAT || salt != checksum(&[&bytes[..40]]) {
+            true => Err(invalid),
+            false => Ok((header, salt)),
         }
+    }
+
+    fn fields(fields: &mut Fields<'_>) -> Option<(Self, u32)> {
         let header = Self {
-            len: number32(bytes, 12),
-            number: number64(bytes, 16),
-            identity: number64(bytes, 24),
-            previous_end: number64(bytes, 32),
+            len: fields.u32()?,
+            number: fields.u64()?,
+            identity: fields.u64()?,
+            previous_end: fields.u64()?,
         };
-        Ok((header, salt))
+        Some((header, fields.u32()?))
     }
 
     /// Bytes of the file. A shorter one was cut.
@@ -108,7 +113,7 @@ impl SegmentHeader {
 
     /// The salt of records behind the bytes that [`Self::encode`] gives.
     pub(super) fn salt(self) -> u32 {
-        number32(&self.encode(), 40)
+        checksum(&[&self.encode()[..40]])
     }
 }
 
@@ -159,23 +164,24 @@ impl RecordHeader {
 
     /// The header at `offset` of a segment and where its batch begins; `None` if there is none.
     pub(super) fn decode(bytes: &[u8], salt: u32, offset: u64) -> Option<(Self, u64)> {
-        let bytes: &[u8; RECORD_HEADER_LEN] = bytes.get(..RECORD_HEADER_LEN)?.try_into().ok()?;
-        let kind = match number32(bytes, 0) {
+        let bytes: &[u8; RECORD_HEADER_LEN] = bytes.first_chunk()?;
+        let mut fields = Fields(bytes);
+        let kind = match fields.u32()? {
             1 => RecordKind::Data,
             2 => RecordKind::Release,
             _ => return None,
         };
-        if number32(bytes, 36) != header_sum(bytes, salt, offset) {
-            return None;
-        }
+        let len = fields.u32()?;
+        let (key, version, batch_start) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let header = Self {
             kind,
-            len: number32(bytes, 4),
-            key: number64(bytes, 8),
-            version: number64(bytes, 16),
-            payload_sum: number32(bytes, 32),
+            len,
+            key,
+            version,
+            payload_sum: fields.u32()?,
         };
-        Some((header, number64(bytes, 24)))
+        let is_right = fields.u32()? == header_sum(bytes, salt, offset);
+        is_right.then_some((header, batch_start))
     }
 
     /// Bytes that the record occupies.
@@ -191,27 +197,6 @@ pub(super) fn record_len(payload: usize) -> usize {
 
 fn header_sum(header: &[u8; RECORD_HEADER_LEN], salt: u32, offset: u64) -> u32 {
     checksum(&[&header[..36], &salt.to_le_bytes(), &offset.to_le_bytes()])
-}
-
-/// CRC32C of all parts together.
-pub(super) fn checksum(parts: &[&[u8]]) -> u32 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    for part in parts {
-        digest.update(part);
-    }
-    u32::try_from(digest.finalize()).expect("a CRC of 32 bits")
-}
-
-fn number32(bytes: &[u8], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(number)
-}
-
-fn number64(bytes: &[u8], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(number)
 }
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ use tracing::warn;
 
 use super::batch::Commit;
 use super::committer::Shared;
-use super::format::{RecordHeader, RecordKind, checksum};
+use super::format::{RecordHeader, RecordKind};
 use super::log::{self, Log};
 use super::recovery;
 use super::types::{
     AppendError, JournalError, JournalLimits, RecordId, RecordKey, RecoveredRecord,
 };
 use crate::clock::Clock;
-use crate::local_disk::Disk;
+use crate::local_disk::{Disk, checksum};
 
 /// Records that survive a crash from the moment at which their commit says so.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tracing::{error, warn};
 
 use super::batch::Batch;
-use super::format::{RECORD_HEADER_LEN, RecordKind, SEGMENT_HEADER_LEN, SegmentHeader, checksum};
+use super::format::{RECORD_HEADER_LEN, RecordKind, SEGMENT_HEADER_LEN, SegmentHeader};
 use super::index::{Index, Place};
 use super::types::{JournalLimits, RecordId};
-use crate::local_disk::{Disk, DiskFile};
+use crate::local_disk::{Disk, DiskFile, checksum};
 use crate::sync::Mutex;
 
 /// Live records, and the open files that they are in.

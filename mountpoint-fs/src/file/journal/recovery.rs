@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use super::format::{
     FORMAT, HeaderError, RECORD_ALIGN, RECORD_HEADER_LEN, RecordHeader, RecordKind,
-    SEGMENT_HEADER_LEN, SegmentHeader, checksum,
+    SEGMENT_HEADER_LEN, SegmentHeader,
 };
 use super::index::Place;
 use super::log::{LogEnd, LogIndex, segment_name, segment_number};
 use super::types::{Damage, DamageReason, JournalError, RecordId, RecordKey};
-use crate::local_disk::{Disk, DiskFile};
+use crate::local_disk::{Disk, DiskFile, checksum};
 
 /// The valid records of a journal, and its end.
 #[derive(Debug)]

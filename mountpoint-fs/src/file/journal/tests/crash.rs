@@ -11,11 +11,12 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::file::journal::batch::Batch;
-use crate::file::journal::format::{RecordHeader, RecordKind, checksum};
+use crate::file::journal::format::{RecordHeader, RecordKind};
 use crate::file::journal::journal::open_log;
 use crate::file::journal::log::{self, Log};
 use crate::file::journal::types::{JournalLimits, RecordId, RecordKey};
 use crate::local_disk::Disk;
+use crate::local_disk::checksum;
 use crate::local_disk::test_disk::{SimulatedDisk, SimulatedFault};
 
 const LIMITS: JournalLimits = JournalLimits {
