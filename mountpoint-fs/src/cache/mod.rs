@@ -34,7 +34,7 @@ pub(crate) use cache::CachedObject;
 pub use cache::{Cache, CacheParts};
 pub(crate) use fill::{CacheFill, FillError, ObjectFill};
 pub use identity::StoreId;
-pub(crate) use listings::{ListingStore, SavedListing, SavedName, SavedObject};
+pub(crate) use listings::{ListingStore, SavedListing, SavedName};
 pub(crate) use shared::{BlockSource, FillObserver, SharedObject};
 pub use shared::{CheckFailure, CheckedStep, SharedCache, SharedCacheParts, SharedCacheStats};
 pub(crate) use sources::CachedCopies;

@@ -10,6 +10,7 @@ mod progress;
 mod purpose;
 mod stop;
 mod types;
+mod version;
 mod xattrs;
 
 pub use error::FsError;
@@ -24,4 +25,5 @@ pub use types::{
     EvictionBatch, FileKind, HandleNo, InodeNo, Maker, OpenOptions, Opened, ReadData, RenameMode,
     SetMode, Slices, StaleName, StatFs, TimeChange, WriteOptions,
 };
+pub use version::Version;
 pub use xattrs::ExtendedAttributes;

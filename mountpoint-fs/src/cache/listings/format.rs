@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::identity::StoreId;
 use super::shared_time::SharedTime;
 use crate::local_disk::{Fields, seal, unseal};
+use crate::operation::Version;
 
 /// A name of a kept listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,20 +19,7 @@ pub(crate) struct SavedName {
     /// The name in its directory.
     pub(crate) name: Arc<str>,
     /// The file's object; `None` for a directory.
-    pub(crate) object: Option<SavedObject>,
-}
-
-/// An object in a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SavedObject {
-    /// Size in bytes.
-    pub(crate) size: u64,
-    /// When it was written, in whole seconds.
-    pub(crate) mtime: SystemTime,
-    /// S3's tag of the version.
-    pub(crate) etag: ETag,
-    /// Whether it is in an archive.
-    pub(crate) is_archived: bool,
+    pub(crate) object: Option<Version>,
 }
 
 /// Names the marks of changes that a listing counts with: others say nothing about it.
@@ -165,7 +153,7 @@ fn decode_name(rest: &mut Fields<'_>) -> Option<SavedName> {
     let name = Arc::from(text(rest)?);
     let object = match kind {
         DIRECTORY => None,
-        FILE | ARCHIVED => Some(SavedObject {
+        FILE | ARCHIVED => Some(Version {
             size: rest.u64()?,
             mtime: time(rest.u64()?.cast_signed()),
             etag: ETag::from_header(text(rest)?),

@@ -12,7 +12,7 @@ mod marks;
 mod shared_time;
 
 pub(super) use folder::{clear, remove_all};
-pub(crate) use format::{SavedName, SavedObject};
+pub(crate) use format::SavedName;
 pub(crate) use listing_store::{ListingStore, SavedListing};
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ use super::super::eviction::{Room, RoomLimits};
 use super::super::identity::StoreId;
 use super::super::storage::Storage;
 use super::marks::MARK_TIME;
-use super::{ListingStore, SavedName, SavedObject};
+use super::{ListingStore, SavedName};
 use crate::clock::Clock;
 use crate::local_disk::test_disk::SimulatedDisk;
+use crate::operation::Version;
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -75,7 +76,7 @@ impl Place {
 fn names() -> Vec<SavedName> {
     let object = |name: &str, is_archived| SavedName {
         name: Arc::from(name),
-        object: Some(SavedObject {
+        object: Some(Version {
             size: 7 << 40,
             mtime: SystemTime::UNIX_EPOCH + 77 * SECOND,
             etag: ETag::from_header("\"tag-2\""),

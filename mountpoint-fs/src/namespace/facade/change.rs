@@ -506,11 +506,7 @@ impl<'a> NameChange<'a> {
     /// The time that the server gives to a new version is not known yet: the next question tells.
     fn unseen(&self) -> Observed {
         let now = self.namespace.clock.now().into();
-        Observed {
-            asked: now,
-            valid_until: now,
-            call: None,
-        }
+        Observed::new(now, now)
     }
 
     /// From now on older answers are not believed.

@@ -151,11 +151,7 @@ impl Namespace {
             Standing::AsListed => self.listed_ttl(listed, page),
             Standing::Doubtful | Standing::Changed => Duration::ZERO,
         };
-        let observed = Observed {
-            asked: page.asked.into(),
-            valid_until: (self.clock.now() + ttl).into(),
-            call: None,
-        };
+        let observed = Observed::new(page.asked.into(), (self.clock.now() + ttl).into());
         let admitted = self
             .table
             .admit(directory, &listed.name, &listed.found, observed)?;

@@ -341,11 +341,7 @@ impl Namespace {
 
     /// Hands out what a page said of a name a moment ago, for as long as that is valid.
     fn admit_recent(&self, parent: InodeNo, recent: &RecentEntry) -> Result<Entry, FsError> {
-        let observed = Observed {
-            asked: recent.asked.into(),
-            valid_until: recent.valid_until,
-            call: None,
-        };
+        let observed = Observed::new(recent.asked.into(), recent.valid_until);
         let Listed { name, found, .. } = &recent.listed;
         let admitted = self.table.admit(parent, name, found, observed)?;
         let left = recent.valid_until.left(self.now());

@@ -186,11 +186,7 @@ impl Namespace {
 
     /// An answer that was asked for at `asked`, and came at `received_at`. No open relies on it.
     pub(super) fn observed(&self, asked: Duration, received_at: Duration) -> Observed {
-        Observed {
-            asked: asked.into(),
-            valid_until: (received_at + self.config.ttl).into(),
-            call: None,
-        }
+        Observed::new(asked.into(), (received_at + self.config.ttl).into())
     }
 
     pub(super) fn entry(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Entry {

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use mountpoint_client::types::{ETag, Key};
 
 use super::Namespace;
+use crate::namespace::inodes::table::View;
 use crate::namespace::inodes::{Observed, written};
 use crate::namespace::listing::page::{Listed, Page};
 use crate::namespace::names;
@@ -253,27 +254,27 @@ impl Namespace {
     /// The object `key` is a copy with equal bytes of the version `before`, which the mount knew
     /// under the key's old name: it has the version `now`.
     pub fn renamed_version(&self, key: &Key, before: &ETag, now: &ETag) {
-        self.rename_version(key, before, now);
+        let Some((ino, view)) = self.file_of(key) else {
+            return;
+        };
+        if let Found::File(known) = view.found
+            && known.etag.matches(before)
+        {
+            let etag = now.clone();
+            let version = Version { etag, ..known };
+            // It may have been dropped since.
+            self.table.replace(ino, &version, view.observed).ok();
+        }
     }
 
-    fn rename_version(&self, key: &Key, before: &ETag, now: &ETag) -> Option<()> {
+    /// The inode that has the name of `key`.
+    fn file_of(&self, key: &Key) -> Option<(InodeNo, View)> {
         let prefix = self.table.directory_prefix(InodeNo::ROOT).ok()?;
         let mut ino = InodeNo::ROOT;
         for name in key.as_str().strip_prefix(&prefix)?.split('/') {
-            ino = self.known_child(ino, name.as_ref())?;
+            ino = self.table.child(ino, name)?;
         }
-        let view = self.table.view(ino).ok()?;
-        let Found::File(known) = view.found else {
-            return None;
-        };
-        let version = Version {
-            etag: now.clone(),
-            ..known.clone()
-        };
-        let is_it = known.etag.matches(before);
-        is_it
-            .then(|| self.table.replace(ino, &version, view.observed))?
-            .ok()
+        self.table.view(ino).ok().map(|view| (ino, view))
     }
 
     /// Makes the directory `key` a kept one, which an earlier process made and the bucket lacks,
@@ -309,14 +310,10 @@ impl Namespace {
         self.table.may_keep()
     }
 
-    /// An answer that was asked for now, that vouches for no open.
+    /// An answer that was asked for now.
     fn seen_now(&self) -> Observed {
         let now = self.clock.now();
-        Observed {
-            asked: now.into(),
-            valid_until: (now + self.config.ttl).into(),
-            call: None,
-        }
+        self.observed(now, now)
     }
 }
 

@@ -18,6 +18,17 @@ pub(crate) struct Observed {
     pub(crate) call: Option<CallMark>,
 }
 
+impl Observed {
+    /// An answer that vouches for no `open`.
+    pub(crate) fn new(asked: Moment, valid_until: Moment) -> Self {
+        Self {
+            asked,
+            valid_until,
+            call: None,
+        }
+    }
+}
+
 /// An inode. Its key is not stored: it is the chain of its parents' names.
 /// `limits::INODE_BYTES_MAX` bounds its memory.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use super::cache::RECENT_NAMES_MAX;
 use super::page::{Listed, ListingNo, Page, Place};
-use crate::cache::{ListingStore, SavedListing, SavedName, SavedObject};
+use crate::cache::{ListingStore, SavedListing, SavedName};
 use crate::clock::Clock;
-use crate::namespace::version::{Found, Version};
+use crate::namespace::version::Found;
 use crate::sync::Mutex;
 
 /// The listings that a mount takes from the disk, and gives to it. The lock is a leaf.
@@ -209,45 +209,19 @@ impl WholeListing {
 }
 
 fn saved(listed: &Listed) -> SavedName {
-    let object = match &listed.found {
-        Found::Directory => None,
-        Found::File(version) => Some(SavedObject {
-            size: version.size,
-            mtime: version.mtime,
-            etag: version.etag.clone(),
-            is_archived: version.is_archived,
-        }),
-    };
     SavedName {
         name: Arc::clone(&listed.name),
-        object,
+        object: match &listed.found {
+            Found::Directory => None,
+            Found::File(version) => Some(version.clone()),
+        },
     }
 }
 
 fn listed(saved: SavedName) -> Listed {
-    let SavedName { name, object } = saved;
-    let Some(object) = object else {
-        return Listed {
-            name,
-            found: Found::Directory,
-            is_certain: true,
-        };
-    };
-    let SavedObject {
-        size,
-        mtime,
-        etag,
-        is_archived,
-    } = object;
-    Listed {
-        name,
-        found: Found::File(Version {
-            size,
-            etag,
-            mtime,
-            is_archived,
-        }),
-        is_certain: !is_archived,
+    match saved.object {
+        None => Listed::directory(saved.name),
+        Some(version) => Listed::file(saved.name, version),
     }
 }
 

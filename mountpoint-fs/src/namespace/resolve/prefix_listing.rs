@@ -122,12 +122,10 @@ impl<'a> Subtree<'a> {
                 hiding.insert(own);
             }
             if names::is_visible(name) {
-                let version = Version::from(object);
-                let is_certain = !version.is_archived && self.knows(&format!("{key}/"));
+                let mut listed = Listed::file(Arc::from(name), Version::from(object));
+                listed.is_certain &= self.knows(&format!("{key}/"));
                 let names = directories.entry(own).or_default();
-                names
-                    .entry(name)
-                    .or_insert_with(|| listed(name, Found::File(version), is_certain));
+                names.entry(name).or_insert(listed);
             }
         }
         let below = directories.into_iter().map(|(prefix, names)| Below {
@@ -183,16 +181,8 @@ fn add_directories<'a>(
             return Err(Some(own));
         }
         let names = directories.entry(own).or_default();
-        names.insert(name, listed(name, Found::Directory, true));
+        names.insert(name, Listed::directory(Arc::from(name)));
         rest = behind;
-    }
-}
-
-fn listed(name: &str, found: Found, is_certain: bool) -> Listed {
-    Listed {
-        name: Arc::from(name),
-        found,
-        is_certain,
     }
 }
 

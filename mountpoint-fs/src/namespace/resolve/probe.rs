@@ -62,157 +62,203 @@ pub(crate) struct Seen {
     pub(crate) received_at: Duration,
 }
 
-/// Finds out what `key` is, a name in the directory `directory`. `spend` permits fetching first
-/// bytes after a directory was expected and none was found.
-pub(crate) async fn find(
-    client: &Arc<dyn ObjectClient>,
-    clock: &Clock,
-    directory: &str,
-    key: &Key,
-    probe: NameProbe,
-    spend: impl FnOnce() -> bool,
-) -> Result<Seen, FsError> {
-    let is_ordered = client.lists_in_order();
-    let Some(own) = names::directory_prefix(key) else {
-        // The key is too long for any key below it.
-        return object(client, clock, directory, key).await;
-    };
-    match probe {
-        NameProbe::Below { then_first_bytes } => {
-            let listed = client.list(keys_from(&own)).await?;
-            let received_at = clock.now();
-            if let Some(seen) = directory_of(&listed, &own, is_ordered, received_at) {
+/// The question what the name `key` in the directory `directory` is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) client: &'a dyn ObjectClient,
+    pub(crate) clock: &'a Clock,
+    pub(crate) directory: &'a str,
+    pub(crate) key: &'a Key,
+}
+
+/// What a LIST below a name and another request, both sent at once, have found.
+enum Both<T> {
+    /// The LIST shows a directory: the other request is dropped.
+    Directory(Seen),
+    /// The LIST shows none. The other answer, with its arrival and that of the first of the two.
+    Other(T, Duration, Duration),
+}
+
+impl Question<'_> {
+    /// Finds out what the name is. `spend` permits fetching first bytes after a directory was
+    /// expected and none was found.
+    pub(crate) async fn find(
+        &self,
+        probe: NameProbe,
+        spend: impl FnOnce() -> bool,
+    ) -> Result<Seen, FsError> {
+        let is_ordered = self.client.lists_in_order();
+        let Some(own) = names::directory_prefix(self.key) else {
+            // The key is too long for any key below it.
+            return self.object().await;
+        };
+        match probe {
+            NameProbe::Below { then_first_bytes } => {
+                let listed = self.client.list(keys_from(&own)).await?;
+                let received_at = self.clock.now();
+                if let Some(seen) = directory_of(&listed, &own, is_ordered, received_at) {
+                    return Ok(seen);
+                }
+                let seen = if then_first_bytes && spend() {
+                    let bytes = self.client.first_bytes(self.key, FIRST_BYTES_LEN).await;
+                    self.first_bytes_of(bytes, self.clock.now()).await?
+                } else {
+                    self.object().await?
+                };
+                Ok(seen.and_answer_of(received_at))
+            }
+            NameProbe::FirstBytes => {
+                let bytes = self.client.first_bytes(self.key, FIRST_BYTES_LEN);
+                match self.list_and(&own, bytes).await? {
+                    Both::Directory(seen) => Ok(seen),
+                    Both::Other(bytes, bytes_received_at, received_at) => {
+                        let seen = self.first_bytes_of(bytes, bytes_received_at).await?;
+                        Ok(seen.and_answer_of(received_at))
+                    }
+                }
+            }
+            NameProbe::ByName if is_ordered => self.find_by_name(Some(&own)).await,
+            // A directory wins, so that only the LIST can decide for a file.
+            NameProbe::ByName => match self.list_and(&own, self.client.head(self.key)).await? {
+                Both::Directory(seen) => Ok(seen),
+                Both::Other(head, _, received_at) => Ok(Seen::only(file(head)?, received_at)),
+            },
+        }
+    }
+
+    /// Waits for a LIST of the keys that begin with `own`, the name's prefix as a directory, and
+    /// for `other`.
+    async fn list_and<T>(
+        &self,
+        own: &str,
+        other: Pending<T>,
+    ) -> Result<Both<Answered<T>>, FsError> {
+        let is_ordered = self.client.lists_in_order();
+        match select(self.client.list(keys_from(own)), other).await {
+            Either::Left((listed, other)) => {
+                let received_at = self.clock.now();
+                match directory_of(&listed?, own, is_ordered, received_at) {
+                    Some(seen) => Ok(Both::Directory(seen)),
+                    None => Ok(Both::Other(other.await, self.clock.now(), received_at)),
+                }
+            }
+            Either::Right((other, listing)) => {
+                let received_at = self.clock.now();
+                let listed = listing.await?;
+                match directory_of(&listed, own, is_ordered, self.clock.now()) {
+                    Some(seen) => Ok(Both::Directory(seen)),
+                    None => Ok(Both::Other(other, received_at, received_at)),
+                }
+            }
+        }
+    }
+
+    /// Lists the keys that begin with the name. If they do not decide, lists the keys that begin
+    /// with `own`, the name's prefix as a directory; `None` if the key is too long for one.
+    async fn find_by_name(&self, own: Option<&str>) -> Result<Seen, FsError> {
+        let name = self.key.as_str();
+        let listed = self.client.list(keys_from(name)).await?;
+        let received_at = self.clock.now();
+        let subtree = Subtree::new(name, &listed, true);
+        let below = subtree.below(self.directory);
+        let (found, unless_directory) = match subtree.verdict(name, own) {
+            NameVerdict::Certain(found) => (found, None),
+            NameVerdict::UnlessDirectory(found) => (found, own),
+        };
+        if let Some(own) = unless_directory {
+            let listed = self.client.list(keys_from(own)).await?;
+            if let Some(seen) = directory_of(&listed, own, true, self.clock.now()) {
                 return Ok(seen);
             }
-            if !(then_first_bytes && spend()) {
-                let seen = object(client, clock, directory, key).await?;
-                return Ok(seen.and_answer_of(received_at));
+        }
+        // A LIST does not tell whether an archived object was restored.
+        let found = match found {
+            Some(Found::File(version)) if version.is_archived => {
+                file(self.client.head(self.key).await)?
             }
-            let bytes = client.first_bytes(key, FIRST_BYTES_LEN).await;
-            let bytes_received_at = clock.now();
-            let seen =
-                first_bytes_of(client, clock, directory, key, bytes, bytes_received_at).await?;
-            Ok(seen.and_answer_of(received_at))
-        }
-        NameProbe::FirstBytes => {
-            let (listing, bytes) = (
-                client.list(keys_from(&own)),
-                client.first_bytes(key, FIRST_BYTES_LEN),
-            );
-            let (received_at, bytes_received_at, bytes) = match select(listing, bytes).await {
-                Either::Left((listed, bytes)) => {
-                    let received_at = clock.now();
-                    if let Some(seen) = directory_of(&listed?, &own, is_ordered, received_at) {
-                        return Ok(seen);
-                    }
-                    let bytes = bytes.await;
-                    (received_at, clock.now(), bytes)
-                }
-                Either::Right((bytes, listing)) => {
-                    let received_at = clock.now();
-                    let listed = listing.await?;
-                    if let Some(seen) = directory_of(&listed, &own, is_ordered, clock.now()) {
-                        return Ok(seen);
-                    }
-                    (received_at, received_at, bytes)
-                }
-            };
-            let seen =
-                first_bytes_of(client, clock, directory, key, bytes, bytes_received_at).await?;
-            Ok(seen.and_answer_of(received_at))
-        }
-        NameProbe::ByName if is_ordered => {
-            find_by_name(client, clock, directory, key, Some(&own)).await
-        }
-        NameProbe::ByName => find_in_directory_bucket(client, clock, key, own).await,
+            found => found,
+        };
+        Ok(Seen {
+            lacks_marker: own.is_some_and(|own| lacks_marker(&subtree, own, &listed)),
+            without_etag: without_etag(&listed),
+            below,
+            ..Seen::only(found, received_at)
+        })
     }
-}
 
-/// Lists the keys that begin with the name. If they do not decide, lists the keys that begin with
-/// `own`, the name's prefix as a directory; `None` if the key is too long for one.
-async fn find_by_name(
-    client: &Arc<dyn ObjectClient>,
-    clock: &Clock,
-    directory: &str,
-    key: &Key,
-    own: Option<&str>,
-) -> Result<Seen, FsError> {
-    let listed = client.list(keys_from(key.as_str())).await?;
-    let received_at = clock.now();
-    let subtree = Subtree::new(key.as_str(), &listed, true);
-    let below = subtree.below(directory);
-    let (found, unless_directory) = match subtree.verdict(key.as_str(), own) {
-        NameVerdict::Certain(found) => (found, None),
-        NameVerdict::UnlessDirectory(found) => (found, own),
-    };
-    if let Some(own) = unless_directory {
-        let listed = client.list(keys_from(own)).await?;
-        if let Some(seen) = directory_of(&listed, own, true, clock.now()) {
-            return Ok(seen);
+    /// Finds the object of the name, which is not a directory.
+    async fn object(&self) -> Result<Seen, FsError> {
+        if !self.client.lists_in_order() {
+            let found = file(self.client.head(self.key).await)?;
+            return Ok(Seen::only(found, self.clock.now()));
+        }
+        self.find_by_name(None).await
+    }
+
+    /// Uses the answer to a GET of the first bytes, which arrived at `received_at`. Lists the
+    /// object if that failed: it may be archived, or only LIST may be permitted.
+    async fn first_bytes_of(
+        &self,
+        first_bytes: Answered<FirstBytes>,
+        received_at: Duration,
+    ) -> Result<Seen, FsError> {
+        match first_bytes {
+            Ok(FirstBytes { info, bytes }) => {
+                let found = Some(Found::File(Version::from(&info)));
+                Ok(Seen {
+                    first_bytes: Some(bytes),
+                    ..Seen::only(found, received_at)
+                })
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, received_at)),
+            Err(_) => {
+                let seen = self.object().await?;
+                Ok(Seen {
+                    first_bytes_failed: true,
+                    ..seen
+                })
+            }
         }
     }
-    let lacks_marker = own.is_some_and(|own| lacks_marker(&subtree, own, &listed));
-    let found = restored(client, key, found).await?;
-    Ok(Seen {
-        lacks_marker,
-        without_etag: without_etag(&listed),
-        below,
-        ..Seen::only(found, received_at)
-    })
-}
 
-/// Finds the object `key`, which is not a directory.
-async fn object(
-    client: &Arc<dyn ObjectClient>,
-    clock: &Clock,
-    directory: &str,
-    key: &Key,
-) -> Result<Seen, FsError> {
-    if !client.lists_in_order() {
-        let found = file(client.head(key).await)?;
-        return Ok(Seen::only(found, clock.now()));
-    }
-    find_by_name(client, clock, directory, key, None).await
-}
-
-/// Uses the answer to a GET of the first bytes, which arrived at `received_at`. Lists the object if
-/// that failed: it may be archived, or only LIST may be permitted.
-async fn first_bytes_of(
-    client: &Arc<dyn ObjectClient>,
-    clock: &Clock,
-    directory: &str,
-    key: &Key,
-    first_bytes: Result<FirstBytes, ClientError>,
-    received_at: Duration,
-) -> Result<Seen, FsError> {
-    match first_bytes {
-        Ok(FirstBytes { info, bytes }) => {
-            let found = Some(Found::File(Version::from(&info)));
-            Ok(Seen {
-                first_bytes: Some(bytes),
-                ..Seen::only(found, received_at)
-            })
+    /// Reads the POSIX attributes of a file's object or a directory's marker.
+    ///
+    /// Also returns the newest version of the file. `described` is the outcome of an earlier HEAD
+    /// of the file. A directory that `lacks_marker` is not asked for one.
+    pub(crate) async fn carried(
+        &self,
+        found: Option<Found>,
+        lacks_marker: bool,
+        described: Option<Answered<ObjectDetails>>,
+    ) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
+        let object = match &found {
+            Some(Found::File(_)) => Some(self.key.clone()),
+            Some(Found::Directory) if !lacks_marker => {
+                names::directory_prefix(self.key).and_then(|marker| Key::parse(&marker))
+            }
+            Some(Found::Directory) | None => None,
+        };
+        let Some(object) = object else {
+            return Ok((found, None));
+        };
+        let described = match described {
+            Some(described) => described,
+            None => self.client.head_details(&object).await,
+        };
+        match described {
+            Ok(described) => {
+                let posix = PosixAttributes::of(&described.headers.metadata);
+                let newest = Found::File(Version::from(&described.info));
+                let found = found.map(|found| match found {
+                    Found::Directory => found,
+                    Found::File(_) => newest,
+                });
+                Ok((found, Some(posix)))
+            }
+            // The listing has shown the name. Some servers return a marker without an ETag.
+            Err(error) if is_refusal(&error.kind) => Ok((found, None)),
+            Err(error) => Err(error.into()),
         }
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, received_at)),
-        Err(_) => {
-            let seen = object(client, clock, directory, key).await?;
-            Ok(Seen {
-                first_bytes_failed: true,
-                ..seen
-            })
-        }
-    }
-}
-
-/// Sends a HEAD for an archived object, because a LIST does not tell whether it was restored.
-async fn restored(
-    client: &Arc<dyn ObjectClient>,
-    key: &Key,
-    found: Option<Found>,
-) -> Result<Option<Found>, FsError> {
-    match found {
-        Some(Found::File(version)) if version.is_archived => file(client.head(key).await),
-        found => Ok(found),
     }
 }
 
@@ -223,7 +269,7 @@ pub(crate) async fn together(
     clock: &Clock,
     found: impl Future<Output = Result<Seen, FsError>>,
     described: Option<Pending<ObjectDetails>>,
-) -> Result<(Seen, Option<Described>), FsError> {
+) -> Result<(Seen, Option<Answered<ObjectDetails>>), FsError> {
     let Some(described) = described else {
         return Ok((found.await?, None));
     };
@@ -235,50 +281,7 @@ pub(crate) async fn together(
     Ok((seen, is_file.then_some(described)))
 }
 
-type Described = Result<ObjectDetails, ClientError>;
-
-/// Reads the POSIX attributes of a file's object or a directory's marker.
-///
-/// Also returns the newest version of the file. `described` is the outcome of an earlier HEAD of
-/// the file. A directory that `lacks_marker` is not asked for one.
-pub(crate) async fn carried(
-    client: &Arc<dyn ObjectClient>,
-    key: &Key,
-    found: Option<Found>,
-    lacks_marker: bool,
-    described: Option<Described>,
-) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
-    let (object, is_directory) = match &found {
-        None => return Ok((None, None)),
-        Some(Found::Directory) if lacks_marker => return Ok((found, None)),
-        Some(Found::File(_)) => (Some(key.clone()), false),
-        Some(Found::Directory) => {
-            let marker = names::directory_prefix(key);
-            (marker.and_then(|marker| Key::parse(&marker)), true)
-        }
-    };
-    let Some(object) = object else {
-        return Ok((found, None));
-    };
-    let described = match described {
-        Some(described) => described,
-        None => client.head_details(&object).await,
-    };
-    match described {
-        Ok(described) => {
-            let posix = PosixAttributes::of(&described.headers.metadata);
-            let found = if is_directory {
-                Found::Directory
-            } else {
-                Found::File(Version::from(&described.info))
-            };
-            Ok((Some(found), Some(posix)))
-        }
-        // The listing has shown the name. Some servers return a marker without an ETag.
-        Err(error) if is_refusal(&error.kind) => Ok((found, None)),
-        Err(error) => Err(error.into()),
-    }
-}
+type Answered<T> = Result<T, ClientError>;
 
 /// Whether a HEAD that failed so does not tell what an object carries, which is there: the key of
 /// SSE-C is missing, its access control list denies it, or only the listing knows it.
@@ -290,32 +293,6 @@ fn is_refusal(kind: &ErrorKind) -> bool {
             | ErrorKind::InvalidRequest
             | ErrorKind::InvalidResponse
     )
-}
-
-/// Sends a LIST and a HEAD at once. A directory wins, so that only the LIST can decide for a file.
-async fn find_in_directory_bucket(
-    client: &Arc<dyn ObjectClient>,
-    clock: &Clock,
-    key: &Key,
-    own: String,
-) -> Result<Seen, FsError> {
-    match select(client.list(keys_from(&own)), client.head(key)).await {
-        Either::Left((listed, head)) => {
-            let received_at = clock.now();
-            match directory_of(&listed?, &own, false, received_at) {
-                Some(seen) => Ok(seen),
-                None => Ok(Seen::only(file(head.await)?, received_at)),
-            }
-        }
-        Either::Right((head, listing)) => {
-            let received_at = clock.now();
-            let listed = listing.await?;
-            match directory_of(&listed, &own, false, clock.now()) {
-                Some(seen) => Ok(seen),
-                None => Ok(Seen::only(file(head)?, received_at)),
-            }
-        }
-    }
 }
 
 /// The directory `prefix`, if any key begins with it, even a hidden one.

@@ -12,7 +12,7 @@ use mountpoint_client::types::{Key, ListRequest};
 use super::first_bytes::FirstBytesCache;
 use super::lookup_batching::{Gathering, LookupBatching};
 use super::prefix_listing::{Below, Subtree};
-use super::probe::{self, Answer};
+use super::probe::{self, Answer, Question};
 use super::strategy::{self, Beside, Directory, Extent, Known, NameProbe, PageProbe};
 use crate::clock::Clock;
 use crate::config::FsConfig;
@@ -116,11 +116,17 @@ impl Resolver {
         probe: NameProbe,
         was_file: bool,
     ) -> Result<Answer, FsError> {
-        let (client, clock) = (&self.client, &self.clock);
+        let clock = &self.clock;
+        let question = Question {
+            client: &*self.client,
+            clock,
+            directory: prefix,
+            key,
+        };
         let asked = clock.now();
         let spend = || self.first_bytes.spend(clock.now().into());
-        let found = probe::find(client, clock, prefix, key, probe, spend);
-        let described = was_file.then(|| client.head_details(key));
+        let found = question.find(probe, spend);
+        let described = was_file.then(|| self.client.head_details(key));
         let (seen, described) = probe::together(clock, found, described).await?;
         if seen.first_bytes_failed {
             self.first_bytes.failed(clock.now().into());
@@ -132,7 +138,9 @@ impl Resolver {
                 .guessed(prefix, seen.found == Some(Found::Directory));
         }
         let (found, posix) = if self.is_posix {
-            probe::carried(client, key, seen.found, seen.lacks_marker, described).await?
+            question
+                .carried(seen.found, seen.lacks_marker, described)
+                .await?
         } else {
             (seen.found, None)
         };

@@ -85,11 +85,7 @@ pub(crate) struct Admitted {
 impl Table {
     /// A table of the root.
     pub(super) fn new() -> Self {
-        let forever = Observed {
-            asked: Moment::START,
-            valid_until: Moment::START,
-            call: None,
-        };
+        let forever = Observed::new(Moment::START, Moment::START);
         let mut table = Self {
             inodes: Shards::new(),
             names: Shards::new(),

@@ -31,12 +31,29 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// A directory to show even if S3 lists no key in it.
-    pub(crate) fn kept(name: Arc<str>) -> Self {
+    /// A file that S3 has listed.
+    pub(crate) fn file(name: Arc<str>, version: Version) -> Self {
+        Self {
+            name,
+            is_certain: !version.is_archived,
+            found: Found::File(version),
+        }
+    }
+
+    /// A directory that S3 has listed.
+    pub(crate) fn directory(name: Arc<str>) -> Self {
         Self {
             name,
             found: Found::Directory,
+            is_certain: true,
+        }
+    }
+
+    /// A directory to show even if S3 lists no key in it.
+    pub(crate) fn kept(name: Arc<str>) -> Self {
+        Self {
             is_certain: false,
+            ..Self::directory(name)
         }
     }
 
@@ -194,11 +211,7 @@ impl Batch {
     pub(super) fn of_keys(prefix: &str, listed: ListOutput) -> Self {
         let entries = listed.objects.iter().filter_map(|object| {
             let name = object.key.as_str().strip_prefix(prefix)?;
-            Some(Listed {
-                name: Arc::from(name),
-                found: Found::File(Version::from(object)),
-                is_certain: true,
-            })
+            Some(Listed::file(Arc::from(name), Version::from(object)))
         });
         let entries: Vec<Listed> = entries.collect();
         let names = || entries.iter().map(|entry| &entry.name);
@@ -217,20 +230,10 @@ impl Batch {
             .common_prefixes
             .iter()
             .filter_map(|key| names::directory_name(prefix, key))
-            .map(|name| Listed {
-                name: Arc::from(name),
-                found: Found::Directory,
-                is_certain: true,
-            });
+            .map(|name| Listed::directory(Arc::from(name)));
         let files = listed.objects.iter().filter_map(|object| {
             let name = names::file_name(prefix, object.key.as_str())?;
-            let version = Version::from(object);
-            let is_certain = !version.is_archived;
-            Some(Listed {
-                name: Arc::from(name),
-                found: Found::File(version),
-                is_certain,
-            })
+            Some(Listed::file(Arc::from(name), Version::from(object)))
         });
         let mut entries: Vec<Listed> = directories.chain(files).collect();
         entries.sort_by(|a, b| a.key_bytes().cmp(b.key_bytes()));
