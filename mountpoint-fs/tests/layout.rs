@@ -32,7 +32,7 @@ const FILES_PER_TYPE_MAX: usize = 4;
 const FILES_OF_TYPES: &[(&str, usize)] = &[
     ("FileSystem", 3),
     ("InodeTable", 6),
-    ("Mutator", 8),
+    ("Mutator", 6),
     ("Namespace", 8),
     ("Store", 10),
     ("Table", 5),

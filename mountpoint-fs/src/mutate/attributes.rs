@@ -13,13 +13,13 @@ use super::Mutator;
 use super::conditions::{Conditional, Proof};
 use super::copy::version;
 use super::fault::{COPY, PUT, failed};
+use super::own_write::settled;
 use crate::operation::{FsError, Stop};
 
 impl Mutator {
     /// The object with its headers and metadata.
     pub async fn describe(&self, key: &Key) -> Result<ObjectDetails, FsError> {
-        let described = self.client.head_details(key).await;
-        described.map_err(|error| failed(error, "s3:GetObject"))
+        self.details(key).await?.ok_or(FsError::NotFound)
     }
 
     /// Replaces the headers of the object's version `etag`, of `size` bytes. Returns the new
@@ -65,7 +65,7 @@ impl Mutator {
                     .await
             }
         };
-        let copied = self.settled(key, token, copied).await;
+        let copied = settled(&*self.client, key, token, copied).await;
         copied.map_err(|error| not_changed(error, key))
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, Part, PartNumber,
-    PutCondition, PutOutput, PutRequest, Upload, WriteToken,
+    PutCondition, PutOutput, Upload, WriteToken,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockPool;
@@ -16,7 +16,7 @@ use super::completion_tags::Completed;
 use super::conditions::{Conditional, Proof};
 use super::fault::{COPY, Doubt, failed, seen, unknown};
 use super::fetch::fetch;
-use super::own_write::{NO_TOKEN, abandon, made_by};
+use super::own_write::{NO_TOKEN, abandon, made_by, settled};
 use super::parallel::in_parallel;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
@@ -145,17 +145,6 @@ impl Mutator {
         }
     }
 
-    /// Runs `change` on a condition that is proven.
-    pub(super) async fn on_condition<T, F: Future<Output = Result<T, ClientError>>>(
-        &self,
-        on: (Conditional, &Key),
-        wanted: (&PutCondition, Proof),
-        change: impl Fn(PutCondition) -> F,
-    ) -> Result<T, ClientError> {
-        let made = self.conditions.make(&*self.client, on, wanted, change);
-        made.await
-    }
-
     async fn copy_on(
         &self,
         source: &ObjectDetails,
@@ -164,13 +153,7 @@ impl Mutator {
     ) -> Result<ETag, ClientError> {
         let token = headers.token.clone();
         let copied = match request {
-            Conditional::Put => self.client.put(PutRequest {
-                key: destination.clone(),
-                body: Bytes::new(),
-                condition,
-                checksum: None,
-                headers,
-            }),
+            Conditional::Put => self.put(destination, Bytes::new(), condition, headers),
             Conditional::Copy | Conditional::Complete => {
                 // With the headers of the source, and a token of its own.
                 let headers = match headers.are_utf8() {
@@ -187,7 +170,7 @@ impl Mutator {
             Err(error) if error.kind == ErrorKind::PreconditionFailed => {
                 copied.map(|output| output.etag)
             }
-            _ => self.settled(destination, token.as_ref(), copied).await,
+            _ => settled(&*self.client, destination, token.as_ref(), copied).await,
         }
     }
 

@@ -3,14 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use mountpoint_client::ObjectClient;
+use bytes::Bytes;
+use mountpoint_client::types::{
+    ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutOutput, PutRequest,
+};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::completion_tags::CompletionTags;
-use super::conditions::Conditions;
+use super::conditions::{Conditional, Conditions, Proof};
 use super::deletion::Deleter;
+use super::fault::failed;
+use super::own_write::settled;
 use crate::clock::Clock;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::journal::Journal;
+use crate::operation::FsError;
 
 /// Changes the objects of a bucket.
 #[derive(Debug)]
@@ -50,6 +57,58 @@ impl Mutator {
             completion_tags: CompletionTags::default(),
             copies_no_parts: AtomicBool::new(false),
         })
+    }
+
+    /// The object with its headers and metadata; `None` if there is none.
+    pub(super) async fn details(&self, key: &Key) -> Result<Option<ObjectDetails>, FsError> {
+        match self.client.head_details(key).await {
+            Ok(details) => Ok(Some(details)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error, "s3:GetObject")),
+        }
+    }
+
+    /// Stores an object on a condition, and returns its ETag, whatever the answer was.
+    pub(super) async fn put_small(
+        &self,
+        key: &Key,
+        body: Bytes,
+        headers: ObjectHeaders,
+        wanted: (&PutCondition, Proof),
+    ) -> Result<ETag, ClientError> {
+        let headers = headers.with_token();
+        let put = |condition| self.put(key, body.clone(), condition, headers.clone());
+        let answer = self
+            .on_condition((Conditional::Put, key), wanted, put)
+            .await;
+        settled(&*self.client, key, headers.token.as_ref(), answer).await
+    }
+
+    pub(super) fn put(
+        &self,
+        key: &Key,
+        body: Bytes,
+        condition: PutCondition,
+        headers: ObjectHeaders,
+    ) -> Pending<PutOutput> {
+        self.client.put(PutRequest {
+            key: key.clone(),
+            body,
+            condition,
+            checksum: None,
+            headers,
+        })
+    }
+
+    /// Runs `change` on a condition that is proven.
+    pub(super) async fn on_condition<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        on: (Conditional, &Key),
+        wanted: (&PutCondition, Proof),
+        change: impl Fn(PutCondition) -> F,
+    ) -> Result<T, ClientError> {
+        let made = self.conditions.make(&*self.client, on, wanted, change);
+        made.await
     }
 
     /// Skips the trial of copies if the server's conditions `are_kept`, for tests of later changes.

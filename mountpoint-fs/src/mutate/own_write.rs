@@ -5,14 +5,9 @@
 //! whose the object is: other hosts write equal bytes, at the same time, with equal ETags. Without
 //! that proof the refusal counts, or the outcome is unknown.
 
-use bytes::Bytes;
-use mountpoint_client::types::{
-    ETag, Key, ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest, Upload, WriteToken,
-};
+use mountpoint_client::types::{ETag, Key, ObjectInfo, PutOutput, Upload, WriteToken};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
-use super::Mutator;
-use super::conditions::{Conditional, Proof};
 use super::fault::{Doubt, unknown};
 
 /// The object at `key`, if the write with `token`, which failed with `error`, has made it.
@@ -59,47 +54,19 @@ pub(crate) async fn abandon(client: &dyn ObjectClient, upload: &Upload) -> Resul
     }
 }
 
-impl Mutator {
-    /// Stores an object on a condition, and returns its ETag, whatever the answer was.
-    pub(super) async fn put_small(
-        &self,
-        key: &Key,
-        body: Bytes,
-        headers: ObjectHeaders,
-        (wanted, proof): (&PutCondition, Proof),
-    ) -> Result<ETag, ClientError> {
-        let headers = headers.with_token();
-        let put = |condition| {
-            self.client.put(PutRequest {
-                key: key.clone(),
-                body: body.clone(),
-                condition,
-                checksum: None,
-                headers: headers.clone(),
-            })
-        };
-        let on = (Conditional::Put, key);
-        let put = self
-            .conditions
-            .make(&*self.client, on, (wanted, proof), put);
-        let answer = put.await;
-        self.settled(key, headers.token.as_ref(), answer).await
-    }
-
-    /// The version that the write of `key` with `token` has made, whatever its `answer` was.
-    pub(super) async fn settled(
-        &self,
-        key: &Key,
-        token: Option<&WriteToken>,
-        answer: Result<PutOutput, ClientError>,
-    ) -> Result<ETag, ClientError> {
-        let error = match answer {
-            Ok(output) => return Ok(output.etag),
-            Err(error) => error,
-        };
-        let made = made_by(&*self.client, key, token, &error).await?;
-        made.map(|there| there.etag).ok_or(error)
-    }
+/// The version that the write of `key` with `token` has made, whatever its `answer` was.
+pub(super) async fn settled(
+    client: &dyn ObjectClient,
+    key: &Key,
+    token: Option<&WriteToken>,
+    answer: Result<PutOutput, ClientError>,
+) -> Result<ETag, ClientError> {
+    let error = match answer {
+        Ok(output) => return Ok(output.etag),
+        Err(error) => error,
+    };
+    let made = made_by(client, key, token, &error).await?;
+    made.map(|there| there.etag).ok_or(error)
 }
 
 /// Why nothing tells whose an object is.

@@ -22,10 +22,10 @@ use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 use super::super::Mutator;
 use super::super::conditions::Conditional;
 use super::super::copy::copies_nothing;
-use super::super::directory::Content;
+use super::super::directory::{Content, marker};
 use super::super::fault::{LIST, failed, repeats};
 use super::super::parallel::in_parallel;
-use super::claim::{Claim, condition_on};
+use super::claim::{Claim, condition_on, put_marker, refuse_claimed};
 use super::moves::{EarlierAttempt, Move, Moves, RenamedVersion, version_number};
 use super::object::{Target, renaming_failed};
 use super::progress::Progress;
@@ -93,7 +93,11 @@ impl Mutator {
             "renaming a directory"
         );
         if let Some(newest) = newest {
-            let seen = self.marker_among(&there, to).await?;
+            let is_marked = there.iter().any(|object| object.key.as_str() == to);
+            let seen = match is_marked {
+                true => self.details(&marker(to)?).await?,
+                false => None,
+            };
             // Only the journal knows what the rename has claimed, moved and copied.
             self.journal.renaming(places, &token, (newest, now)).await;
             let claimed = self.claim_for(&moves, (to, &there), &token, seen).await;
@@ -127,14 +131,14 @@ impl Mutator {
         let condition = condition_on(seen.as_ref());
         if !moves.has_content() {
             let others = seen.filter(|seen| seen.token.as_ref() != Some(token));
-            let refused = others.map_or(Ok(()), |seen| self.refuse_claimed(&seen));
+            let refused = others.map_or(Ok(()), |seen| refuse_claimed(&self.clock, &seen));
             return match refused {
                 Ok(()) => Ok((None, condition)),
                 Err(error) => Err((error, false)),
             };
         }
         let is_sent = |error: &FsError| !matches!(error, FsError::NotEmpty | FsError::Denied(_));
-        let claim = match self.claim(to, token, seen).await {
+        let claim = match Claim::make(self, to, token, seen).await {
             Ok(Some(claim)) => claim,
             Ok(None) => return Ok((None, condition)),
             Err(error) => {
@@ -150,11 +154,11 @@ impl Mutator {
         };
         let is_ours = match self.keys(to).await {
             Ok(now) if content(&now) != content(there) => Err(FsError::NotEmpty),
-            Ok(_) => self.check_claim(&claim).await,
+            Ok(_) => claim.check(self).await,
             Err(error) => Err(error),
         };
         if let Err(error) = is_ours {
-            let is_left = !self.release(claim).await;
+            let is_left = !claim.release(self).await;
             return Err((error, is_left));
         }
         let condition = PutCondition::Match(claim.etag.clone());
@@ -208,7 +212,7 @@ impl Mutator {
         let is_withdrawn = may_withdraw && self.withdraw(moves, token).await.is_ok();
         // An object that has the new name by now keeps others away, and the journal names our own.
         let is_left = match claim {
-            Some(claim) => !self.release(claim).await,
+            Some(claim) => !claim.release(self).await,
             None => false,
         };
         if is_withdrawn || (!has_begun && !was_begun && !is_left) {
@@ -228,7 +232,7 @@ impl Mutator {
         self.copy_each(moves, token, progress).await?;
         if let Some(index) = moves.marker {
             if let Some(claim) = claim {
-                self.check_claim(claim).await?;
+                claim.check(self).await?;
             }
             let one = &moves.all[index];
             let moved = self.copy_marker(one, condition, token, progress.stop);
@@ -238,7 +242,7 @@ impl Mutator {
             claim.take_if(|_| is_copied);
         }
         if let Some(claim) = claim.take()
-            && !self.try_release(claim).await?
+            && !claim.try_release(self).await?
         {
             return Err(progress.failed(FsError::NotEmpty));
         }
@@ -255,14 +259,12 @@ impl Mutator {
         };
         let remove = |index: usize| async move {
             let key = &moves.all[index].to;
-            match self.client.head_details(key).await {
-                Ok(there) if is_ours(&there) => {
+            match self.details(key).await?.filter(is_ours) {
+                Some(there) => {
                     let removed = self.deleter.delete_version(key, &there.info.etag);
                     removed.await.map(drop)
                 }
-                Ok(_) => Ok(()),
-                Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(failed(error, "s3:GetObject")),
+                None => Ok(()),
             }
         };
         let never = Stop::never();
@@ -296,11 +298,8 @@ impl Mutator {
         let look = |index: usize| {
             let key = keys[index];
             async move {
-                match self.client.head_details(key).await {
-                    Ok(there) => Ok((key, there.token.and_then(|it| it.number_in(token)))),
-                    Err(error) if error.kind == ErrorKind::NotFound => Ok((key, None)),
-                    Err(error) => Err(failed(error, "s3:GetObject")),
-                }
+                let there = self.details(key).await?.and_then(|there| there.token);
+                Ok::<_, FsError>((key, there.and_then(|it| it.number_in(token))))
             }
         };
         let found = |(key, number): (&Key, Option<u64>)| {
@@ -497,7 +496,7 @@ impl Mutator {
         source: ObjectDetails,
         condition: &PutCondition,
     ) -> Result<Option<ETag>, FsError> {
-        let put = self.put_marker(&one.to, source.headers, condition);
+        let put = put_marker(self, &one.to, source.headers, condition);
         put.await.map(|()| Some(source.info.etag))
     }
 
@@ -518,11 +517,10 @@ impl Mutator {
                 checksum: StoredChecksum::None,
             }
         } else {
-            match self.client.head_details(&one.source.key).await {
-                Ok(source) if source.info.etag.matches(&one.source.etag) => source,
-                Ok(_) => return Err(replaced(one)),
-                Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(failed(error, "s3:GetObject")),
+            match self.details(&one.source.key).await? {
+                Some(source) if source.info.etag.matches(&one.source.etag) => source,
+                Some(_) => return Err(replaced(one)),
+                None => return Ok(None),
             }
         };
         source.headers.token = Some(token.numbered(version_number(&one.source)));
