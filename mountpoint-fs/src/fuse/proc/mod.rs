@@ -15,8 +15,8 @@ pub(super) use close::{ClosingThread, opener};
 pub(super) use signals::Effect;
 pub(super) use syscall::LookingThread;
 
-/// The content of a short file of the kernel, by one read. The name of a program in it may be of any
-/// bytes.
+/// The content of a short file of the kernel, by one read. The name of a program in it may be of
+/// any bytes.
 fn short_text(path: &str) -> Option<String> {
     let mut text = vec![0; SHORT_TEXT_MAX];
     let len = File::open(path).ok()?.read(&mut text).ok()?;
