@@ -21,7 +21,8 @@ pub(super) struct SendAhead {
     distance: u64,
     /// No more bytes are sent ahead.
     is_over: bool,
-    /// A range has changed that the server has copied: all is to be sent by another upload.
+    /// A range has changed that the server has copied, and that is too long to be sent instead: all
+    /// is to be sent by another upload.
     is_void: bool,
     /// Parts that are being sent.
     in_flight: usize,
@@ -106,7 +107,7 @@ impl SendAhead {
         taken
     }
 
-    /// The parts that have bytes of `range`, with whether the server copied them.
+    /// The parts that have bytes of `range`, with whether they cannot be sent again.
     pub(super) fn parts_in(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
         match &self.store {
             Some(store) if range.start < self.until => store.parts_in(range),
@@ -128,7 +129,7 @@ impl SendAhead {
         let sent = range.start..range.end.min(self.until);
         if !sent.is_empty() {
             let parts = self.parts_in(&sent);
-            self.is_void |= parts.iter().any(|(_, is_copy)| *is_copy);
+            self.is_void |= parts.iter().any(|(_, is_fixed)| *is_fixed);
             self.changes.changed.insert(sent);
         }
     }

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mountpoint_client::types::{ChecksumAlgorithm, ObjectHeaders, WriteToken};
 use rangemap::RangeSet;
 
-use super::feed::{Feed, Next};
+use super::feed::{Feed, HEAD_LEN, Next};
+use crate::config::limits::UPLOAD_PART_MIN;
 use crate::file::contents::Snapshot;
 use crate::file::context::StagingContext;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::{
-    Adopts, ObjectUpload, Outcome, PartOutcome, Stored, UploadCheckpoint, UploadTarget,
+    Adopts, CopiedRange, ObjectUpload, Outcome, PartOutcome, Stored, UploadCheckpoint, UploadTarget,
 };
 
 /// A store whose first bytes are sent, and the rest later.
@@ -39,8 +40,8 @@ struct SentPart {
     range: Range<u64>,
     /// The number of its last part.
     number: u16,
-    /// The server copied it.
-    is_copy: bool,
+    /// The server copied it, and it cannot be sent as bytes instead.
+    is_fixed: bool,
 }
 
 /// A part of a file that is written.
@@ -131,19 +132,21 @@ impl EarlyStore {
         let end = changes.cut.unwrap_or(u64::MAX).min(size);
         let parts = self.parts.lock();
         let kept = parts.iter().filter(|part| part.range.end <= end);
-        let can_change = |part: &SentPart| !part.is_copy || !changes.changed.overlaps(&part.range);
+        let can_change = |part: &SentPart| !part.is_fixed || !changes.changed.overlaps(&part.range);
         let mut kept = kept.peekable();
         // An upload without parts cannot be completed.
         (parts.is_empty() || kept.peek().is_some()) && kept.all(can_change)
     }
 
-    /// The parts with bytes of `range`; with each, whether the server copied it.
+    /// The parts with bytes of `range`; with each, whether it cannot be sent again, as the server
+    /// copied it.
     pub(in crate::file) fn parts_in(&self, range: &Range<u64>) -> Vec<(Range<u64>, bool)> {
         let parts = self.parts.lock();
         let first = parts.partition_point(|part| part.range.end <= range.start);
         let hit = parts[first..].iter();
         let hit = hit.take_while(|part| part.range.start < range.end);
-        hit.map(|part| (part.range.clone(), part.is_copy)).collect()
+        hit.map(|part| (part.range.clone(), part.is_fixed))
+            .collect()
     }
 
     /// The end of what was sent.
@@ -152,13 +155,24 @@ impl EarlyStore {
         parts.last().map_or(0, |part| part.range.end)
     }
 
-    fn sent(&self, range: Range<u64>, is_copy: bool) {
+    /// Notes that `range` was sent as the last parts, or `is_fixed` among them.
+    fn sent(&self, range: Range<u64>, is_fixed: bool) {
         let number = self.upload.parts();
         self.parts.lock().push(SentPart {
             range,
             number,
-            is_copy,
+            is_fixed,
         });
+    }
+
+    /// Has the server copy `source`, bytes of `range`, as the next parts.
+    async fn copy(&self, source: &CopiedRange, range: Range<u64>) -> Result<(), FsError> {
+        let parts_before = self.upload.parts();
+        self.upload.copy(source).await?;
+        let is_one_part = self.upload.parts() == parts_before + 1;
+        let is_short = range.end - range.start <= COPY_SENT_AGAIN_MAX;
+        self.sent(range, !(is_one_part && is_short));
+        Ok(())
     }
 
     /// Sends the next part, or has it copied, if it ends before `limit`, while the file is written.
@@ -177,8 +191,8 @@ impl EarlyStore {
             Next::Bytes(range) if range.end > limit => Ok(None),
             Next::Copy(_, range) if range.end > limit => Ok(None),
             Next::Copy(source, range) => {
-                self.upload.copy(&source).await?;
-                self.sent(range, true);
+                let (source, range) = feed.head_of_copy(source, range);
+                self.copy(&source, range).await?;
                 Ok(Some(NewPart::Copied))
             }
             Next::Bytes(range) => {
@@ -244,10 +258,7 @@ impl EarlyStore {
                 break;
             }
             match feed.next(context, &self.upload, at)? {
-                Next::Copy(source, range) => {
-                    self.upload.copy(&source).await?;
-                    self.sent(range, true);
-                }
+                Next::Copy(source, range) => self.copy(&source, range).await?,
                 Next::Bytes(range) if range == (0..size) && feed.is_one_request(context) => {
                     let whole = feed.whole(context, &self.upload, range).await?;
                     self.upload.hold_whole(whole);
@@ -310,3 +321,7 @@ impl EarlyStore {
         self.upload.give_up(error).await;
     }
 }
+
+/// Most bytes of a copy that are sent instead if some of them change: the beginning of a file, with
+/// what is too short for a copy of its own behind it.
+const COPY_SENT_AGAIN_MAX: u64 = HEAD_LEN + UPLOAD_PART_MIN;

@@ -20,6 +20,9 @@ pub(in crate::file) struct Feed {
     pub(in crate::file) copies: bool,
 }
 
+/// Bytes of the base that are copied alone at the beginning of a file that is still written.
+pub(super) const HEAD_LEN: u64 = 8 << 20;
+
 /// What is brought next.
 pub(super) enum Next {
     /// Parts that the server copies, and their range in the file.
@@ -81,6 +84,26 @@ impl Feed {
             Some(source) if upload.takes_copy(&source) => Next::Copy(source, range),
             _ => Next::Bytes(as_bytes),
         })
+    }
+
+    /// The beginning of `range`, bytes of the base that begin a file which is still written:
+    /// programs go back to a header, and a short copy can be sent as bytes instead. All of any
+    /// other range.
+    pub(super) fn head_of_copy(
+        &self,
+        source: CopiedRange,
+        range: Range<u64>,
+    ) -> (CopiedRange, Range<u64>) {
+        let is_base = self.snapshot.copied_at(range.start).is_none();
+        let has_rest = range.end >= HEAD_LEN + copied_min(&self.snapshot);
+        if range.start > 0 || !is_base || !has_rest {
+            return (source, range);
+        }
+        let head = CopiedRange {
+            range: source.range.start..source.range.start + HEAD_LEN,
+            ..source
+        };
+        (head, 0..HEAD_LEN)
     }
 
     /// The bytes that the server copies for `range`.

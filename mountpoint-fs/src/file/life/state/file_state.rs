@@ -434,7 +434,7 @@ impl FileState {
     pub(in crate::file::life) fn check_change(&self, range: &Range<u64>) -> Result<(), FsError> {
         let contents = self.contents.now();
         let parts = self.ahead.parts_in(range);
-        let is_lost = |(part, is_copy): &(Range<u64>, bool)| match is_copy {
+        let is_lost = |(part, is_fixed): &(Range<u64>, bool)| match is_fixed {
             true => contents.has_sent(),
             false => contents.has_sent_in(part.clone()),
         };

@@ -129,6 +129,32 @@ fn a_stream_goes_on_behind_a_synchronisation() {
     assert!(bench.count_of(Operation::UploadPartCopy) > 0);
 }
 
+/// The server copies the beginning of the version before, and takes bytes in the place of that.
+#[test]
+fn a_header_is_written_again_behind_a_synchronisation() {
+    for (synced, copies) in [(11 * MIB, 1), (20 * MIB, 2), (LEN, 2)] {
+        let bench = in_memory();
+        let file = bench.new_file();
+        let mut data = bytes(synced, 1);
+        write(&file, 0, &data).unwrap();
+        bench.check_store_of(&file, &data);
+        let more = bytes(100 * MIB, 2);
+        write(&file, synced as u64, &more).unwrap();
+        data.extend_from_slice(&more);
+        wait(bench.staging.context().writing.drained());
+        assert!(file.has_sent());
+        data[5..15].copy_from_slice(b"0123456789");
+        write(&file, 5, b"0123456789").unwrap();
+        assert_eq!(read(&file, 0, 20).unwrap(), data[..20]);
+        bench.check_store_of(&file, &data);
+        assert_eq!(
+            bench.count_of(Operation::UploadPartCopy),
+            copies,
+            "{synced}"
+        );
+    }
+}
+
 /// The upload ends, and with it the only copy of some bytes.
 #[test]
 fn a_long_file_whose_part_is_refused_has_failed() {
