@@ -33,7 +33,7 @@ const FILES_OF_TYPES: &[(&str, usize)] = &[
     ("FileSystem", 3),
     ("InodeTable", 6),
     ("Mutator", 6),
-    ("Namespace", 8),
+    ("Namespace", 7),
     ("Store", 10),
     ("Table", 5),
 ];

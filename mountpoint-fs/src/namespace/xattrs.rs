@@ -7,10 +7,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mountpoint_client::types::{Key, ObjectDetails, bytes_of_text};
+use mountpoint_client::{ClientError, ObjectClient};
 
+use crate::clock::Clock;
 use crate::namespace::moment::Moment;
+use crate::namespace::single_flight::SingleFlight;
 use crate::sync::Mutex;
 
 /// One of them.
@@ -74,8 +78,11 @@ impl<'a> ExtendedAttribute<'a> {
 
 /// The answers to the last HEADs for extended attributes: a program that reads one reads others.
 /// The lock guards the list alone.
-#[derive(Debug, Default)]
-pub(super) struct RecentDetails(Mutex<VecDeque<Recent>>);
+#[derive(Debug)]
+pub(super) struct RecentDetails {
+    recent: Mutex<VecDeque<Recent>>,
+    heads: SingleFlight<Key, Result<Arc<ObjectDetails>, ClientError>>,
+}
 
 #[derive(Debug)]
 struct Recent {
@@ -85,8 +92,34 @@ struct Recent {
 }
 
 impl RecentDetails {
-    pub(super) fn find(&self, key: &Key, now: Moment) -> Option<Arc<ObjectDetails>> {
-        let recent = self.0.lock();
+    pub(super) fn new() -> Self {
+        Self {
+            recent: Mutex::default(),
+            heads: SingleFlight::new(),
+        }
+    }
+
+    /// The details of the object `key`: those that are remembered, for `ttl`, or those of a HEAD.
+    pub(super) async fn of(
+        &self,
+        client: &dyn ObjectClient,
+        key: &Key,
+        (clock, ttl): (&Clock, Duration),
+    ) -> Result<Arc<ObjectDetails>, ClientError> {
+        if let Some(details) = self.find(key, clock.now().into()) {
+            return Ok(details);
+        }
+        let begin = || {
+            let head = client.head_details(key);
+            async move { head.await.map(Arc::new) }
+        };
+        let details = self.heads.join(key.clone(), begin).await?;
+        self.add(key, &details, (clock.now() + ttl).into());
+        Ok(details)
+    }
+
+    fn find(&self, key: &Key, now: Moment) -> Option<Arc<ObjectDetails>> {
+        let recent = self.recent.lock();
         let known = recent
             .iter()
             .find(|recent| recent.key == *key && recent.valid_until > now)?;
@@ -100,11 +133,11 @@ impl RecentDetails {
             let known = known.as_str();
             known.strip_suffix('/').unwrap_or(known) == key.as_str()
         };
-        self.0.lock().retain(|recent| !is_its(&recent.key));
+        self.recent.lock().retain(|recent| !is_its(&recent.key));
     }
 
-    pub(super) fn add(&self, key: &Key, details: &Arc<ObjectDetails>, valid_until: Moment) {
-        let mut recent = self.0.lock();
+    fn add(&self, key: &Key, details: &Arc<ObjectDetails>, valid_until: Moment) {
+        let mut recent = self.recent.lock();
         recent.retain(|recent| recent.key != *key);
         if recent.len() == DETAILS_MAX {
             recent.pop_front();
@@ -122,7 +155,7 @@ const DETAILS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     use mountpoint_client::types::{ETag, ObjectHeaders, ObjectInfo, StoredChecksum};
 
@@ -205,7 +238,7 @@ mod tests {
     #[test]
     fn the_last_are_remembered_for_a_while() {
         let at = |seconds| Moment::from(Duration::from_secs(seconds));
-        let recent = RecentDetails::default();
+        let recent = RecentDetails::new();
         for number in 0..=DETAILS_MAX {
             let details = Arc::new(details(&number.to_string()));
             recent.add(&details.info.key, &details, at(2));

@@ -18,7 +18,7 @@ pub use local::{LocalFiles, LocalVersion};
 pub use packed_etag::PackedETag;
 pub use posix::PosixAttributes;
 pub use progress::Progress;
-pub use purpose::{CallMark, Looking, Purpose};
+pub use purpose::{CallMark, Purpose};
 pub use stop::Stop;
 pub use types::{
     AllocateMode, AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, EntryDetail,

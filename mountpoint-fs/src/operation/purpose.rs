@@ -35,13 +35,3 @@ impl CallMark {
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MAX))
     }
 }
-
-/// A lookup that only looks, or whose purpose is unknown.
-#[derive(Clone, Copy, Debug)]
-pub struct Looking;
-
-impl Purpose for Looking {
-    fn made_kind<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<FileKind>> {
-        Box::pin(std::future::ready(None))
-    }
-}

@@ -24,7 +24,7 @@ use crate::handle::{Closer, Closing, Opener, OtherDescriptors};
 use crate::namespace::WalkStats;
 use crate::operation::{
     CallMark, DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo,
-    LocalFiles, Looking, OpenOptions, Opened, Purpose, RenameMode, Stop, WriteOptions,
+    LocalFiles, OpenOptions, Opened, Purpose, RenameMode, Stop, WriteOptions,
 };
 use crate::read::SiblingPrefetchStats;
 
@@ -46,6 +46,15 @@ impl Purpose for Call {
 
     fn call(&self) -> Option<CallMark> {
         Some(CallMark::new(self.0, ""))
+    }
+}
+
+/// A lookup that only looks.
+struct Looking;
+
+impl Purpose for Looking {
+    fn made_kind<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<FileKind>> {
+        Box::pin(std::future::ready(None))
     }
 }
 

@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ObjectDetails};
-use mountpoint_client::{ClientError, ObjectClient};
+use mountpoint_client::ObjectClient;
 
 use super::xattrs::RecentDetails;
 use crate::cache::ListingStore;
@@ -30,7 +29,6 @@ use crate::namespace::listing::page::Page;
 use crate::namespace::listing::{AheadBudget, HiddenKeys, WalkStats};
 use crate::namespace::moment::Moment;
 use crate::namespace::resolve::Resolver;
-use crate::namespace::single_flight::SingleFlight;
 use crate::namespace::version::Found;
 use crate::operation::{Attributes, Entry, EvictionBatch, FileKind, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
@@ -42,7 +40,6 @@ mod lookup;
 mod open;
 mod walk_ahead;
 mod written;
-mod xattrs;
 
 #[cfg(test)]
 pub(crate) use change::RENAME_WAIT_MAX;
@@ -71,7 +68,6 @@ pub struct Namespace {
     stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
     pub(super) hidden: Arc<HiddenKeys>,
     pub(super) details: RecentDetails,
-    pub(super) heads: SingleFlight<Key, Result<Arc<ObjectDetails>, ClientError>>,
     pub(super) listing_ahead: AheadBudget,
     walks: Arc<WalkAhead>,
 }
@@ -107,8 +103,7 @@ impl Namespace {
             link_numbers: LinkNumbers::default(),
             listing_ahead: AheadBudget::default(),
             hidden,
-            details: RecentDetails::default(),
-            heads: SingleFlight::new(),
+            details: RecentDetails::new(),
         }
     }
 
@@ -125,8 +120,8 @@ impl Namespace {
     }
 
     /// Pages of listings that are held ahead of their readers or in flight.
-    #[must_use]
-    pub fn listing_pages_ahead(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn listing_pages_ahead(&self) -> usize {
         self.listing_ahead.pages()
     }
 
