@@ -26,8 +26,7 @@ impl Cache {
         is_inside: &dyn Fn(&Path) -> bool,
         clock: Clock,
     ) -> Result<Arc<Self>, String> {
-        let directory = CacheDirectory::open(&config.directory, config.key.as_deref(), is_inside)
-            .map_err(|error| error.to_string())?;
+        let directory = CacheDirectory::open(&config.directory, config.key.as_deref(), is_inside)?;
         let listings = match directory.listings() {
             Ok(folder) => Some(folder),
             Err(error) => {

@@ -87,11 +87,9 @@ impl Left {
         key_of: &dyn Fn(DataFileName) -> Option<&'a Key>,
     ) -> Result<(), String> {
         let is_needed = |name: DataFileName| self.needed.contains(&name);
-        let leftovers = directory.leftovers(&is_needed);
-        let mut leftovers = leftovers.map_err(|error| error.to_string())?;
+        let mut leftovers = directory.leftovers(&is_needed)?;
         if !self.is_journal_lost {
-            let removed = directory.remove_leftovers(&leftovers);
-            return removed.map_err(|error| error.to_string());
+            return Ok(directory.remove_leftovers(&leftovers)?);
         }
         leftovers.sort();
         let mut count = 0;
@@ -152,12 +150,10 @@ impl Left {
         clock: &Clock,
     ) -> Result<Self, String> {
         let mut left = Self::default();
-        let disk = directory.journal(config.write_back.is_some());
-        let disk = disk.map_err(|error| error.to_string())?;
+        let disk = directory.journal(config.write_back.is_some())?;
         let has_journal = disk.as_ref().map_or(Ok(false), |disk| has_journal(&**disk));
         let has_journal = has_journal.map_err(|error| error.to_string())?;
-        let had_journal = directory.had_journal();
-        left.is_journal_lost = !has_journal && had_journal.map_err(|error| error.to_string())?;
+        left.is_journal_lost = !has_journal && directory.had_journal()?;
         let Some(disk) = disk else {
             return Ok(left);
         };
@@ -174,8 +170,7 @@ impl Left {
             name: config.bucket.clone(),
             endpoint: config.endpoint.clone(),
         };
-        let other = directory.claim_for(&bucket, !records.is_empty());
-        if let Some(other) = other.map_err(|error| error.to_string())? {
+        if let Some(other) = directory.claim_for(&bucket, !records.is_empty())? {
             let (place, count) = (config.directory.display(), records.len());
             return Err(format!(
                 "{place} has {count} files that wait for their upload to {other}, and not to {bucket}: mount that bucket \

@@ -68,8 +68,7 @@ impl Staging {
             bucket: config.bucket.clone(),
             mount_point: config.mount_point.clone(),
         };
-        let directory = StagingDirectory::open(&config.directory, &holder, is_inside)
-            .map_err(|error| error.to_string())?;
+        let directory = StagingDirectory::open(&config.directory, &holder, is_inside)?;
         Self::over(config, directory, reading, writing, clock)
     }
 
@@ -262,7 +261,7 @@ const RESTED_MANY: u64 = 1024;
 fn find_checkpoints(
     directory: &StagingDirectory,
 ) -> Result<BTreeMap<DataFileName, FoundCheckpoint>, String> {
-    let names = directory.checkpoints().map_err(|error| error.to_string())?;
+    let names = directory.checkpoints()?;
     let mut found = BTreeMap::new();
     for name in names {
         match find_checkpoint(&**directory.disk(), name) {

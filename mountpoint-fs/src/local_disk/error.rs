@@ -127,6 +127,13 @@ impl DirectoryError {
     }
 }
 
+impl From<DirectoryError> for String {
+    /// The text for the user.
+    fn from(refused: DirectoryError) -> Self {
+        refused.to_string()
+    }
+}
+
 impl From<DirectoryError> for io::Error {
     fn from(refused: DirectoryError) -> Self {
         match refused {

@@ -66,7 +66,7 @@ fn done(flushed: &Flushed, place: &StagedPlace) -> Printed {
 
 /// The names of kept versions.
 fn kept(versions: &KeptVersions) -> Result<BTreeSet<String>, String> {
-    let ids = versions.ids().map_err(|error| error.to_string())?;
+    let ids = versions.ids()?;
     Ok(ids.into_iter().collect())
 }
 

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> ExitCode {
 /// Does what is asked. Returns whether nothing was wrong.
 fn work(arguments: &StagedArguments) -> Result<bool, String> {
     let place = arguments.place();
-    let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
+    let versions = KeptVersions::open(&place.directory)?;
     // Not "nothing is pending": the mount's own directory is easily named instead.
     let versions = versions.ok_or_else(|| {
         let directory = place.directory.display();
@@ -60,7 +60,7 @@ fn work(arguments: &StagedArguments) -> Result<bool, String> {
 /// Shows the versions. One that is damaged is named, and the others are shown.
 fn list(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String> {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
-    for id in versions.ids().map_err(|error| error.to_string())? {
+    for id in versions.ids()? {
         match versions.find(&id) {
             Ok(None) => {}
             Ok(Some(version)) => rows.push(VersionRow::kept(version)),
@@ -69,7 +69,7 @@ fn list(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String>
     }
     match pending(versions)? {
         Pending::OfMount(report) => {
-            let bucket = find_bucket(versions.folder()).map_err(|error| error.to_string())?;
+            let bucket = find_bucket(versions.folder())?;
             let bucket = bucket.unwrap_or_default();
             let shown = (report.files.len() + report.damaged_files.len()) as u64;
             let unnamed = report.count + report.damaged - shown;
@@ -106,7 +106,7 @@ fn pending(versions: &KeptVersions) -> Result<Pending, String> {
 
 fn status(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, String> {
     let mut kept = (0, 0);
-    for id in versions.ids().map_err(|error| error.to_string())? {
+    for id in versions.ids()? {
         kept.0 += 1;
         // `list` names a damaged one.
         kept.1 += versions.find(&id).ok().flatten().map_or(0, |it| it.bytes);
@@ -121,7 +121,7 @@ fn status(versions: &KeptVersions, place: &StagedPlace) -> Result<Printed, Strin
         }
     };
     // Behind the wait for a mount that starts or ends.
-    let state = versions.state().map_err(|error| error.to_string())?;
+    let state = versions.state()?;
     let status = Status::new(state, kept, (waiting, damaged));
     Ok(print(&status, &status.lines(), place.json).map(|()| true))
 }
@@ -132,7 +132,7 @@ fn discard(
     all: bool,
     place: &StagedPlace,
 ) -> Result<Printed, String> {
-    let known = versions.ids().map_err(|error| error.to_string())?;
+    let known = versions.ids()?;
     let ids = if all { known.clone() } else { ids.to_vec() };
     let (waiting, kept): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(|id| is_pending(id));
     if let Some(unknown) = kept.iter().find(|id| !known.contains(id)) {
@@ -160,7 +160,7 @@ fn discard(
 /// The pending versions, which a mount would be about to upload. No mount can begin to use the
 /// directory while they live.
 fn without_mount(place: &StagedPlace) -> Result<Option<PendingVersions>, String> {
-    let versions = KeptVersions::open(&place.directory).map_err(|error| error.to_string())?;
+    let versions = KeptVersions::open(&place.directory)?;
     let state = versions.map(|versions| versions.state()).transpose();
     let state = state
         .map_err(|error| error.to_string())?

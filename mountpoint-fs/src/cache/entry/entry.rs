@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Notify;
 
-use super::files::{self, EntryCheck, EntryFiles, LoadedEntry};
+use super::files::{self, EntryCheck, LoadedEntry};
 use super::reading::{Miss, compare_bytes, compare_length, read_cached, read_extents};
-use super::state::{Contents, EntryState, Place};
+use super::state::{Contents, EntryFiles, EntryState, Place};
 use super::writing::write_missing;
 use crate::cache::disk::Disk;
 use crate::cache::identity::CachedVersion;
@@ -165,7 +165,7 @@ impl Entry {
                 .counters
                 .failed("note the use of an entry", &error);
         }
-        Contents::loaded(loaded)
+        loaded.contents
     }
 
     fn nothing(&self) -> Contents {

@@ -4,38 +4,23 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::state::{Contents, EntryFiles};
 use crate::cache::identity::CachedVersion;
 use crate::cache::index::{
-    EXTENT_MEMORY_MAX, Extents, HEADER_LEN_MAX, Header, RECORD_LEN, Record, records_max,
+    EXTENT_MEMORY_MAX, HEADER_LEN_MAX, Header, RECORD_LEN, Record, records_max,
 };
-use crate::cache::index_memory::{IndexMemory, IndexShare};
+use crate::cache::index_memory::IndexMemory;
 use crate::cache::storage::{EntryName, FileKind, Storage};
 use crate::clock::Clock;
 use crate::local_disk::DiskFile;
 
-/// Both files of an entry.
-#[derive(Clone, Debug)]
-pub(super) struct EntryFiles {
-    pub(super) data: Arc<dyn DiskFile>,
-    pub(super) index: Arc<dyn DiskFile>,
-    /// The checksum of the index file's header.
-    pub(super) salt: u32,
-}
-
-/// The contents of an index file.
+/// An entry whose index was read.
 #[derive(Debug)]
 pub(super) struct LoadedEntry {
     pub(super) version: CachedVersion,
     pub(super) files: EntryFiles,
-    pub(super) extents: Extents,
-    /// The last note that all bytes were compared.
-    pub(super) verified: Option<u64>,
-    /// Records of the index file that were read.
-    pub(super) records: u64,
-    /// Whether there are more, for which there was no memory.
-    pub(super) is_cut: bool,
-    /// The memory of `extents`.
-    pub(super) memory: IndexShare,
+    /// As the index has them.
+    pub(super) contents: Contents,
 }
 
 /// The state of the files under an entry's name.
@@ -113,13 +98,9 @@ fn load_if(
         salt: header.salt,
     };
     let mut loaded = LoadedEntry {
-        extents: Extents::new(header.version.size),
+        contents: Contents::nothing(header.version.size, memory),
         version: header.version,
         files,
-        verified: None,
-        records: 0,
-        is_cut: false,
-        memory: IndexShare::new(memory),
     };
     match read_records(&mut loaded, header.len, clock, memory)? {
         None => Ok(EntryCheck::Right(loaded)),
@@ -130,34 +111,37 @@ fn load_if(
 /// Reads the records of an index file, which begin at `start`, as far as there is memory. Returns
 /// what is wrong, if anything is.
 fn read_records(
-    loaded: &mut LoadedEntry,
+    LoadedEntry {
+        files, contents, ..
+    }: &mut LoadedEntry,
     start: usize,
     clock: &Clock,
     memory: &Arc<IndexMemory>,
 ) -> io::Result<Option<&'static str>> {
-    let index = Arc::clone(&loaded.files.index);
+    contents.files = Some(files.clone());
     loop {
-        let at = start as u64 + loaded.records * RECORD_LEN as u64;
-        let bytes = read_at_most(&*index, at, RECORDS_AT_ONCE * RECORD_LEN)?;
+        let at = start as u64 + contents.records * RECORD_LEN as u64;
+        let bytes = read_at_most(&*files.index, at, RECORDS_AT_ONCE * RECORD_LEN)?;
         let (whole, torn) = bytes.as_chunks::<RECORD_LEN>();
         let Some(more) = memory.take(whole.len() as u64 * EXTENT_MEMORY_MAX) else {
-            loaded.is_cut = true;
+            contents.is_cut = true;
             return Ok(None);
         };
         for record in whole {
-            match Record::decode(record, loaded.files.salt) {
-                Some(Record::Stored(extent)) if loaded.extents.add(extent) => (),
-                Some(Record::Verified(mark)) => loaded.verified = Some(mark),
+            match Record::decode(record, files.salt) {
+                Some(Record::Stored(extent)) if contents.extents.add(extent) => (),
+                Some(Record::Verified(mark)) => contents.verified = Some(mark),
                 Some(Record::Stored(_)) | None => {
                     return Ok(Some("a record of its index is wrong"));
                 }
             }
         }
-        drop(loaded.memory.resize(more, loaded.extents.memory()));
-        loaded.records += whole.len() as u64;
+        let memory = contents.extents.memory();
+        drop(contents.memory.resize(more, memory));
+        contents.records += whole.len() as u64;
         if whole.len() < RECORDS_AT_ONCE {
             // Another process may be appending just now.
-            let is_torn = !torn.is_empty() && !is_young(&*index, clock)?;
+            let is_torn = !torn.is_empty() && !is_young(&*files.index, clock)?;
             return Ok(is_torn.then_some("its index is cut"));
         }
     }

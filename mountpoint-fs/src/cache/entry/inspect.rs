@@ -29,7 +29,7 @@ impl Inspected {
 
     /// Bytes of the object that are there.
     pub(in crate::cache) fn bytes(&self) -> u64 {
-        self.0.extents.bytes()
+        self.0.contents.extents.bytes()
     }
 
     /// Compares all bytes that are there with their checksums. Returns what is wrong, if anything
@@ -39,8 +39,8 @@ impl Inspected {
         progressed: &mut dyn FnMut(u64),
     ) -> io::Result<Option<&'static str>> {
         let whole = 0..self.0.version.size;
-        for (range, is_there) in self.0.extents.divide(&whole) {
-            let extents = self.0.extents.of(&range).filter(|_| is_there);
+        for (range, is_there) in self.0.contents.extents.divide(&whole) {
+            let extents = self.0.contents.extents.of(&range).filter(|_| is_there);
             for extent in extents.into_iter().flatten() {
                 if !self.is_right(&extent)? {
                     return Ok(Some("its bytes do not have their checksum"));

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::files::{EntryFiles, LoadedEntry};
 use crate::cache::index::Extents;
 use crate::cache::index_memory::{IndexMemory, IndexShare};
+use crate::local_disk::DiskFile;
 
 /// The index of an entry, once it was read.
 #[derive(Debug)]
@@ -14,6 +14,15 @@ pub(super) enum EntryState {
     Unread,
     /// The index was read.
     Read(Contents),
+}
+
+/// Both files of an entry.
+#[derive(Clone, Debug)]
+pub(super) struct EntryFiles {
+    pub(super) data: Arc<dyn DiskFile>,
+    pub(super) index: Arc<dyn DiskFile>,
+    /// The checksum of the index file's header.
+    pub(super) salt: u32,
 }
 
 /// The contents of an entry.
@@ -91,19 +100,6 @@ impl Contents {
             records: 0,
             is_cut: false,
             memory: IndexShare::new(memory),
-        }
-    }
-
-    /// The contents of an entry as its index has them.
-    pub(super) fn loaded(entry: LoadedEntry) -> Self {
-        Self {
-            extents: entry.extents,
-            files: Some(entry.files),
-            verified: entry.verified,
-            stored_here: 0,
-            records: entry.records,
-            is_cut: entry.is_cut,
-            memory: entry.memory,
         }
     }
 }

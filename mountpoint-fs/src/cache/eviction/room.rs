@@ -35,8 +35,6 @@ pub(crate) struct RoomStats {
     pub(crate) evicted: u64,
     /// Their bytes.
     pub(crate) evicted_bytes: u64,
-    /// Stores that were refused for lack of room.
-    pub(crate) refused: u64,
 }
 
 #[derive(Debug)]
@@ -128,8 +126,6 @@ impl Room {
             account.low = 0;
             self.0.call(&mut account);
         }
-        drop(account);
-        self.0.stats.lock().refused += u64::from(!is_taken);
         is_taken
     }
 

@@ -5,6 +5,7 @@
 //!
 //! Every call may wait for a slow disk.
 
+use std::collections::HashSet;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl ListingFolder {
 
     /// Counts the listings. Removes the oldest, if there are too many bytes. Returns the slots that
     /// have a listing.
-    pub(super) fn count(&self) -> io::Result<Vec<u16>> {
+    pub(super) fn count(&self) -> io::Result<HashSet<u16>> {
         self.remove_leftovers()?;
         let mut found = Vec::new();
         for slot in self.slots()? {
@@ -98,11 +99,11 @@ impl ListingFolder {
             false => FOLDER_BYTES_MAX,
         };
         let mut kept = 0;
-        let mut slots = Vec::with_capacity(found.len());
+        let mut slots = HashSet::new();
         for (_, slot, len) in found {
             if kept + len <= most {
                 kept += len;
-                slots.push(slot);
+                slots.insert(slot);
             } else {
                 self.remove(slot)?;
             }

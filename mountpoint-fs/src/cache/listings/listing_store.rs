@@ -43,8 +43,8 @@ pub(crate) struct ListingStore {
     marked_ms: Box<[AtomicU64]>,
     /// The directory whose change was marked last, and until when. A leaf.
     last_marked: Mutex<(String, u64)>,
-    /// Slots with a listing, a bit each; all until they were counted.
-    present: Box<[AtomicU64]>,
+    /// Whether each slot has a listing; all until they were counted.
+    present: Box<[AtomicBool]>,
     /// Names that wait to be stored.
     waiting: AtomicUsize,
     /// Listings that are being read.
@@ -102,9 +102,7 @@ impl ListingStore {
             marker: DiskThreads::start("cache-marks", 1, clock)?,
             marked_ms: (0..MARK_SLOTS).map(|_| AtomicU64::new(0)).collect(),
             last_marked: Mutex::default(),
-            present: (0..LISTING_SLOTS / 64)
-                .map(|_| AtomicU64::new(u64::MAX))
-                .collect(),
+            present: (0..LISTING_SLOTS).map(|_| AtomicBool::new(true)).collect(),
             waiting: AtomicUsize::new(0),
             loading: AtomicUsize::new(0),
             are_late: Notify::new(),
@@ -124,8 +122,8 @@ impl ListingStore {
     /// Whether a listing of the directory `prefix` may be there. Any thread may ask.
     pub(crate) fn may_have(&self, prefix: &str) -> bool {
         let slot = self.listing_slot(prefix);
-        let bits = self.present[usize::from(slot / 64)].load(Ordering::Relaxed);
-        bits & 1 << (slot % 64) != 0 && self.is_in_use() && !self.readers.is_stuck()
+        let is_present = self.present[usize::from(slot)].load(Ordering::Relaxed);
+        is_present && self.is_in_use() && !self.readers.is_stuck()
     }
 
     /// The listing of the directory `prefix`, if it is younger than `age_max`, and the disk answers
@@ -360,12 +358,8 @@ impl ListingStore {
     fn count(&self) {
         match self.folder.count() {
             Ok(slots) => {
-                let mut bits = vec![0_u64; self.present.len()];
-                for slot in slots {
-                    bits[usize::from(slot / 64)] |= 1 << (slot % 64);
-                }
-                for (present, bits) in self.present.iter().zip(bits) {
-                    present.store(bits, Ordering::Relaxed);
+                for slot in 0..LISTING_SLOTS {
+                    self.note_present(slot, slots.contains(&slot));
                 }
             }
             Err(error) => self.disk.counters.failed("count its listings", &error),
@@ -373,12 +367,7 @@ impl ListingStore {
     }
 
     fn note_present(&self, slot: u16, is_there: bool) {
-        let bits = &self.present[usize::from(slot / 64)];
-        let bit = 1 << (slot % 64);
-        match is_there {
-            true => bits.fetch_or(bit, Ordering::Relaxed),
-            false => bits.fetch_and(!bit, Ordering::Relaxed),
-        };
+        self.present[usize::from(slot)].store(is_there, Ordering::Relaxed);
     }
 
     fn is_in_use(&self) -> bool {

@@ -42,7 +42,7 @@ impl KeptCache {
     /// # Errors
     /// A text for the user.
     pub(crate) fn open_all(directory: &Path, clock: &Clock) -> Result<Vec<Self>, String> {
-        let found = CacheDirectory::open_all(directory).map_err(|error| error.to_string())?;
+        let found = CacheDirectory::open_all(directory)?;
         let caches = found.into_iter().map(Arc::new).map(|directory| Self {
             storage: Storage::new(Arc::clone(&directory)),
             directory,

@@ -113,6 +113,13 @@ pub(crate) enum StagingError {
     },
 }
 
+impl From<StagingError> for String {
+    /// The text for the user.
+    fn from(refused: StagingError) -> Self {
+        refused.to_string()
+    }
+}
+
 impl StagingDirectory {
     /// Opens the staging directory in `directory` for `holder`, and makes what is missing.
     ///
@@ -185,7 +192,7 @@ impl StagingDirectory {
     #[cfg(test)]
     pub(in crate::file) fn journal_limits(&self) -> JournalLimits {
         match self.journal {
-            // A simulated disk has all bytes of a segment in memory.
+            // Of a simulated disk, all bytes of a segment are read slowly.
             Some(_) => JournalLimits {
                 segment_len: 4 << 20,
                 ..JournalLimits::default()

@@ -130,6 +130,13 @@ pub(crate) enum JournalError {
     Io(#[from] io::Error),
 }
 
+impl From<JournalError> for String {
+    /// The text for the user.
+    fn from(refused: JournalError) -> Self {
+        refused.to_string()
+    }
+}
+
 /// Why a record is not in the journal.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum AppendError {

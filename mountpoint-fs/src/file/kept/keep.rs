@@ -1,6 +1,5 @@
 //! Keeping a version that could not be stored.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::time::SystemTime;
 
@@ -13,7 +12,7 @@ use crate::file::contents::{DataFileNo, Snapshot};
 use crate::file::control::text_of;
 use crate::file::directory::StagingDirectory;
 use crate::file::local::DataFiles;
-use crate::local_disk::Disk as _;
+use crate::local_disk::{Disk as _, Folder};
 use crate::write::Stored;
 
 /// A version to keep.
@@ -35,16 +34,12 @@ pub(in crate::file) fn keep(
     kept: &Kept<'_>,
 ) -> io::Result<String> {
     let folder = directory.kept();
-    let description = describe(config, kept);
-    let text = serde_json::to_vec(&description)?;
-    let (id, mut file) = new_file(directory, kept.time, 1)?;
-    file.write_all(&text)?;
-    file.sync_all()?;
+    let new = new_version(directory, (kept.time, 1), &describe(config, kept))?;
     for (number, suffix) in [(DataFileNo::First, "1"), (DataFileNo::Second, "2")] {
         if let Some(file) = files.on_disk(number)? {
             file.sync_data()?;
             let name = files.name().of(number);
-            let new_name = format!("{id}.{suffix}");
+            let new_name = format!("{new}.{suffix}");
             // As long as the journal has a record of the version, the record needs its files.
             match files.is_recorded() {
                 true => directory.files().link_file(&name, folder, &new_name)?,
@@ -52,17 +47,18 @@ pub(in crate::file) fn keep(
             }
         }
     }
-    folder.move_file(&format!("{id}.new"), folder, &format!("{id}.json"))?;
-    folder.sync()?;
-    Ok(id)
+    end_version(folder, &new)?;
+    Ok(new)
 }
 
-/// A name that no version has, numbered from `number` on, and the file for its description.
-pub(super) fn new_file(
+/// Makes `description` durable under a name that no version has, numbered from `number` on. It is
+/// no version before its end.
+pub(super) fn new_version(
     directory: &StagingDirectory,
-    now: SystemTime,
-    mut number: u64,
-) -> io::Result<(String, File)> {
+    (now, mut number): (SystemTime, u64),
+    description: &Description,
+) -> io::Result<String> {
+    let text = serde_json::to_vec(description)?;
     let now = OffsetDateTime::from(now);
     let (date, time) = (now.date(), now.time());
     let date = date.to_string().replace('-', "");
@@ -72,13 +68,23 @@ pub(super) fn new_file(
         let is_taken = directory.kept().find_file(&format!("{id}.json"))?.is_some();
         let made = directory.kept().create_file(&format!("{id}.new"));
         match made {
-            Ok(file) if !is_taken => return Ok((id, file)),
+            Ok(mut file) if !is_taken => {
+                file.write_all(&text)?;
+                file.sync_all()?;
+                return Ok(id);
+            }
             Ok(_) => directory.kept().remove(&format!("{id}.new"))?,
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
         }
         number = number.wrapping_add(1);
     }
+}
+
+/// Makes the version `id` one, whose data files are there. Durable when this returns.
+pub(super) fn end_version(folder: &Folder, id: &str) -> io::Result<()> {
+    folder.move_file(&format!("{id}.new"), folder, &format!("{id}.json"))?;
+    folder.sync()
 }
 
 fn describe(config: &StagingConfig, kept: &Kept<'_>) -> Description {

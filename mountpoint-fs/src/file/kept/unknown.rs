@@ -3,17 +3,16 @@
 //! Without the journal nobody knows whether the close of such a file had returned, so its bytes
 //! stay until the user has looked at them.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::time::SystemTime;
 
 use mountpoint_client::types::Key;
 
 use super::description::{Description, FORMAT, KeptPlace, KeptRange};
-use super::keep::new_file;
+use super::keep::{end_version, new_version};
 use crate::config::StagingConfig;
 use crate::file::control::text_of;
 use crate::file::directory::{DataFileName, StagingDirectory};
-use crate::local_disk::Disk as _;
 
 /// Keeps the data file `file`, which may be of an object `key`. Returns its name when the disk has
 /// it; `None` for an empty file, which is removed. Blocks.
@@ -55,14 +54,11 @@ pub(in crate::file) fn keep_unknown(
     };
     let number = DataFileName::parse(file).map_or(1, |name| name.0.saturating_add(1));
     let folder = directory.kept();
-    let (id, mut new) = new_file(directory, now, number)?;
-    new.write_all(&serde_json::to_vec(&description)?)?;
-    new.sync_all()?;
+    let id = new_version(directory, (now, number), &description)?;
     found.sync_all()?;
     directory
         .files()
         .move_file(file, folder, &format!("{id}.1"))?;
-    folder.move_file(&format!("{id}.new"), folder, &format!("{id}.json"))?;
-    folder.sync()?;
+    end_version(folder, &id)?;
     Ok(Some(id))
 }

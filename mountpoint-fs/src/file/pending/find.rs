@@ -48,14 +48,13 @@ pub(crate) fn find_pending(
     wait: &mut dyn FnMut(&Holder) -> Result<(), String>,
 ) -> Result<Pending, String> {
     let folder = versions.folder();
-    let holder = || find_holder(folder).map_err(|error| error.to_string());
     loop {
         let asked = ask(folder, request);
         if let Some(report) = asked.map_err(|error| format!("the mount: {error}"))? {
             return Ok(Pending::OfMount(report));
         }
         let mut found = FoundPending::default();
-        let holder_now = match holder()? {
+        let holder_now = match find_holder(folder)? {
             Some(holder) => Some(holder),
             None => {
                 if let Some(seen) = PendingVersions::look(versions.directory())? {
@@ -63,7 +62,7 @@ pub(crate) fn find_pending(
                     found.damage = seen.damage();
                 }
                 // What was read counts if no mount has changed it meanwhile.
-                holder()?
+                find_holder(folder)?
             }
         };
         match holder_now {

@@ -68,18 +68,16 @@ impl PendingVersions {
     }
 
     fn open(directory: &Path, is_alone: bool) -> Result<Option<Self>, String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let Some(folder) = directory::find(directory).map_err(|error| text(&error))? else {
+        let Some(folder) = directory::find(directory)? else {
             return Ok(None);
         };
-        let Some((journal, files)) = find_journal(&folder).map_err(|error| text(&error))? else {
+        let Some((journal, files)) = find_journal(&folder)? else {
             return Ok(None);
         };
-        let lock = is_alone.then(|| lock_out_mounts(&folder)).transpose();
-        let lock = lock.map_err(|error| text(&error))?;
-        let reader = read_journal(&journal).map_err(|error| text(&error))?;
+        let lock = is_alone.then(|| lock_out_mounts(&folder)).transpose()?;
+        let reader = read_journal(&journal)?;
         Ok(Some(Self {
-            bucket: find_bucket(&folder).map_err(|error| text(&error))?,
+            bucket: find_bucket(&folder)?,
             journal: Arc::new(journal),
             files,
             reader,
@@ -135,8 +133,8 @@ impl PendingVersions {
     /// A text for the user: nothing, or a part of them, was removed.
     pub(crate) fn discard(&self, ids: &[String]) -> Result<Vec<String>, String> {
         let disk = Arc::clone(&self.journal) as _;
-        let opened = Journal::open(disk, JournalLimits::default(), Clock::monotonic());
-        let (journal, records) = opened.map_err(|error| error.to_string())?;
+        let limits = JournalLimits::default();
+        let (journal, records) = Journal::open(disk, limits, Clock::monotonic())?;
         let mut unknown = Vec::new();
         for id in ids {
             let record = records.iter().find(|it| pending_id(it.id.key.0) == *id);
