@@ -9,10 +9,11 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, linkat, unlinkat};
@@ -20,6 +21,7 @@ use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, linkat, unlink
 use super::disk::{Disk, DiskFile, DiskSpace, FileStatus};
 use super::error::{DirectoryError, DirectoryUse};
 use super::local_file::LocalFile;
+use super::lock::lock_within;
 
 /// An open folder.
 #[derive(Debug)]
@@ -71,6 +73,13 @@ impl Folder {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Takes the lock of the folder itself for this process alone, as long as the folder is open,
+    /// and waits for it for `time_max` at most. Returns whether it was free in that time.
+    pub(crate) fn lock_within(&self, time_max: Duration) -> io::Result<bool> {
+        // The lock is that of the open folder, whose other descriptor stays.
+        lock_within(&File::from(self.fd.try_clone()?), time_max)
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -193,7 +202,11 @@ impl Disk for Folder {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut dir = Dir::openat(&self.fd, ".", FOLDER_FLAGS, Mode::empty())?;
         let mut names = Vec::new();
-        for entry in dir.iter().take(LISTED_FILES_MAX) {
+        for entry in dir.iter() {
+            if names.len() == LISTED_FILES_MAX {
+                let what = format!("it has more than {LISTED_FILES_MAX} files");
+                return Err(io::Error::other(what));
+            }
             // A name that is no text is not ours.
             if let Ok(name) = entry?.file_name().to_str()
                 && !matches!(name, "." | "..")
@@ -205,14 +218,12 @@ impl Disk for Folder {
     }
 
     fn open_with(&self, name: &str, flags: OFlag) -> io::Result<Arc<dyn DiskFile>> {
-        let file = match self.file_with(name, flags | OFlag::O_RDWR | OFlag::O_NOATIME) {
-            // The owner alone may leave the access time alone.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.file_with(name, flags | OFlag::O_RDWR)
-            }
-            opened => opened,
-        };
-        Ok(Arc::new(LocalFile::new(file?, flags)))
+        let file = self.file_with(name, flags | OFlag::O_RDWR)?;
+        let quiet = (flags & !OFlag::O_CREAT & !OFlag::O_EXCL) | OFlag::O_NOATIME;
+        // The owner alone may leave the access time alone. An open that makes the file and is
+        // refused the flag would leave the file.
+        fcntl(&file, FcntlArg::F_SETFL(quiet)).ok();
+        Ok(Arc::new(LocalFile::new(file, flags)))
     }
 
     fn folder(&self, name: &str, may_make: bool) -> io::Result<Option<Arc<dyn Disk>>> {
@@ -309,8 +320,8 @@ const FILE_FLAGS: OFlag = OFlag::O_NOFOLLOW
 /// Permissions of the group and of others to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Names of a folder that are looked at. Versions that wait for a person have three each.
-const LISTED_FILES_MAX: usize = 1 << 20;
+/// Files of a folder that is listed. A version that waits for its upload has five at most.
+const LISTED_FILES_MAX: usize = 1 << 22;
 
 const NO_FOLDER: &str = "cannot open the directory";
 const NOT_MADE: &str = "cannot make the directory";

@@ -1,6 +1,7 @@
 //! Folders and files on a real disk.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::test_disk::real_folder;
@@ -18,6 +19,21 @@ fn a_file_has_one_lock_which_goes_with_the_file() {
     drop(first);
     assert!(try_lock_shared(&other).unwrap());
     assert!(try_lock_shared(&open()).unwrap() && !try_lock(&open()).unwrap());
+}
+
+#[test]
+fn a_folder_has_one_lock_which_goes_with_the_last_that_has_it_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Arc::new(real_folder(folder.path()));
+    let (first, other) = (open(), open());
+    let soon = Duration::from_millis(3);
+    assert!(first.lock_within(soon).unwrap() && !other.lock_within(soon).unwrap());
+    // A thread that still writes to it.
+    let thread = Arc::clone(&first);
+    drop(first);
+    assert!(!other.lock_within(soon).unwrap());
+    drop(thread);
+    assert!(other.lock_within(soon).unwrap());
 }
 
 #[test]

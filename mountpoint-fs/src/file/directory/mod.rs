@@ -143,6 +143,7 @@ impl StagingDirectory {
         let lock = lock(&folder, holder)?;
         check_format(&folder, true)?;
         let files = Arc::new(folder.enter_or_make(FILES)?);
+        hold(&files)?;
         let kept = folder.enter_or_make(KEPT)?;
         // A durable file is lost with the name of its folder.
         sync(&folder)?;
@@ -176,6 +177,7 @@ impl StagingDirectory {
         let Some(folder) = folder else {
             return Ok(None);
         };
+        hold(&folder)?;
         sync(&self.folder)?;
         Ok(Some(Arc::new(folder)))
     }
@@ -415,6 +417,23 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
         .and_then(|()| file.write_all(holder.line().as_bytes()));
     written.map_err(unusable)?;
     Ok(file)
+}
+
+/// Keeps other processes out of `folder` as long as it is open. The thread of a journal may write
+/// longer than the directory is open, and another program may remove the file of the lock.
+pub(crate) fn hold(folder: &Folder) -> Result<(), StagingError> {
+    let path = folder.path();
+    match folder.lock_within(LOCK_WAIT_MAX) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StagingError::InUse {
+            path: path.display().to_string(),
+            holder: String::new(),
+        }),
+        Err(error) => {
+            let (of, path) = (USE, path.to_owned());
+            Err(DirectoryError::Unlockable { of, path, error }.into())
+        }
+    }
 }
 
 /// Makes the names in `folder` durable.

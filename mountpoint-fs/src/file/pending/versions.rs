@@ -13,7 +13,7 @@ use crate::file::commit::{ReadRecord, VersionRecord, check_files, in_files, read
 use crate::file::contents::DataFileNo;
 use crate::file::control::{pending_id, text_of};
 use crate::file::directory::{
-    self, DataFileName, JournalBucket, find_bucket, find_journal, lock_out_mounts, occupied,
+    self, DataFileName, JournalBucket, find_bucket, find_journal, hold, lock_out_mounts, occupied,
 };
 use crate::file::journal::{Journal, JournalError, JournalLimits, JournalReader, RecordId};
 use crate::file::kept::{BaseVersion, Description, FORMAT, KeptRange, KeptVersion};
@@ -132,6 +132,7 @@ impl PendingVersions {
     /// # Errors
     /// A text for the user: nothing, or a part of them, was removed.
     pub(crate) fn discard(&self, ids: &[String]) -> Result<Vec<String>, String> {
+        hold(&self.journal)?;
         let disk = Arc::clone(&self.journal) as _;
         let limits = JournalLimits::default();
         let (journal, records) = Journal::open(disk, limits, Clock::monotonic())?;

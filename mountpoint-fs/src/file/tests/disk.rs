@@ -202,6 +202,28 @@ fn one_process_has_the_directory() {
 }
 
 #[test]
+fn a_directory_whose_lock_was_removed_has_one_process_all_the_same() {
+    let outer = tempfile::tempdir().unwrap();
+    let first = open(outer.path()).unwrap();
+    fs::remove_file(outer.path().join("mount-s3-staging/lock")).unwrap();
+    check_refused(outer.path(), &["in use", "files"]);
+    drop(first);
+    open(outer.path()).unwrap();
+}
+
+/// Its thread may write until it has ended, behind the last owner of the directory.
+#[test]
+fn a_journal_has_one_process_as_long_as_it_is_open() {
+    let outer = tempfile::tempdir().unwrap();
+    let journal = open(outer.path()).unwrap().journal(true).unwrap();
+    let next = open(outer.path()).unwrap();
+    let refused = next.journal(true).unwrap_err().to_string();
+    assert!(refused.contains("in use"), "{refused}");
+    drop(journal);
+    next.journal(true).unwrap();
+}
+
+#[test]
 fn a_directory_that_others_reach_is_refused() {
     let outer = tempfile::tempdir().unwrap();
     let ours = outer.path().join("mount-s3-staging");
