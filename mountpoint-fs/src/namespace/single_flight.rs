@@ -25,9 +25,17 @@ struct InFlight<T> {
 }
 
 struct Flight<T> {
-    outcome: SharedOutcome<T>,
+    /// `None` if the future panicked.
+    outcome: SharedOutcome<Option<T>>,
     /// Drops the future.
     abort: AbortHandle,
+}
+
+impl<T: Clone> Flight<T> {
+    /// Whether its outcome is there, which may be older than a later caller.
+    fn is_over(&self) -> bool {
+        self.outcome.is_settled()
+    }
 }
 
 impl<K: Clone + Eq + Hash, T: Clone + Send + 'static> SingleFlight<K, T> {
@@ -46,15 +54,17 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + 'static> SingleFlight<K, T> {
         if let Some(work) = work {
             let flight = Arc::clone(&waiter.flight);
             background::run(async move {
-                if let Ok(outcome) = work.await {
-                    flight.outcome.settle(outcome);
-                }
+                let mut ending = Ending {
+                    flight,
+                    outcome: None,
+                };
+                ending.outcome = work.await.ok();
             });
         }
         let outcome = waiter.flight.outcome.wait().await;
         // A later caller starts a new future.
         waiter.leave(|_| true);
-        outcome
+        outcome.expect("the shared future has panicked")
     }
 
     /// One more waiter for the future of `key`, and the future if it is a new one.
@@ -64,7 +74,8 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + 'static> SingleFlight<K, T> {
         begin: impl FnOnce() -> F,
     ) -> (Waiter<'_, K, T>, Option<Abortable<F>>) {
         let mut running = self.running.lock();
-        let (flight, work) = if let Some(known) = running.get_mut(&key) {
+        let known = running.get_mut(&key);
+        let (flight, work) = if let Some(known) = known.filter(|known| !known.flight.is_over()) {
             known.waiters += 1;
             (Arc::clone(&known.flight), None)
         } else {
@@ -110,6 +121,19 @@ impl<K, T> fmt::Debug for SingleFlight<K, T> {
     }
 }
 
+/// Tells the waiters how a future has ended, when it is dropped: a panic of the future drops it
+/// too.
+struct Ending<T: Clone> {
+    flight: Arc<Flight<T>>,
+    outcome: Option<T>,
+}
+
+impl<T: Clone> Drop for Ending<T> {
+    fn drop(&mut self) {
+        self.flight.outcome.settle(self.outcome.take());
+    }
+}
+
 /// One waiter of a future.
 struct Waiter<'a, K: Eq + Hash, T> {
     joins: &'a SingleFlight<K, T>,
@@ -145,6 +169,7 @@ impl<K: Eq + Hash, T> Drop for Waiter<'_, K, T> {
 #[cfg(test)]
 mod tests {
     use std::future::{Ready, pending};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Wake, Waker};
@@ -218,6 +243,36 @@ mod tests {
         assert!(answer.is_canceled());
         // A waiter that was never polled starts no future.
         drop(joins.join(7, || async { 1 }));
+        assert_eq!(joins.len(), 0);
+    }
+
+    #[test]
+    fn a_panic_of_the_future_is_one_of_all_its_waiters() {
+        let joins = SingleFlight::<u8, u32>::new();
+        let (answer, asked) = oneshot::channel::<()>();
+        let mut first = Box::pin(joins.join(7, || async {
+            asked.await.unwrap();
+            panic!("a mistake")
+        }));
+        let mut second = Box::pin(joins.join(7, || -> Ready<u32> { panic!("it is in flight") }));
+        assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+        let woken = catch_unwind(AssertUnwindSafe(|| answer.send(())));
+        assert!(woken.is_err());
+        catch_unwind(AssertUnwindSafe(|| poll(&mut first))).unwrap_err();
+        catch_unwind(AssertUnwindSafe(|| poll(&mut second))).unwrap_err();
+        assert_eq!(joins.len(), 0);
+        assert_eq!(joins.join(7, || async { 1 }).now_or_never(), Some(1));
+    }
+
+    #[test]
+    fn an_outcome_that_nobody_has_taken_is_not_that_of_a_later_caller() {
+        let joins = SingleFlight::<u8, u32>::new();
+        let (answer, asked) = oneshot::channel();
+        let mut first = Box::pin(joins.join(7, || async { asked.await.unwrap() }));
+        assert!(poll(&mut first).is_pending());
+        answer.send(3).unwrap();
+        assert_eq!(joins.join(7, || async { 4 }).now_or_never(), Some(4));
+        assert_eq!(poll(&mut first), Poll::Ready(3));
         assert_eq!(joins.len(), 0);
     }
 

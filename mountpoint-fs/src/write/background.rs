@@ -138,6 +138,10 @@ impl<T: Clone> SharedOutcome<T> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    pub(crate) fn is_settled(&self) -> bool {
+        self.0.lock().value.is_some()
+    }
+
     /// The result, if it is there.
     pub(crate) fn get(&self) -> Option<T> {
         self.0.lock().value.clone()

@@ -90,20 +90,23 @@ impl KnownNames {
         name: &str,
     ) -> NameFacts {
         let now = self.clock.now();
+        // A change that is made meanwhile outdates what was read before: it is read behind that.
         let listed = self.pages.find(prefix, name, now.into());
         let shown = listed.as_ref().map(|listed| &listed.listed.found);
+        let key = [prefix, name].concat();
+        let unlisted = match listed {
+            Some(_) => None,
+            None => self.pages.absent(prefix, name),
+        };
+        let (told, own_since) = (self.told.of(&key), self.own_since(prefix));
         let inode = table.known(parent, name, shown);
         let is_directory = |inode: KnownInode| inode.kind == FileKind::Directory;
-        let key = [prefix, name].concat();
         NameFacts {
-            changed: self.changes.last(prefix, name),
-            unlisted: match listed {
-                Some(_) => None,
-                None => self.pages.absent(prefix, name),
-            },
-            told: self.told.of(&key),
-            own_since: self.own_since(prefix),
             is_own_directory: inode.is_some_and(is_directory) && self.is_own_directory(&key),
+            changed: self.changes.last(prefix, name),
+            unlisted,
+            told,
+            own_since,
             listed,
             inode,
         }
