@@ -1,7 +1,7 @@
 //! What all checked records have in common: fields that follow each other, numbers with the lowest
 //! byte first, and CRC32C.
 //!
-//! Pure. The formats are with those who write them.
+//! Pure. Each format stands in the module that writes it.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -31,13 +31,6 @@ struct Flight<T> {
     abort: AbortHandle,
 }
 
-impl<T: Clone> Flight<T> {
-    /// Whether its outcome is there, which may be older than a later caller.
-    fn is_over(&self) -> bool {
-        self.outcome.is_settled()
-    }
-}
-
 impl<K: Clone + Eq + Hash, T: Clone + Send + 'static> SingleFlight<K, T> {
     pub(crate) fn new() -> Self {
         Self {
@@ -74,8 +67,10 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + 'static> SingleFlight<K, T> {
         begin: impl FnOnce() -> F,
     ) -> (Waiter<'_, K, T>, Option<Abortable<F>>) {
         let mut running = self.running.lock();
-        let known = running.get_mut(&key);
-        let (flight, work) = if let Some(known) = known.filter(|known| !known.flight.is_over()) {
+        // An outcome that is there already is older than this caller.
+        let is_running = |known: &&mut InFlight<T>| !known.flight.outcome.is_settled();
+        let known = running.get_mut(&key).filter(is_running);
+        let (flight, work) = if let Some(known) = known {
             known.waiters += 1;
             (Arc::clone(&known.flight), None)
         } else {

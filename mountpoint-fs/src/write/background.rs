@@ -138,6 +138,7 @@ impl<T: Clone> SharedOutcome<T> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Whether the result is there.
     pub(crate) fn is_settled(&self) -> bool {
         self.0.lock().value.is_some()
     }

@@ -14,7 +14,7 @@ mod holder;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ impl StagingDirectory {
     #[cfg(test)]
     pub(in crate::file) fn journal_limits(&self) -> JournalLimits {
         match self.journal {
-            // Of a simulated disk, all bytes of a segment are read slowly.
+            // A simulated disk takes long to read a large segment.
             Some(_) => JournalLimits {
                 segment_len: 4 << 20,
                 ..JournalLimits::default()
@@ -397,19 +397,10 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
     let path = folder.path().join(LOCK);
     let unusable = |error| DirectoryError::unusable(USE, &path, NO_LOCK, error);
     let mut file = folder.open_file(LOCK).map_err(unusable)?;
-    match lock_within(&file, LOCK_WAIT_MAX) {
-        Ok(true) => {}
-        Ok(false) => {
-            let holder = Holder::read(&file).map(|holder| holder.to_string());
-            return Err(StagingError::InUse {
-                path: folder.path().display().to_string(),
-                holder: holder.unwrap_or_default(),
-            });
-        }
-        Err(error) => {
-            let (of, path) = (USE, path.clone());
-            return Err(DirectoryError::Unlockable { of, path, error }.into());
-        }
+    let taken = lock_within(&file, LOCK_WAIT_MAX);
+    if !taken.map_err(|error| unlockable(&path, error))? {
+        let holder = Holder::read(&file).map(|holder| holder.to_string());
+        return Err(in_use(folder, holder.unwrap_or_default()));
     }
     let written = file
         .set_len(0)
@@ -422,18 +413,23 @@ fn lock(folder: &Folder, holder: &Holder) -> Result<File, StagingError> {
 /// Keeps other processes out of `folder` as long as it is open. The thread of a journal may write
 /// longer than the directory is open, and another program may remove the file of the lock.
 pub(crate) fn hold(folder: &Folder) -> Result<(), StagingError> {
-    let path = folder.path();
-    match folder.lock_within(LOCK_WAIT_MAX) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(StagingError::InUse {
-            path: path.display().to_string(),
-            holder: String::new(),
-        }),
-        Err(error) => {
-            let (of, path) = (USE, path.to_owned());
-            Err(DirectoryError::Unlockable { of, path, error }.into())
-        }
+    let taken = folder.lock_within(LOCK_WAIT_MAX);
+    match taken.map_err(|error| unlockable(folder.path(), error))? {
+        true => Ok(()),
+        false => Err(in_use(folder, String::new())),
     }
+}
+
+/// The refusal of a folder that another process, `holder`, has.
+fn in_use(folder: &Folder, holder: String) -> StagingError {
+    let path = folder.path().display().to_string();
+    StagingError::InUse { path, holder }
+}
+
+/// The refusal of a lock for another reason than its holder.
+fn unlockable(path: &Path, error: io::Error) -> DirectoryError {
+    let (of, path) = (USE, path.to_owned());
+    DirectoryError::Unlockable { of, path, error }
 }
 
 /// Makes the names in `folder` durable.

@@ -155,7 +155,7 @@ impl EarlyStore {
         parts.last().map_or(0, |part| part.range.end)
     }
 
-    /// Notes that `range` was sent as the last parts, or `is_fixed` among them.
+    /// Notes that the last parts have `range`. If it `is_fixed`, it cannot be sent again.
     fn sent(&self, range: Range<u64>, is_fixed: bool) {
         let number = self.upload.parts();
         self.parts.lock().push(SentPart {

@@ -8,7 +8,7 @@ use super::negative::Absence;
 use crate::namespace::inodes::table::KnownInode;
 use crate::namespace::listing::cache::RecentEntry;
 
-/// What is known of one name in a directory. Times are those of requests to S3.
+/// The facts that the mount has of one name in a directory. Times are those of requests to S3.
 #[derive(Debug, Default)]
 pub(crate) struct NameFacts {
     /// Time of this mount's last change of the name, or of a directory above it.

@@ -478,7 +478,7 @@ impl Upload {
     }
 
     /// Aborts the upload when all its parts were answered; once, and not after its completion.
-    /// Returns when its end is done, whoever began that.
+    /// Returns when its end is done, also if another caller has begun that.
     pub(in crate::write) async fn abort(&self) {
         if self.is_ended.swap(true, Ordering::AcqRel) {
             let mut is_over = self.is_over.subscribe();

@@ -1,18 +1,18 @@
-//! The end of a staged file: the reason why its changes are not stored any more.
+//! The end of a staged file: why its changes are never stored again.
 
 use crate::operation::FsError;
 
 /// Whether a file has ended, and by what.
 #[derive(Clone, Debug)]
 pub(in crate::file::life) enum End {
-    /// It has not: its changes are stored.
+    /// The file goes on: its changes are stored.
     None,
     /// Its name was removed, or is another file's. Programs that have it open read and write it.
     Removed,
     /// A failure: each commit returns it, as the bucket lacks what a program believes to have
     /// closed.
     Failed(FsError),
-    /// Both, one behind the other.
+    /// A failure and a removal, one behind the other.
     FailedAndRemoved(FsError),
     /// A failure of which no close tells: the bucket has the changes, or there were none.
     Settled(FsError),
@@ -38,7 +38,7 @@ impl End {
         matches!(self, Self::Removed | Self::FailedAndRemoved(_))
     }
 
-    /// Whether nobody but the file has the name: it was neither removed nor given up.
+    /// Whether the file still has its name, which was neither removed nor given up.
     pub(super) fn has_name(&self) -> bool {
         matches!(self, Self::None | Self::Failed(_))
     }

@@ -160,7 +160,8 @@ impl InodeTable {
         })
     }
 
-    /// What is known of `name` in `directory`, beside the answer `listed` of a page.
+    /// The inode of `name` in `directory` for a look-up, compared with the entry `listed` of a
+    /// page.
     pub(crate) fn known(
         &self,
         directory: InodeNo,
