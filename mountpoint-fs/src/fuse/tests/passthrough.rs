@@ -187,7 +187,8 @@ fn a_whole_local_file_is_read_by_the_kernel() {
     }
     assert_eq!(mount.served(), 0);
     mount.shelf.clear();
-    assert!(fs::read(&path).unwrap() == remote());
+    // The kernel tells of a close behind it.
+    wait_until("the last close", || fs::read(&path).unwrap() == remote());
     assert_eq!(mount.served(), LEN as u64);
     mount.end();
 }
