@@ -91,3 +91,14 @@ impl Clock {
 fn uptime() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }
+
+/// Waits for what another thread or the kernel does, and fails a test without it.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = Clock::monotonic();
+    while !holds() {
+        assert!(clock.now() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -22,7 +22,7 @@ use crate::config::StagingConfig;
 use crate::operation::{InodeNo, Progress};
 use crate::read::ReadContext;
 use crate::sync::Mutex;
-use crate::write::{Stored, WriteContext, background};
+use crate::write::{PendingWork, Stored, WriteContext, background};
 
 /// Files that are written in place, on a local disk. Made once per mount.
 #[derive(Debug)]
@@ -211,6 +211,12 @@ impl Staging {
             write_back.queue.drained(time).await;
         }
         self.pending()
+    }
+
+    /// Counts work on a file, for which the end of the mount waits until the guard is dropped.
+    #[must_use]
+    pub fn begin_work(&self) -> PendingWork {
+        self.context.writing.begin_work()
     }
 
     /// Whether its files are on a local disk.

@@ -98,7 +98,7 @@ pub(super) fn release(
         return end(staged, namespace, open);
     }
     let (staged, namespace) = (Arc::clone(staged), Arc::clone(namespace));
-    let open = Arc::clone(open);
+    let (open, work) = (Arc::clone(open), staged.staging().begin_work());
     background::run(async move {
         // A failure that an application was told of is in the log already.
         let is_told = open.file.failure().is_some();
@@ -109,6 +109,8 @@ pub(super) fn release(
             tracing::error!(%key, "a file that was closed could not be stored: {error}");
         }
         end(&staged, &namespace, &open);
+        drop(open);
+        drop(work);
     });
 }
 

@@ -19,6 +19,7 @@ use super::origin::Origin;
 use super::state::JOURNAL_QUEUE_MAX;
 use super::state::RENAMES_REMEMBERED_MAX;
 use super::*;
+use crate::clock::wait_until;
 
 const NOW: SystemTime = UNIX_EPOCH;
 
@@ -654,7 +655,7 @@ fn a_slow_disk_stops_nothing_else() {
     let mut disk = make_slow(&journal, directory.path());
     let mut waits = Box::pin(journal.begun(&second));
     assert!((&mut waits).now_or_never().is_none());
-    wait_until(|| journal.0.state.lock().is_taken());
+    wait_until("the journal's thread", || journal.0.state.lock().is_taken());
     // These calls return while the thread writes.
     journal.ended(&first);
     assert!(now(journal.is_renaming("c/", "d/", Some(NOW), NOW)).is_none());
@@ -667,7 +668,7 @@ fn a_slow_disk_stops_nothing_else() {
     // No caller waits behind a stuck write.
     now(journal.begun(&third));
     let mut lines = vec![0; 1 << 20];
-    wait_until(|| {
+    wait_until("the journal's thread", || {
         drop(disk.read(&mut lines));
         let state = journal.0.state.lock();
         !state.has_work() && !state.is_stuck
@@ -700,31 +701,20 @@ fn what_waits_for_a_slow_disk_is_bounded() {
     for number in 0..1000 {
         assert!(journal.begun(&upload).now_or_never().is_none());
         if number == 0 {
-            wait_until(|| journal.0.state.lock().is_taken());
+            wait_until("the journal's thread", || journal.0.state.lock().is_taken());
         }
         journal.ended(&upload);
         let len = journal.0.state.lock().waiting_len();
         assert!(len <= JOURNAL_QUEUE_MAX, "{len}");
     }
     let mut lines = vec![0; 1 << 20];
-    wait_until(|| {
+    wait_until("the journal's thread", || {
         drop(disk.read(&mut lines));
         !journal.0.state.lock().has_work()
     });
     std::fs::remove_file(first_path).unwrap();
     killed(journal);
     assert_eq!(recovered(&client, directory.path()), 1);
-}
-
-#[track_caller]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    for _ in 0..60_000 {
-        if is_so() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("the condition does not come true");
 }
 
 /// The directory stays untouched while it is a part of the mount.

@@ -18,8 +18,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use super::notices::wait_until;
-use crate::clock::Clock;
+use crate::clock::{Clock, wait_until};
 use crate::config::{FsConfig, NamesConfig, PassthroughMode};
 use crate::fs::FileSystem;
 use crate::fuse::mounting::MountInfo;

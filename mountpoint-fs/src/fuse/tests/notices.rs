@@ -5,18 +5,8 @@ use std::io::Read;
 use std::time::Duration;
 
 use super::mount::Mounted;
-use crate::clock::Clock;
+use crate::clock::wait_until;
 use crate::config::NamesConfig;
-
-/// Waits for something that the kernel does on its own.
-#[track_caller]
-pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let clock = Clock::monotonic();
-    while !holds() {
-        assert!(clock.now() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn the_kernel_forgets_files_that_nobody_uses_when_there_are_too_many() {

@@ -24,9 +24,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::mount::{Mounted, mount_options};
-use super::notices::wait_until;
 use super::served::{OPEN, Served, open_to_all, session_options, u32_at, words};
-use crate::clock::Clock;
+use crate::clock::{Clock, wait_until};
 use crate::config::{FsConfig, PassthroughMode, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::{Session, SessionOptions, Transport};

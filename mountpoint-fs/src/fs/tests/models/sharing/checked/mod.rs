@@ -8,6 +8,7 @@ use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ETag;
 
 use super::*;
+use crate::clock::wait_until;
 use crate::operation::{AttributeChange, Opened, RenameMode, Stop, TimeChange, WriteOptions};
 
 mod names;
@@ -499,7 +500,7 @@ impl Model {
         }
         for mount in &self.mounts {
             assert_eq!(mount.fs.inode_count(), 0);
-            assert_eq!(mount.fs.parts.writing.bytes_held(), 0);
+            wait_until("free memory", || mount.fs.parts.writing.bytes_held() == 0);
         }
         let left = now(self.bucket().list_uploads("")).unwrap();
         assert!(left.is_empty() || self.may_leave, "{left:?}");
