@@ -37,6 +37,7 @@ MOTO := moto[server]==5.1.16
 S3PROXY := org.gaul:s3proxy:2.6.0:jar:jar-with-dependencies
 S3MOCK := com.adobe.testing:s3mock:4.7.0:jar:exec
 CARGO_DENY_VERSION := 0.20.2
+CARGO_FUZZ_VERSION := 0.13.2
 CARGO_CYCLONEDX_VERSION := 0.5.9
 
 .PHONY: help
@@ -244,6 +245,22 @@ test: test-packages test-servers test-programs ## Everything that CI runs: lints
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) demo CHECK=1 PROFILE=dev
+
+FUZZ := mountpoint-fs/fuzz
+FUZZ_SECONDS ?= 60
+
+# Inputs that the fuzzer finds are kept in target/fuzz; one that fails is kept there under `found`, and belongs into
+# the target's folder of saved inputs, which the unit tests run.
+.PHONY: fuzz
+fuzz: packages ## Fuzz what parses bytes of others, a minute each (TARGETS='fuse_request', FUZZ_SECONDS=3600)
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz@$(CARGO_FUZZ_VERSION)
+	@cp Cargo.lock $(FUZZ)/Cargo.lock
+	$(CARGO) +nightly fuzz build --fuzz-dir $(FUZZ) any
+	@for target in $(or $(TARGETS),$(notdir $(wildcard $(FUZZ)/corpus/*))); do \
+	  echo "== $$target"; mkdir -p target/fuzz/{corpus,found}/$$target; \
+	  FUZZ_TARGET=$$target $(CARGO) +nightly fuzz run --fuzz-dir $(FUZZ) any target/fuzz/corpus/$$target $(FUZZ)/corpus/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 -verbosity=0 \
+	    -artifact_prefix=target/fuzz/found/$$target/ || exit 1; done
 
 # The peer's crates are a workspace of their own: what they build with decides nothing here.
 PEER_MOUNTPOINT := benchmark/peers/mountpoint-s3

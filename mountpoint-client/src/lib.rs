@@ -13,6 +13,8 @@ pub mod credentials;
 pub mod crt_client;
 pub mod endpoint;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod instance;
 pub mod metrics;
 pub mod network;

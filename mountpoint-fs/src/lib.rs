@@ -19,6 +19,8 @@ pub mod executor;
 pub mod file;
 pub mod fs;
 pub mod fuse;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod handle;
 pub mod index;
 pub mod indexer;

@@ -16,6 +16,8 @@ mod control;
 mod core;
 mod encryption;
 mod fault;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod get;
 mod lanes;
 mod options;

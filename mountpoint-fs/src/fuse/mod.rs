@@ -38,3 +38,5 @@ pub use mounting::{
 pub(crate) use reply::{declare_metrics, log_slow};
 pub use session::Session;
 pub use session_options::{SessionError, SessionOptions, Transport};
+#[cfg(any(test, fuzzing))]
+pub(crate) use wire::fuzz::request as fuzz_request;

@@ -6,6 +6,8 @@
 mod abi;
 mod directory;
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod mutation;
 mod notice;
 mod reply;

@@ -7,7 +7,7 @@
 //! some or is the last, so that no user of listings takes it for the end.
 
 mod page;
-mod xml;
+pub(in crate::crt_client) mod xml;
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,0 +1,21 @@
+//! Fuzz targets: what servers, configuration files and metadata services answer.
+//!
+//! `make fuzz` runs them with a fuzzer. The unit tests run them over the saved inputs in
+//! `mountpoint-fs/fuzz/corpus`, and over variants of these.
+
+/// The targets of this crate: a name, which its folder of saved inputs has too, and a function that
+/// panics if it finds a fault.
+pub const TARGETS: &[(&str, fn(&[u8]))] =
+    &[("listing_page", crate::crt_client::fuzz::listing_page)];
+
+#[cfg(test)]
+#[path = "../../../mountpoint-fs/fuzz/saved_inputs.rs"]
+mod saved_inputs;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn saved_inputs_and_their_variants_find_no_fault() {
+        super::saved_inputs::run(super::TARGETS);
+    }
+}
