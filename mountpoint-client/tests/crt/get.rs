@@ -232,6 +232,25 @@ fn wrong_answers_are_refused_before_a_byte_is_published() {
     check(None, no_etag, &invalid, "no ETag", 1);
 }
 
+/// A proxy that drops the Content-Range header leaves the length of a part only.
+#[test]
+fn a_part_without_its_range_is_not_taken_for_the_object() {
+    let server = Server::start(|request, _| {
+        let reply = match request.method.as_str() {
+            // As servers answer that leave the length out: the same is asked with a GET.
+            "HEAD" => return Reply::new(200).chunked(),
+            _ => Reply::new(206).header("x-amz-request-id", "1"),
+        };
+        reply.header("ETag", ETAG).body(&object()[..7])
+    });
+    let fixture = Fixture::new(server.address);
+    let invalid = ErrorKind::InvalidResponse;
+    let error = block_on(fixture.client.first_bytes(&key("k"), 7)).unwrap_err();
+    assert_eq!(error.kind, invalid, "{error}");
+    let error = block_on(fixture.client.head(&key("k"))).unwrap_err();
+    assert_eq!(error.kind, invalid, "{error}");
+}
+
 /// An answer of S3 in XML is judged by its end; contents are not.
 #[test]
 fn the_first_bytes_of_an_object_may_be_the_beginning_of_xml() {

@@ -140,21 +140,22 @@ async fn get_once(
 
 /// Size, version and times of the object. A server that ignores the range sends the whole object;
 /// so may a gateway seem to do, which sends a page.
-fn info_of(
+pub(in crate::crt_client) fn info_of(
     operation: &Operation,
     key: &Key,
     len_max: u32,
     head: &ResponseHead,
 ) -> Result<ObjectInfo, Fault> {
     let size = match header(head, "content-range") {
-        Some(range) => parse_content_range(range)
-            .filter(|(range, _)| range.start == 0)
+        Some(range) => parse_content_range(range).and_then(|(range, size)| {
             // A range that ends early ends where the object does.
-            .and_then(|(range, size)| {
-                let is_cut = range.end < len_max.into();
-                size.or_else(|| is_cut.then_some(range.end))
-            }),
+            let is_cut = range.end < len_max.into();
+            let size = size.or_else(|| is_cut.then_some(range.end))?;
+            (range == (0..size.min(len_max.into()))).then_some(size)
+        }),
         None if !is_signed(|name| head.header(name)) => return Err(of_page(operation, head, b"")),
+        // Some proxies drop the header. The answer may then be a part of the object.
+        None if head.status == PARTIAL => None,
         None => content_length(head),
     };
     match size {
@@ -166,4 +167,5 @@ fn info_of(
     }
 }
 
+const PARTIAL: u16 = 206;
 const RANGE_NOT_SATISFIABLE: u16 = 416;
