@@ -82,7 +82,7 @@ impl ClientError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            message: one_line(message.into()),
             status: None,
             answer_was_lost: false,
             met_conflict: false,
@@ -97,6 +97,24 @@ impl ClientError {
         self
     }
 }
+
+/// A text that a terminal or a log can show, although parts of it are a server's or a key's.
+fn one_line(text: String) -> String {
+    if text.len() <= MESSAGE_CHARS_MAX && !text.contains(char::is_control) {
+        return text;
+    }
+    let shown = text.chars().take(MESSAGE_CHARS_MAX);
+    let mut line: String = shown
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(MESSAGE_CHARS_MAX).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// Room for a whole key, a server's own message and the advice behind it.
+const MESSAGE_CHARS_MAX: usize = 4096;
 
 impl fmt::Debug for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

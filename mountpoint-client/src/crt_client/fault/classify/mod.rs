@@ -34,7 +34,7 @@ pub(in crate::crt_client) struct ErrorAnswer<'a> {
 
 impl<'a> ErrorAnswer<'a> {
     /// The answer with this status, headers and body, and the document that the body is.
-    pub(super) fn of_body(
+    pub(in crate::crt_client) fn of_body(
         operation: &Operation,
         (status, header): (u16, impl Fn(&str) -> Option<&'a str>),
         (body, document): (&'a str, Option<&'a ErrorDocument>),
@@ -222,7 +222,7 @@ impl<'a> ErrorAnswer<'a> {
     }
 
     fn region(&self) -> Option<String> {
-        let told = self.region.filter(|region| !region.is_empty());
+        let told = self.region.filter(|region| is_region(region));
         told.or_else(|| self.region_in_message()).map(str::to_owned)
     }
 
@@ -231,9 +231,14 @@ impl<'a> ErrorAnswer<'a> {
     fn region_in_message(&self) -> Option<&str> {
         let (_, rest) = self.message?.split_once("expecting '")?;
         let (region, _) = rest.split_once('\'')?;
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        (!region.is_empty() && region.bytes().all(is_name)).then_some(region)
+        is_region(region).then_some(region)
     }
+}
+
+/// Whether a server's text can be the name of a region, which the mount then asks and shows.
+fn is_region(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=REGION_LEN_MAX).contains(&text.len()) && text.bytes().all(is_of_name)
 }
 
 /// Whether S3 says with `code` that the request itself is wrong; everywhere else with status 400 as
@@ -318,6 +323,9 @@ fn is_change_of_object(name: &str) -> bool {
         "PutObject" | "CopyObject" | "DeleteObject" | "CompleteMultipartUpload" | "RenameObject"
     )
 }
+
+/// A label of a host name; regions are a part of one.
+const REGION_LEN_MAX: usize = 63;
 
 /// What a message says of an answer that is not S3's.
 const NOT_S3: &str = "the answer is not S3's, which sends errors as XML with a code";
