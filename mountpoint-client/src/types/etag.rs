@@ -95,14 +95,20 @@ impl ETag {
     }
 }
 
-/// The text between the quotes around it, in whichever form these are.
+/// The text between the quotes around it, in whichever form and however many these are: a tag that
+/// was read is read again where it was kept, and must then be the same.
 fn without_quotes(text: &str) -> &str {
     let mut text = text;
-    for quote in QUOTES {
-        text = text.strip_prefix(quote).unwrap_or(text);
-        text = text.strip_suffix(quote).unwrap_or(text);
+    loop {
+        let len = text.len();
+        for quote in QUOTES {
+            text = text.strip_prefix(quote).unwrap_or(text);
+            text = text.strip_suffix(quote).unwrap_or(text);
+        }
+        if text.len() == len {
+            return text;
+        }
     }
-    text
 }
 
 fn hex(digest: &[u8]) -> String {
@@ -143,6 +149,9 @@ mod tests {
             ("&#x22;abc&#x22;", Some("\"abc\"")),
             ("\"abc", Some("\"abc\"")),
             ("\"&quot;abc&quot;\"", Some("\"abc\"")),
+            ("&quot;abc&quot;&quot;", Some("\"abc\"")),
+            ("&#34;\"abc\"\"&#34;", Some("\"abc\"")),
+            ("\"\"\"\"", None),
             ("\u{e9}", Some("\"\u{e9}\"")),
             (&long, Some(&format!("\"{long}\""))),
             (&format!("{long}x"), None),
