@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 
 use rand::prelude::{Rng, SeedableRng as _, StdRng};
 
+use super::Target;
+
 /// Variants of each saved input.
 const VARIANTS: usize = 100;
 
 /// Runs each of `targets` over the inputs in the folder of its name beside this file, and over
 /// variants of these, which are the same in every run.
 #[track_caller]
-pub(super) fn run(targets: &[(&str, fn(&[u8]))]) {
+pub(super) fn run(targets: &[Target]) {
     for (name, target) in targets {
         for input in inputs(name) {
             let saved = fs::read(&input).unwrap();

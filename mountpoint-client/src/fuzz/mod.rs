@@ -3,10 +3,19 @@
 //! `make fuzz` runs them with a fuzzer. The unit tests run them over the saved inputs in
 //! `mountpoint-fs/fuzz/corpus`, and over variants of these.
 
-/// The targets of this crate: a name, which its folder of saved inputs has too, and a function that
-/// panics if it finds a fault.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
-    &[("listing_page", crate::crt_client::fuzz::listing_page)];
+use crate::crt_client::fuzz as crt_client;
+
+/// A name, which a folder of saved inputs has too, and a function that panics if it finds a fault.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// The targets of this crate.
+pub const TARGETS: &[Target] = &[
+    ("answer_texts", crt_client::texts),
+    ("error_answer", crt_client::error_answer),
+    ("listing_page", crt_client::listing_page),
+    ("object_head", crt_client::object_head),
+    ("range_head", crt_client::range_head),
+];
 
 #[cfg(test)]
 #[path = "../../../mountpoint-fs/fuzz/saved_inputs.rs"]

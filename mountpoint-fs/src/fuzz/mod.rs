@@ -3,9 +3,11 @@
 //! `make fuzz` runs them with a fuzzer. The unit tests run them over the saved inputs in
 //! `mountpoint-fs/fuzz/corpus`, and over variants of these.
 
-/// The targets of this crate: a name, which its folder of saved inputs has too, and a function that
-/// panics if it finds a fault.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("fuse_request", crate::fuse::fuzz_request)];
+/// A name, which a folder of saved inputs has too, and a function that panics if it finds a fault.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// The targets of this crate.
+pub const TARGETS: &[Target] = &[("fuse_request", crate::fuse::fuzz_request)];
 
 #[cfg(test)]
 #[path = "../../../mountpoint-fs/fuzz/saved_inputs.rs"]

@@ -9,7 +9,7 @@ pub(super) mod exchange;
 pub(super) mod listing;
 pub(super) mod multipart;
 pub(super) mod object_head;
-mod object_headers;
+pub(super) mod object_headers;
 pub(super) mod objects;
 mod prove_encryption;
 pub(super) mod rename;

@@ -22,6 +22,8 @@ pub(super) use breaker::{Breaker, Probe, SILENCE_MAX, Waiting};
 pub(super) use classify::{ErrorAnswer, of_crt, of_page};
 pub(super) use fault::Fault;
 pub(super) use operation::Operation;
+#[cfg(any(test, fuzzing))]
+pub(super) use origin::ErrorDocument;
 pub(super) use origin::{is_signed, may_be_page};
 pub(super) use outage::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
 pub(super) use sdk_fault::of_sdk;

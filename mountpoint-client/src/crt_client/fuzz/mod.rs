@@ -1,17 +1,14 @@
 //! Answers of servers, as the fuzzer makes them.
 
-use std::time::SystemTime;
+mod answer;
+mod error_answer;
+mod listing_page;
+mod object_head;
+mod range_head;
+mod texts;
 
-use super::control::listing::xml;
-
-/// A page of a listing.
-pub(crate) fn listing_page(data: &[u8]) {
-    let Ok(page) = xml::read(data) else { return };
-    for object in &page.objects {
-        assert!(
-            object
-                .last_modified
-                .is_none_or(|at| at >= SystemTime::UNIX_EPOCH)
-        );
-    }
-}
+pub(crate) use error_answer::error_answer;
+pub(crate) use listing_page::listing_page;
+pub(crate) use object_head::object_head;
+pub(crate) use range_head::range_head;
+pub(crate) use texts::texts;

@@ -4,10 +4,10 @@
 //! is shown only once the head of its answer, and the checksum where S3 sends one, prove that it
 //! belongs to the version.
 
-mod answer_head;
+pub(super) mod answer_head;
 pub(super) mod first_bytes;
 mod operation;
-mod read_checksum;
+pub(super) mod read_checksum;
 mod state;
 
 pub(super) use operation::GetOperation;

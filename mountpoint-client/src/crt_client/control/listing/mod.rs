@@ -6,7 +6,7 @@
 //! server's. A page without entries may continue: it is followed here, to the first page that has
 //! some or is the last, so that no user of listings takes it for the end.
 
-mod page;
+pub(in crate::crt_client) mod page;
 pub(in crate::crt_client) mod xml;
 
 use std::fmt::Write;

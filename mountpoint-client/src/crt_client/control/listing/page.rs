@@ -14,13 +14,13 @@ use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
 use crate::xml_root::is_page;
 
 /// The request that a page answers.
-pub(super) struct Page<'a> {
-    pub(super) operation: &'a Operation,
-    pub(super) request: &'a ListRequest,
+pub(in crate::crt_client) struct Page<'a> {
+    pub(in crate::crt_client) operation: &'a Operation,
+    pub(in crate::crt_client) request: &'a ListRequest,
 }
 
 impl Page<'_> {
-    pub(super) fn of_answer(&self, answer: &Response) -> Result<ListOutput, Fault> {
+    pub(in crate::crt_client) fn of_answer(&self, answer: &Response) -> Result<ListOutput, Fault> {
         match xml::read(&answer.body) {
             Ok(sent) => self.read(&sent),
             Err(Unreadable::Cut) => {
