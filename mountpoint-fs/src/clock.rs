@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::time::{ClockId, clock_gettime};
+use time::OffsetDateTime;
 
 /// A monotonic clock.
 #[derive(Clone, Debug)]
@@ -91,6 +92,19 @@ impl Clock {
 fn uptime() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }
+
+/// The date of `time`, which a file may have from anybody: within the years that texts have.
+pub(crate) fn date(time: SystemTime) -> OffsetDateTime {
+    let first = SystemTime::UNIX_EPOCH - BEFORE_1970_MAX;
+    let last = SystemTime::UNIX_EPOCH + AFTER_1970_MAX;
+    OffsetDateTime::from(time.clamp(first, last))
+}
+
+/// From the beginning of the year 0.
+const BEFORE_1970_MAX: Duration = Duration::from_secs(62_167_219_200);
+
+/// To the end of the year 9999.
+const AFTER_1970_MAX: Duration = Duration::from_secs(253_402_300_799);
 
 /// Waits for what another thread or the kernel does, and fails a test without it.
 #[cfg(test)]

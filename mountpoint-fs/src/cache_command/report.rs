@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::cache::maintenance::{Description, RemovedEntries};
+use crate::clock::date;
 use crate::mount;
 
 /// Something to print, in either form.
@@ -167,7 +167,7 @@ impl Report for RemovedEntries {
 
 /// A time for people and programs, in UTC.
 pub(super) fn text_of(time: SystemTime) -> String {
-    let time = OffsetDateTime::from(time);
+    let time = date(time);
     let time = time.replace_nanosecond(0).unwrap_or(time);
     time.format(&Rfc3339).unwrap_or_default()
 }

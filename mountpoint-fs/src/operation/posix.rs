@@ -178,10 +178,13 @@ fn time_of(text: &str) -> Option<SystemTime> {
 
 /// Formats a time as s3fs does, as a number with a fraction, before 1970 with a minus.
 fn text_of(time: SystemTime) -> String {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) if since.subsec_nanos() == 0 => since.as_secs().to_string(),
-        Ok(since) => format!("{}.{:09}", since.as_secs(), since.subsec_nanos()),
-        Err(before) => format!("-{}", text_of(UNIX_EPOCH + before.duration())),
+    let (sign, distance) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => ("", since),
+        Err(before) => ("-", before.duration()),
+    };
+    match distance.subsec_nanos() {
+        0 => format!("{sign}{}", distance.as_secs()),
+        nanos => format!("{sign}{}.{nanos:09}", distance.as_secs()),
     }
 }
 

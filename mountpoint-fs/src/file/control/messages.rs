@@ -4,9 +4,9 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::clock::date;
 use crate::file::queue::{PendingUpload, PendingUploads};
 
 /// A request to the mount.
@@ -134,6 +134,6 @@ pub(in crate::file) fn pending_id(number: u64) -> String {
 
 /// A time as RFC 3339 has it.
 pub(in crate::file) fn text_of(time: SystemTime) -> String {
-    let time = OffsetDateTime::from(time).format(&Rfc3339);
+    let time = date(time).format(&Rfc3339);
     time.unwrap_or_default()
 }
