@@ -3,6 +3,7 @@
 //! Every call may wait for a slow disk. The caller holds no lock except those that serialise such
 //! calls.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -13,6 +14,7 @@ use nix::fcntl::OFlag;
 
 use super::line::{Header, Line, Renaming, VERSION};
 use super::origin::{self, Origin};
+use super::state::RENAMES_REMEMBERED_MAX;
 use crate::local_disk::try_lock;
 
 /// Where journals are kept, their bucket, and the host that reads them.
@@ -269,8 +271,9 @@ impl JournalReport {
         options.read(true).write(true);
         // Others may write to a shared state directory.
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        let mut file = options.custom_flags(flags.bits()).open(path)?;
-        if !file.metadata()?.is_file() {
+        let file = options.custom_flags(flags.bits()).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > READ_LEN_MAX {
             return Ok(Self::Nothing);
         }
         if !try_lock(&file)? {
@@ -282,7 +285,7 @@ impl JournalReport {
             return Ok(Self::Nothing);
         }
         let mut lines = Vec::new();
-        file.read_to_end(&mut lines)?;
+        (&file).take(READ_LEN_MAX).read_to_end(&mut lines)?;
         let read = Content::of(&lines);
         let is_empty = read.uploads.is_empty() && read.renames.is_empty();
         let bucket = read.header.as_ref().map(|header| &header.bucket);
@@ -310,18 +313,19 @@ impl JournalReport {
 
 /// The parsed lines of a file.
 #[derive(Default)]
-struct Content {
-    header: Option<Header>,
+pub(super) struct Content {
+    pub(super) header: Option<Header>,
     /// The bucket that a file without a header names.
     bucket: Option<String>,
-    uploads: Vec<Upload>,
-    renames: Vec<Renaming>,
+    pub(super) uploads: Vec<Upload>,
+    pub(super) renames: Vec<Renaming>,
 }
 
 impl Content {
-    fn of(lines: &[u8]) -> Self {
+    pub(super) fn of(lines: &[u8]) -> Self {
         let mut content = Self::default();
         let (uploads, renames) = (&mut content.uploads, &mut content.renames);
+        let mut ended = HashSet::new();
         for line in lines.split(|byte| *byte == b'\n') {
             match serde_json::from_slice(line) {
                 Ok(Line::Journal(header)) => content.header = Some(header),
@@ -329,14 +333,21 @@ impl Content {
                 Ok(Line::Begun { key, id }) => {
                     uploads.extend(Key::parse(&key).map(|key| Upload { key, upload_id: id }));
                 }
-                Ok(Line::Ended { id }) => uploads.retain(|upload| upload.upload_id != id),
-                Ok(Line::Renaming(renaming)) => renames.push(renaming),
+                Ok(Line::Ended { id }) => drop(ended.insert(id)),
+                Ok(Line::Renaming(renaming)) => {
+                    if renames.len() >= RENAMES_REMEMBERED_MAX {
+                        renames.remove(0);
+                    }
+                    renames.push(renaming);
+                }
                 Ok(Line::Renamed { from, to }) => renames.retain(|known| !known.is(&from, &to)),
                 // The line was cut off by a full disk or by the end of the process: its change had
                 // not begun yet.
                 Err(_) => {}
             }
         }
+        // No two uploads have one id.
+        uploads.retain(|upload| !ended.contains(&upload.upload_id));
         content
     }
 }
@@ -345,6 +356,9 @@ const EXTENSION: &str = "journal";
 
 /// Journals in the state directory that are read. One for each killed mount of this user.
 const JOURNAL_FILES_MAX: usize = 1000;
+
+/// A longer file is of others: this one has room for uploads of 10,000 of the longest keys.
+const READ_LEN_MAX: u64 = 16 << 20;
 
 /// File size above which a journal may be rewritten, in bytes. It must also have doubled.
 pub(super) const JOURNAL_LEN_MAX: u64 = 64 << 10;
