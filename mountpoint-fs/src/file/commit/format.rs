@@ -245,6 +245,10 @@ impl VersionRecord {
 
     /// Whether it is what a committed file can be.
     fn is_valid(&self) -> bool {
+        // Offsets of files have 63 bits.
+        if self.size > i64::MAX.unsigned_abs() {
+            return false;
+        }
         let mut at = 0;
         let ranges = self.ranges.iter().all(|range| {
             let is_right = range.0 >= at && range.0 < range.1 && range.2 <= 2;
@@ -292,12 +296,13 @@ impl Payload {
     pub(super) fn version(text: &[u8], local: &[u8]) -> Result<Self, PayloadError> {
         let version: VersionRecord = serde_json::from_slice(text)
             .map_err(|error| PayloadError::Damaged(error.to_string()))?;
-        let len = if version.is_inline {
-            version.local_bytes()
-        } else {
-            0
-        };
-        if !version.is_valid() || local.len() as u64 != len {
+        let is_right = version.is_valid()
+            && local.len() as u64
+                == match version.is_inline {
+                    true => version.local_bytes(),
+                    false => 0,
+                };
+        if !is_right {
             let text = "its ranges or its bytes are wrong".to_owned();
             return Err(PayloadError::Damaged(text));
         }

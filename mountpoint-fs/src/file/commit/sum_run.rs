@@ -42,12 +42,21 @@ impl SumRun {
         runs
     }
 
+    /// Bytes of the text of its sums.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn digits(&self) -> usize {
+        self.sums.len()
+    }
+
     /// The sums. None in a run of other blocks than those of this program.
     pub(super) fn noted(&self) -> NotedSums {
         let digits = self.sums.as_bytes().chunks(SUM_DIGITS);
-        let sums = digits.zip(self.first..).filter_map(|(digits, block)| {
+        // Offsets of files have 63 bits.
+        let end = self.end.min(i64::MAX.unsigned_abs());
+        let blocks = self.first..=u64::MAX;
+        let sums = digits.zip(blocks).filter_map(|(digits, block)| {
             let start = block.checked_mul(BLOCK_LEN)?;
-            let len = self.end.checked_sub(start)?.min(BLOCK_LEN);
+            let len = end.checked_sub(start)?.min(BLOCK_LEN);
             let sum = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
             Some((block, len, sum))
         });

@@ -66,7 +66,7 @@ impl Contents {
         local: impl IntoIterator<Item = LocalRange>,
     ) -> Self {
         let mut contents = Self::over(size);
-        contents.now.base_len = base_len;
+        contents.now.base_len = base_len.min(size);
         contents.changed = FIRST_GENERATION;
         for LocalRange {
             range,
@@ -225,8 +225,10 @@ impl Contents {
         self.begin_store_until(self.now.size)
     }
 
-    /// Begins a store of the bytes before `limit`. Those behind it count as changed since.
+    /// Begins a store of the bytes before `limit`, behind which nothing shows the base. Those
+    /// behind it count as changed since.
     pub(in crate::file) fn begin_store_until(&mut self, limit: u64) -> Arc<Snapshot> {
+        debug_assert!(limit >= self.now.base_len, "the base is before the limit");
         debug_assert!(self.storing.is_none(), "one store at a time");
         self.merge();
         let mut snapshot = self.now.clone();

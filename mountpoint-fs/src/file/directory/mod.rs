@@ -10,6 +10,8 @@
 
 mod bucket;
 mod faults;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod holder;
 
 use std::fmt;
@@ -54,7 +56,9 @@ impl DataFileName {
     pub(in crate::file) fn parse(file: &str) -> Option<Self> {
         let (number, suffix) = file.split_once('.')?;
         let name = Self(u64::from_str_radix(number, 16).ok()?);
-        (format!("{name}.{suffix}") == file).then_some(name)
+        // Names are counted up from those that were found: no counter gets so far.
+        let is_counted = name.0 < u64::MAX / 2;
+        (is_counted && format!("{name}.{suffix}") == file).then_some(name)
     }
 
     /// The name of a description beside the journal, of which there may be two at a time.

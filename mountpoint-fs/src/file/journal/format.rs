@@ -28,6 +28,9 @@ pub(super) const RECORD_HEADER_LEN: usize = 40;
 /// Records begin at multiples of this.
 pub(super) const RECORD_ALIGN: usize = 8;
 
+/// Keys and versions are counted up from those that were found: no counter gets so far.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+
 const MAGIC: &[u8; 8] = b"MPSTAGE\n";
 
 /// Bytes of each segment of version 0.2.0.
@@ -173,6 +176,9 @@ impl RecordHeader {
         };
         let len = fields.u32()?;
         let (key, version, batch_start) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        if key.max(version) > NUMBER_MAX {
+            return None;
+        }
         let header = Self {
             kind,
             len,

@@ -140,7 +140,8 @@ impl Log {
     /// only after its name is.
     fn begin_segment(&mut self) -> io::Result<()> {
         self.current = None;
-        let number = self.end.segment + 1;
+        let number = self.end.segment.checked_add(1);
+        let number = number.ok_or_else(|| io::Error::other("no number is left for a segment"))?;
         let header = SegmentHeader {
             len: u32::try_from(self.limits.segment_len).unwrap_or(0),
             number,

@@ -145,7 +145,9 @@ impl ScannedSegment {
         if self.len < header.file_len() {
             damage.push(damage_at(self.number, self.len, DamageReason::Cut));
         }
-        let mut bytes = vec![0; usize::try_from(self.len).map_err(io::Error::other)?];
+        // A longer file was made longer by others.
+        let len = self.len.min(header.file_len());
+        let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
         let read = self.file.read_at(&mut bytes, 0)?;
         bytes.truncate(read);
         let records = Records {

@@ -82,7 +82,38 @@ impl KeptRange {
     }
 }
 
+/// The format of a description, whatever else it has.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
 impl Description {
+    /// The description that `text` is.
+    ///
+    /// # Errors
+    /// A text for the user if it is damaged or of a later version of this program.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let damaged = |error: serde_json::Error| format!("its description is damaged: {error}");
+        let Format { format } = serde_json::from_str(text).map_err(damaged)?;
+        if format != FORMAT {
+            return Err(format!(
+                "its description has the format {format}, and this version of mount-s3 knows {FORMAT} alone"
+            ));
+        }
+        let description: Self = serde_json::from_str(text).map_err(damaged)?;
+        let mut at = 0;
+        let are_in_order = description.ranges.iter().all(|range| {
+            let is_right = at <= range.start && range.start <= range.end;
+            at = range.end;
+            is_right
+        });
+        match are_in_order && at <= description.size {
+            true => Ok(description),
+            false => Err("its description is damaged: its ranges are wrong".to_owned()),
+        }
+    }
+
     /// Bytes of the file that are in one of `places`.
     pub(crate) fn bytes_in(&self, places: &[KeptPlace]) -> u64 {
         let ranges = self.ranges.iter();

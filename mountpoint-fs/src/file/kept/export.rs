@@ -27,17 +27,19 @@ pub(crate) fn export(
     let text = |error: io::Error| error.to_string();
     target.set_len(version.size).map_err(text)?;
     for range in &version.ranges {
-        let mut at = range.start;
+        let is_zeros = match range.place {
+            KeptPlace::First | KeptPlace::Second => false,
+            KeptPlace::Zeros => true,
+            KeptPlace::Base => fetch.is_none(),
+        };
+        // The new file has zeros there, however many they are.
+        let mut at = if is_zeros { range.end } else { range.start };
         while at < range.end {
-            let piece = at..range.end.min(at + PIECE_LEN);
+            let piece = at..range.end.min(at.saturating_add(PIECE_LEN));
             at = piece.end;
             let bytes = match (range.place, &mut fetch) {
-                (KeptPlace::First | KeptPlace::Second, _) => {
-                    read(range.place, &piece).map_err(text)?
-                }
                 (KeptPlace::Base, Some(fetch)) => fetch(piece.clone())?,
-                // The new file has zeros there.
-                (KeptPlace::Zeros, _) | (KeptPlace::Base, None) => continue,
+                _ => read(range.place, &piece).map_err(text)?,
             };
             target.write_all_at(&bytes, piece.start).map_err(text)?;
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::description::{Description, FORMAT};
+use super::description::Description;
 use crate::file::directory::{self, Holder, StagingError, occupied};
 use crate::local_disk::{Disk as _, Folder};
 
@@ -100,16 +100,7 @@ impl KeptVersions {
             .take(DESCRIPTION_LEN_MAX)
             .read_to_string(&mut text)?;
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        let format: Format = serde_json::from_str(&text)
-            .map_err(|error| invalid(format!("its description is damaged: {error}")))?;
-        if format.format != FORMAT {
-            return Err(invalid(format!(
-                "its description has the format {}, and this version of mount-s3 knows {FORMAT} alone",
-                format.format
-            )));
-        }
-        let description = serde_json::from_str(&text)
-            .map_err(|error| invalid(format!("its description is damaged: {error}")))?;
+        let description = Description::parse(&text).map_err(invalid)?;
         let mut bytes = occupied(&file);
         for suffix in DATA_SUFFIXES {
             bytes += self.file(id, suffix)?.as_ref().map_or(0, occupied);
@@ -145,12 +136,6 @@ impl KeptVersions {
             _ => Ok(None),
         }
     }
-}
-
-/// The format of a description, whatever else it has.
-#[derive(serde::Deserialize)]
-struct Format {
-    format: u32,
 }
 
 /// Whether `id` is a name as versions have, which leads to no other folder.
