@@ -7,6 +7,14 @@
 //! resources ([`memory`], [`index`], [`cache`], `journal`) → leaves ([`operation`], [`config`],
 //! [`clock`], [`sync`], [`executor`]).
 
+#![cfg_attr(
+    any(test, fuzzing),
+    expect(
+        clippy::unwrap_used,
+        reason = "a fuzz target panics if it finds a fault"
+    )
+)]
+
 pub mod bench_command;
 pub mod cache;
 pub mod cache_command;

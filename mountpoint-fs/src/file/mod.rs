@@ -18,6 +18,8 @@ mod contents;
 mod context;
 pub(crate) mod control;
 pub(crate) mod directory;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub(crate) mod journal;
 pub(crate) mod kept;
 mod left;

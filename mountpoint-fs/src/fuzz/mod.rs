@@ -7,7 +7,17 @@
 pub type Target = (&'static str, fn(&[u8]));
 
 /// The targets of this crate.
-pub const TARGETS: &[Target] = &[("fuse_request", crate::fuse::fuzz_request)];
+pub const TARGETS: &[Target] = &[
+    ("fuse_request", crate::fuse::fuzz_request),
+    ("journal", crate::journal::fuzz::lines),
+    ("staging_checkpoint", crate::file::fuzz::checkpoint),
+    ("staging_contents", crate::file::fuzz::contents),
+    ("staging_control", crate::file::fuzz::message),
+    ("staging_journal", crate::file::fuzz::journal),
+    ("staging_kept", crate::file::fuzz::description),
+    ("staging_name", crate::file::fuzz::name),
+    ("staging_record", crate::file::fuzz::record),
+];
 
 #[cfg(test)]
 #[path = "../../../mountpoint-fs/fuzz/saved_inputs.rs"]

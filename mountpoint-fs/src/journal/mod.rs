@@ -12,6 +12,8 @@
 //! [`JOURNAL_WAIT_MAX`] at most. Before [`Journal::start`] the caller writes.
 
 mod file;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod line;
 mod origin;
 mod state;

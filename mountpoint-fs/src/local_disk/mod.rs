@@ -10,9 +10,9 @@ mod folder;
 mod local_file;
 mod lock;
 mod record;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod test_disk;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod test_file;
 
 pub(crate) use self::disk::{Disk, DiskFile, DiskSpace, FileStatus};

@@ -4,6 +4,8 @@
 //! process committed. Knows no uploads.
 
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod headers;
 mod recovery;
 mod request;

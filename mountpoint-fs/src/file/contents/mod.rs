@@ -5,6 +5,10 @@
     reason = "the file of the type that the folder is about"
 )]
 mod contents;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
+#[cfg(any(test, fuzzing))]
+mod model;
 mod piece;
 mod snapshot;
 #[cfg(test)]

@@ -1,165 +1,9 @@
 //! The contents against a model of plain bytes.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
-use super::{Contents, DataFileNo, Snapshot, Source};
-
-/// A step of a staged file's life.
-#[derive(Clone, Debug)]
-enum Step {
-    Write(u64, u64),
-    SetLen(u64),
-    Zero(u64, u64),
-    BeginStore,
-    EndStore(bool),
-    DropStored,
-}
-
-/// A staged file and the bytes that it must have.
-struct Model {
-    contents: Contents,
-    /// The data files.
-    files: [Vec<u8>; 2],
-    base: Vec<u8>,
-    expected: Vec<u8>,
-    /// The store in progress, and the bytes that it must send.
-    storing: Option<(Arc<Snapshot>, Vec<u8>)>,
-    is_changed: bool,
-    /// Whether it was changed since the store in progress began.
-    is_changed_since: bool,
-    next_byte: u8,
-}
-
-const SIZE_MAX: u64 = 40;
-
-fn index(offset: u64) -> usize {
-    usize::try_from(offset).unwrap()
-}
-
-fn indexes(range: &Range<u64>) -> Range<usize> {
-    index(range.start)..index(range.end)
-}
-
-impl Model {
-    fn new(base: Option<u64>) -> Self {
-        let base_len = base.unwrap_or(0);
-        let base_bytes: Vec<u8> = (0..base_len)
-            .map(|at| u8::try_from(200 + at).unwrap())
-            .collect();
-        Self {
-            contents: base.map_or_else(Contents::new, Contents::over),
-            files: [(); 2].map(|()| vec![255; 2 * index(SIZE_MAX)]),
-            expected: base_bytes.clone(),
-            base: base_bytes,
-            storing: None,
-            is_changed: base.is_none(),
-            is_changed_since: false,
-            next_byte: 0,
-        }
-    }
-
-    fn take(&mut self, step: &Step) {
-        match *step {
-            Step::Write(start, len) => self.write(start..start + len),
-            Step::SetLen(len) => {
-                if len != self.contents.size() {
-                    self.change();
-                }
-                self.contents.set_len(len);
-                self.expected.resize(index(len), 0);
-            }
-            Step::Zero(start, len) => {
-                let range = start..(start + len).min(self.contents.size());
-                self.contents.zero(&(start..start + len));
-                if range.start < range.end {
-                    self.expected[indexes(&range)].fill(0);
-                    self.change();
-                }
-            }
-            Step::BeginStore if self.storing.is_none() => {
-                self.storing = Some((self.contents.begin_store(), self.expected.clone()));
-                self.is_changed_since = false;
-            }
-            Step::BeginStore => {}
-            Step::EndStore(is_stored) => {
-                if let Some((_, sent)) = self.storing.take() {
-                    self.contents.end_store(is_stored);
-                    if is_stored {
-                        self.base = sent;
-                        self.is_changed = self.is_changed_since;
-                    }
-                }
-            }
-            Step::DropStored => {
-                for (range, file) in self.contents.drop_stored() {
-                    self.file(file)[indexes(&range)].fill(254);
-                }
-            }
-        }
-    }
-
-    fn write(&mut self, range: Range<u64>) {
-        self.next_byte = (self.next_byte + 1) % 100;
-        let mut at = range.start;
-        for (piece, file) in self.contents.places(&range) {
-            assert_eq!(piece.start, at, "places are in order and whole");
-            at = piece.end;
-            let byte = self.next_byte;
-            self.file(file)[indexes(&piece)].fill(byte);
-            self.contents.wrote(piece, file);
-        }
-        assert_eq!(at, range.end);
-        let len = self.expected.len().max(index(range.end));
-        self.expected.resize(len, 0);
-        self.expected[indexes(&range)].fill(self.next_byte);
-        self.change();
-    }
-
-    fn change(&mut self) {
-        (self.is_changed, self.is_changed_since) = (true, true);
-    }
-
-    fn file(&mut self, file: DataFileNo) -> &mut Vec<u8> {
-        &mut self.files[usize::from(file == DataFileNo::Second)]
-    }
-
-    fn bytes(&mut self, snapshot: &Snapshot) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for piece in snapshot.pieces(0..u64::MAX) {
-            let range = indexes(&piece.range);
-            assert_eq!(range.start, bytes.len());
-            let found = match piece.source {
-                Source::Local(file) => self.file(file)[range.clone()].to_vec(),
-                Source::Zeros => vec![0; range.len()],
-                Source::Base => self.base[range.clone()].to_vec(),
-                Source::Sent | Source::Copied(_) => unreachable!("nothing was sent"),
-            };
-            if piece.is_in_base {
-                assert_eq!(found, self.base[range.clone()], "{piece:?}");
-            }
-            let until = snapshot.in_base_until(piece.range.start);
-            assert_eq!(until > piece.range.start, piece.is_in_base, "{piece:?}");
-            bytes.extend(found);
-        }
-        bytes
-    }
-
-    fn check(&mut self) {
-        assert_eq!(self.contents.size(), self.expected.len() as u64);
-        let now = self.contents.now().clone();
-        assert_eq!(self.bytes(&now), self.expected);
-        assert_eq!(self.contents.is_changed(), self.is_changed);
-        if !self.is_changed {
-            assert_eq!(self.base, self.expected);
-        }
-        if let Some((snapshot, sent)) = self.storing.clone() {
-            assert_eq!(self.bytes(&snapshot), sent, "a store sends what was there");
-        }
-    }
-}
+use super::model::{Model, SIZE_MAX, Step};
+use super::{Contents, DataFileNo};
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let offset = 0..SIZE_MAX;
@@ -167,10 +11,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (offset.clone(), len.clone()).prop_map(|(start, len)| Step::Write(start, len)),
         2 => (0..SIZE_MAX).prop_map(Step::SetLen),
-        2 => (offset, len).prop_map(|(start, len)| Step::Zero(start, len)),
+        2 => (offset.clone(), len.clone()).prop_map(|(start, len)| Step::Zero(start, len)),
         2 => Just(Step::BeginStore),
         2 => any::<bool>().prop_map(Step::EndStore),
         1 => Just(Step::DropStored),
+        1 => (0..SIZE_MAX).prop_map(Step::BeginStoreUntil),
+        1 => (offset.clone(), len.clone()).prop_map(|(start, len)| Step::MarkSent(start, len)),
+        1 => (offset, 0..30_u64, len).prop_map(|(at, from, len)| Step::Copy(at, from, len)),
     ];
     prop::collection::vec(step, 1..60)
 }

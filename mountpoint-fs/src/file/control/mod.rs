@@ -7,6 +7,8 @@
 //! then a client finds the directory in use and no answer, and waits.
 
 mod client;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod messages;
 mod server;
 

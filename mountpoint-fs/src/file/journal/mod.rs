@@ -12,6 +12,8 @@ mod batch;
 mod committer;
 mod filling;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod index;
 #[expect(
     clippy::module_inception,

@@ -6,6 +6,8 @@
 
 mod description;
 mod export;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod keep;
 mod recorded;
 mod unknown;

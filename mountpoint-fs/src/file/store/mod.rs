@@ -13,6 +13,8 @@ mod checkpoint_lines;
 mod conflict;
 mod early;
 mod feed;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod recognise;
 mod request;
 mod stop;
