@@ -309,14 +309,19 @@ pub(in crate::crt_client) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pe
                     output.is_truncated().unwrap_or(false),
                 ))
             };
-            let (page, is_truncated) =
+            let (mut page, is_truncated) =
                 retry(&core, Call::quick(operation.clone()), attempt).await?;
-            let leads_on =
-                page.first().map(|first| first.number) > parts.last().map(|last| last.number);
-            if is_truncated && !leads_on {
+            page.sort_unstable_by_key(|part| part.number);
+            let last = parts.last().map(|last| last.number);
+            let first = page.first().map(|first| first.number);
+            let leads_on = match first {
+                None => !is_truncated,
+                Some(first) => last.is_none_or(|last| first > last),
+            };
+            if !leads_on || !page.is_sorted_by(|a, b| a.number < b.number) {
                 return Err(operation.error(
                     ErrorKind::InvalidResponse,
-                    "the list of parts does not lead on",
+                    "the list of parts does not lead on, or has a part twice",
                 ));
             }
             parts.extend(page);
@@ -409,7 +414,9 @@ async fn uploads_page(
     for upload in output.uploads() {
         let key = upload.key().and_then(decode);
         let key = key.as_deref().and_then(Key::parse);
-        let (Some(key), Some(id)) = (key, upload.upload_id()) else {
+        // An abort without an id would be the deletion of the object.
+        let id = upload.upload_id().filter(|id| !id.is_empty());
+        let (Some(key), Some(id)) = (key, id) else {
             let what = "an upload has no valid key or upload id";
             return Err(invalid(operation, what));
         };
