@@ -4,24 +4,33 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rand::prelude::{Rng, SeedableRng as _, StdRng};
 
-use super::Target;
+use super::FuzzTarget;
 
 /// Variants of each saved input.
 const VARIANTS: usize = 100;
 
+/// Time for the variants of one input: a target that asks a server gets to fewer of them.
+const VARIANTS_TIME: Duration = Duration::from_millis(100);
+
 /// Runs each of `targets` over the inputs in the folder of its name beside this file, and over
 /// variants of these, which are the same in every run.
 #[track_caller]
-pub(super) fn run(targets: &[Target]) {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time that this test itself takes"
+)]
+pub(super) fn run(targets: &[FuzzTarget]) {
     for (name, target) in targets {
         for input in inputs(name) {
             let saved = fs::read(&input).unwrap();
             try_one(&format!("{}", input.display()), *target, &saved);
             let mut random = StdRng::seed_from_u64(saved.len() as u64);
-            for number in 0..VARIANTS {
+            let begun = Instant::now();
+            for number in (0..VARIANTS).take_while(|_| begun.elapsed() < VARIANTS_TIME) {
                 let variant = vary(&saved, &mut random);
                 let what = format!("variant {number} of {}: {variant:?}", input.display());
                 try_one(&what, *target, &variant);

@@ -3,15 +3,25 @@
 //! `make fuzz` runs them with a fuzzer. The unit tests run them over the saved inputs in
 //! `mountpoint-fs/fuzz/corpus`, and over variants of these.
 
+mod document_answer;
+#[expect(dead_code, reason = "requests are answered unread")]
+#[path = "../../../mountpoint-crt-sys/src/tests/servers/http.rs"]
+mod http;
+mod http_answer;
+mod peer;
+mod scene;
+
 use crate::crt_client::fuzz as crt_client;
 
 /// A name, which a folder of saved inputs has too, and a function that panics if it finds a fault.
-pub type Target = (&'static str, fn(&[u8]));
+pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// The targets of this crate.
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     ("answer_texts", crt_client::texts),
+    ("document_answer", document_answer::document_answer),
     ("error_answer", crt_client::error_answer),
+    ("http_answer", http_answer::http_answer),
     ("listing_page", crt_client::listing_page),
     ("object_head", crt_client::object_head),
     ("range_head", crt_client::range_head),

@@ -4,10 +4,10 @@
 //! `mountpoint-fs/fuzz/corpus`, and over variants of these.
 
 /// A name, which a folder of saved inputs has too, and a function that panics if it finds a fault.
-pub type Target = (&'static str, fn(&[u8]));
+pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// The targets of this crate.
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     ("fuse_request", crate::fuse::fuzz_request),
     ("journal", crate::journal::fuzz::lines),
     ("staging_checkpoint", crate::file::fuzz::checkpoint),

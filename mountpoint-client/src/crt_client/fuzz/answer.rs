@@ -46,7 +46,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
 
 /// A person can be shown the error: it is one line, and not a whole page.
 #[track_caller]
-pub(in crate::crt_client) fn assert_shown(error: &ClientError) {
+pub(crate) fn assert_shown(error: &ClientError) {
     assert!(error.message.len() <= MESSAGE_LEN_MAX, "{error}");
     if let ErrorKind::WrongRegion(Some(region)) = &error.kind {
         assert!(!region.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-'));

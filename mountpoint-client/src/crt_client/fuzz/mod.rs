@@ -7,6 +7,7 @@ mod object_head;
 mod range_head;
 mod texts;
 
+pub(crate) use answer::assert_shown;
 pub(crate) use error_answer::error_answer;
 pub(crate) use listing_page::listing_page;
 pub(crate) use object_head::object_head;
