@@ -140,6 +140,14 @@ impl BlockDecoder {
         }
     }
 
+    /// Whether the first entry has the key `first`. None is read yet.
+    pub(super) fn begins_with(&mut self, first: &[u8]) -> Result<bool, IndexError> {
+        let is_first = self.advance()? && self.key == first;
+        (self.at, self.mtime) = (0, 0);
+        self.key.clear();
+        Ok(is_first)
+    }
+
     /// Goes to the next entry. Whether there is one.
     ///
     /// Most entries are passed by: no more is made of one than its key.
@@ -151,16 +159,24 @@ impl BlockDecoder {
         let ending = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         let rest = coding::bytes(&self.bytes, &mut self.at).ok_or(ENDS_EARLY)?;
         let behind = self.key.get(shared..).ok_or(IMPOSSIBLE_KEY)?;
+        let before = behind.first().copied();
         let ending_at = behind.len().checked_sub(ending).ok_or(IMPOSSIBLE_KEY)?;
         self.ending.clear();
         self.ending.extend_from_slice(&behind[ending_at..]);
         self.key.truncate(shared);
         unpack_hex(rest, &mut self.key).ok_or(IMPOSSIBLE_KEY)?;
         self.key.extend_from_slice(&self.ending);
-        if self.key.len() > Key::LEN_MAX {
+        // What two keys share at their beginning is as long as can be.
+        let is_in_order = self.key.get(shared).copied() > before;
+        if self.key.len() > Key::LEN_MAX || !is_in_order {
             return Err(IMPOSSIBLE_KEY);
         }
         self.size = self.number()?;
+        if i64::try_from(self.size).is_err() {
+            return Err(IndexError::Damaged(
+                "an object of more bytes than a file can have",
+            ));
+        }
         self.mtime = self.mtime.wrapping_add(unzigzag(self.number()?));
         self.kind = *self.bytes.get(self.at).ok_or(ENDS_EARLY)?;
         self.at += 1;

@@ -191,7 +191,15 @@ impl IndexCursor<'_> {
     }
 
     fn load(&mut self, block: usize) -> Result<(), IndexError> {
+        let disordered = IndexError::Damaged("its keys are not in order");
+        let first = self.index.directory.first(block).ok_or(CUT)?;
+        if self.block.is_some() && self.decoder.key_bytes() >= first {
+            return Err(disordered);
+        }
         self.decoder = BlockDecoder::new(self.index.block(block, self.wait)?);
+        if !self.decoder.begins_with(first)? {
+            return Err(disordered);
+        }
         self.block = Some(block);
         Ok(())
     }

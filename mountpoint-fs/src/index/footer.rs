@@ -158,6 +158,7 @@ impl Directory {
             let before = directory.len().checked_sub(1);
             let before = before.and_then(|before| directory.first(before));
             let room = end.checked_sub(directory.end());
+            let room = room.map(|room| room.min(BLOCK_LEN_MAX));
             if before.is_some_and(|before| before >= first) || room.is_none_or(|room| len > room) {
                 return Err(wrong());
             }
@@ -169,3 +170,6 @@ impl Directory {
         Ok(directory)
     }
 }
+
+/// Longest block: it ends with the entry that makes it long, and a key or an ETag is far shorter.
+const BLOCK_LEN_MAX: u64 = 1 << 20;

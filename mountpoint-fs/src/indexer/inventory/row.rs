@@ -70,8 +70,9 @@ impl Columns {
         }
         let key = decode_key(&fields[self.key]).ok_or("its key is not URL-encoded")?;
         let object = RowObject::parse(key.into_owned(), &fields[self.etag])?;
-        let size = fields[self.size].parse();
-        let size = size.map_err(|_| "its size is no number")?;
+        let size = fields[self.size].parse::<i64>().ok();
+        let size = size.and_then(|size| u64::try_from(size).ok());
+        let size = size.ok_or("its size is no number")?;
         let time = iso_time(&fields[self.last_modified]);
         let time = time.ok_or("its LastModifiedDate is no time")?;
         let class = self.storage_class.map(|place| fields[place].as_bytes());
