@@ -75,7 +75,8 @@ impl Header {
             Key::parse(&text(&mut body)?)?,
             ETag::parse(&text(&mut body)?)?,
         );
-        let size = body.u64()?;
+        // Offsets of files have 63 bits.
+        let size = body.u64().filter(|size| i64::try_from(*size).is_ok())?;
         let version = CachedVersion {
             store,
             key,

@@ -150,7 +150,12 @@ impl ListingFile {
 
 fn decode_name(rest: &mut Fields<'_>) -> Option<SavedName> {
     let [kind] = rest.array()?;
-    let name = Arc::from(text(rest)?);
+    let name = text(rest)?;
+    // The kernel takes no other name.
+    if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+        return None;
+    }
+    let name = Arc::from(name);
     let object = match kind {
         DIRECTORY => None,
         FILE | ARCHIVED => Some(Version {
@@ -181,10 +186,9 @@ fn nanos(time: Duration) -> u64 {
 }
 
 fn seconds(time: SystemTime) -> i64 {
-    let whole = |distance: Duration| i64::try_from(distance.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => whole(after),
-        Err(before) => -whole(before.duration()),
+        Ok(after) => 0_i64.saturating_add_unsigned(after.as_secs()),
+        Err(before) => 0_i64.saturating_sub_unsigned(before.duration().as_secs()),
     }
 }
 
