@@ -67,7 +67,7 @@ impl HistogramCounts {
     /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        sum(&self.buckets)
     }
 
     /// The mean, 0 without values.
@@ -92,7 +92,7 @@ impl HistogramCounts {
         let wanted = (self.count() as f64 * quantile).max(1.0);
         let mut seen = 0;
         for (index, count) in self.buckets.iter().enumerate() {
-            seen += count;
+            seen = count.saturating_add(seen);
             if seen as f64 >= wanted {
                 return Self::bound(index).floor();
             }
@@ -104,7 +104,7 @@ impl HistogramCounts {
     #[must_use]
     pub fn up_to(&self, power: u32) -> u64 {
         let last = power as usize * 4;
-        self.buckets.iter().take(last + 1).sum()
+        sum(self.buckets.iter().take(last + 1))
     }
 
     /// The values that came after `earlier`.
@@ -127,10 +127,16 @@ impl HistogramCounts {
         let len = self.buckets.len().max(other.buckets.len());
         self.buckets.resize(len, 0);
         for (mine, more) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine += more;
+            *mine = mine.saturating_add(*more);
         }
-        self.sum += other.sum;
+        self.sum = self.sum.saturating_add(other.sum);
     }
+}
+
+/// The sum of counts, which another process may have made up.
+fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
+    let counts = counts.into_iter();
+    counts.fold(0, |sum, count| sum.saturating_add(*count))
 }
 
 fn trim(buckets: &mut Vec<u64>) {
