@@ -18,6 +18,8 @@ mod disk;
 mod entry;
 mod eviction;
 mod fill;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod identity;
 mod index;
 mod index_memory;

@@ -8,6 +8,8 @@ mod bucket;
 mod complete;
 mod flags;
 mod fstab;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod generate;
 mod helper;
 mod invocation;

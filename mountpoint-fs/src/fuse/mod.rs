@@ -39,4 +39,4 @@ pub(crate) use reply::{declare_metrics, log_slow};
 pub use session::Session;
 pub use session_options::{SessionError, SessionOptions, Transport};
 #[cfg(any(test, fuzzing))]
-pub(crate) use wire::fuzz::request as fuzz_request;
+pub(crate) use {proc::fuzz::text as fuzz_proc, wire::fuzz::request as fuzz_request};

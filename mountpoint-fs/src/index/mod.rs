@@ -16,6 +16,8 @@ mod entry;
 mod error;
 mod file;
 mod footer;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod header;
 mod listing;
 mod writer;

@@ -10,6 +10,8 @@ mod progress;
 mod run;
 
 use crate::cli::Helper;
+#[cfg(any(test, fuzzing))]
+pub(crate) use inventory::fuzz;
 
 /// The helper command `index`.
 pub const HELPER: Helper = Helper {

@@ -3,6 +3,8 @@
 //! Plain values; knows no layer.
 
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod local;
 mod packed_etag;
 mod posix;

@@ -8,6 +8,8 @@ mod activity;
 mod arguments;
 mod capture;
 mod draw;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod mounts;
 mod run;
 mod screen;

@@ -136,10 +136,10 @@ impl Look {
 
 /// A socket that waits for connections.
 #[derive(Debug, PartialEq, Eq)]
-struct ListeningSocket<'a> {
+pub(super) struct ListeningSocket<'a> {
     inode: u64,
     /// A path, or `@` and a name.
-    name: &'a str,
+    pub(super) name: &'a str,
 }
 
 impl ListeningSocket<'_> {
@@ -153,7 +153,7 @@ impl ListeningSocket<'_> {
 }
 
 /// The sockets of mounts among the lines of `/proc/net/unix`.
-fn listening(table: &str) -> impl Iterator<Item = ListeningSocket<'_>> {
+pub(super) fn listening(table: &str) -> impl Iterator<Item = ListeningSocket<'_>> {
     table.lines().filter_map(|line| {
         let mut fields = line.split_ascii_whitespace();
         let flags = u32::from_str_radix(fields.nth(3)?, 16).ok()?;

@@ -10,6 +10,8 @@
 )]
 mod entry;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod inspect;
 mod reading;
 mod state;

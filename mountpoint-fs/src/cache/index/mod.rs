@@ -5,6 +5,8 @@
 //! miss.
 
 mod extents;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod header;
 mod record;
 mod whole_chunks;

@@ -7,6 +7,8 @@
 
 mod folder;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod listing_store;
 mod marks;
 mod shared_time;

@@ -8,6 +8,8 @@
 mod check;
 mod extent;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod policy;
 mod read;
 mod receive;

@@ -13,6 +13,8 @@
 //! is made anew.
 
 mod entry_name;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod usage;
 
 use std::collections::HashMap;
@@ -69,7 +71,7 @@ impl Storage {
     }
 
     /// The files on a simulated disk.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn simulated(disk: &crate::local_disk::test_disk::SimulatedDisk) -> Arc<Self> {
         Arc::new(Self {
             disk: Arc::new(disk.clone()),

@@ -69,7 +69,7 @@ impl MountInfo {
     }
 
     /// Parses one line; `None` for any other text.
-    fn parse(line: &[u8]) -> Option<Self> {
+    pub(in crate::fuse) fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let id = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
         let number = str::from_utf8(fields.nth(1)?).ok()?;

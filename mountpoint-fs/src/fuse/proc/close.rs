@@ -125,7 +125,7 @@ fn is_first_thread(thread: u32) -> bool {
 }
 
 /// The process in a thread's `status`.
-fn process_of(status: &str) -> Option<u32> {
+pub(super) fn process_of(status: &str) -> Option<u32> {
     let mut lines = status.lines();
     let value = lines.find_map(|line| line.strip_prefix("Tgid:"))?;
     value.trim().parse().ok()
@@ -133,7 +133,7 @@ fn process_of(status: &str) -> Option<u32> {
 
 /// The facts of a process in its `stat`.
 #[derive(Debug, PartialEq, Eq)]
-struct ProcessStat {
+pub(super) struct ProcessStat {
     /// In ticks since the boot.
     started: u64,
     /// The process has ended, and its parent has not yet asked for the exit status.
@@ -149,7 +149,7 @@ impl ProcessStat {
         ))?)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         // The name of the program may hold any text.
         let (_, values) = text.rsplit_once(')')?;
         let mut values = values.split_ascii_whitespace();
@@ -166,7 +166,7 @@ impl ProcessStat {
 
 /// The facts of a descriptor in its `fdinfo`.
 #[derive(Debug, PartialEq, Eq)]
-struct DescriptorInfo {
+pub(super) struct DescriptorInfo {
     is_writable: bool,
     ino: InodeNo,
     /// The mount that it was opened in.
@@ -175,7 +175,7 @@ struct DescriptorInfo {
 
 impl DescriptorInfo {
     /// `None` from a kernel that does not tell the inode (before Linux 5.14).
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
             let mut lines = text.lines();
             lines.find_map(|line| Some(line.strip_prefix(name)?.trim()))

@@ -5,6 +5,8 @@
 //! as unknown.
 
 mod close;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod signals;
 mod syscall;
 

@@ -30,7 +30,7 @@ impl Effect {
 
 /// Sets of signals, as masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Signals {
+pub(super) struct Signals {
     /// Signals sent to the thread or its process, and not taken yet.
     pending: u64,
     /// Blocked and ignored signals.
@@ -39,7 +39,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn parse(status: &[u8]) -> Option<Self> {
+    pub(super) fn parse(status: &[u8]) -> Option<Self> {
         // The name of the program may be of any bytes.
         let status = String::from_utf8_lossy(status);
         let mask = |name: &str| {
@@ -53,7 +53,7 @@ impl Signals {
         })
     }
 
-    fn effect(self) -> Effect {
+    pub(super) fn effect(self) -> Effect {
         // A pending signal without a handler ends the process, or stops it; a stop can wait until
         // the request was answered. A fatal signal is a `SIGKILL` to each thread.
         let stops = mask_of(&[libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU]);

@@ -62,7 +62,7 @@ impl LookingThread {
 
 /// Whether the kernel shows as `text` the call in which a program waits: its number, six arguments,
 /// the stack pointer and the return address.
-fn is_waiting_call(text: &str) -> bool {
+pub(super) fn is_waiting_call(text: &str) -> bool {
     let values: Vec<_> = text.split_ascii_whitespace().collect();
     // A worker of a ring shows its program's last call, with neither stack nor return address. So
     // does a thread of the kernel.
@@ -100,15 +100,15 @@ fn sees_own_namespace() -> bool {
 
 /// A call that makes a name.
 #[derive(Debug, PartialEq, Eq)]
-struct Making {
-    call: MakingCall,
+pub(super) struct Making {
+    pub(super) call: MakingCall,
     /// The address of the path in the memory of the process.
     path: u64,
 }
 
 /// The kind of such a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MakingCall {
+pub(super) enum MakingCall {
     /// An open that creates the file if it is missing, and does not append.
     Open,
     /// A call that makes a directory, a link or a file, and opens none.
@@ -148,7 +148,7 @@ impl MakingCall {
     ///
     /// FUSE looks the name of an open up and creates it in one function. The other calls have one
     /// function for the path, which looks the names before up by another one.
-    fn is_at_the_end(self, stack: &str) -> bool {
+    pub(super) fn is_at_the_end(self, stack: &str) -> bool {
         let functions = stack.lines().filter_map(|line| line.split_once("] "));
         // A compiler may have split a function: `link_path_walk.part.0`.
         let functions = functions.filter_map(|(_, function)| {
@@ -166,7 +166,7 @@ impl MakingCall {
 impl Making {
     /// The call that the kernel shows as `text`: its number, six arguments, the stack pointer and
     /// the return address.
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let (call, place) = MakingCall::of(words.next()?.parse().ok()?)?;
         let mut values = [0; 8];

@@ -5,6 +5,8 @@
 //! older versions and of deletions are left out. Nothing is guessed: a row that is not what its
 //! columns say is an error that names its place.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod manifest;
 mod object;
 mod parquet;

@@ -6,6 +6,8 @@
 mod arguments;
 mod chrome_trace;
 mod connection;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzz;
 mod output;
 mod run;
 mod tracks;
