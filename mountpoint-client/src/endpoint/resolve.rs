@@ -1,6 +1,7 @@
 //! From a bucket and the settings of a mount to its endpoint.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU16;
 
 use aws_sdk_s3::config::endpoint::{DefaultResolver, EndpointFuture, Params, ResolveEndpoint};
 use aws_smithy_types::Document;
@@ -78,6 +79,11 @@ impl Endpoint {
             .split_once("://")
             .ok_or_else(|| format!("endpoint {url} has no scheme"))?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // Regions and URLs may bring anything, and both are written into requests.
+        let is_of_path = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
+        if !is_authority(host) || !path.bytes().all(is_of_path) {
+            return Err(format!("endpoint {url:?} is no URL of a server"));
+        }
         let (origin, path_prefix) = (
             format!("{scheme}://{host}"),
             path.trim_end_matches('/').to_owned(),
@@ -154,6 +160,31 @@ impl Endpoint {
 }
 
 /// For the SDK: its requests go where the mount's go, without asking the rules each time.
+/// Whether a text is a host name or an address, in brackets that of IPv6, with or without a port.
+fn is_authority(text: &str) -> bool {
+    let name_end = match text.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => text.find(':').unwrap_or(text.len()),
+    };
+    let (name, port) = text.split_at(name_end);
+    let is_port = |port: &str| port.parse::<NonZeroU16>().is_ok();
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = match name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+    {
+        // With the interface of a local address.
+        Some(address) => match address.split_once('%') {
+            Some((address, interface)) => {
+                address.parse::<Ipv6Addr>().is_ok() && interface.bytes().all(is_of_name)
+            }
+            None => address.parse::<Ipv6Addr>().is_ok(),
+        },
+        None => !name.is_empty() && name.bytes().all(is_of_name),
+    };
+    is_name && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
 impl ResolveEndpoint for Endpoint {
     fn resolve_endpoint<'a>(&'a self, _: &'a Params) -> EndpointFuture<'a> {
         EndpointFuture::ready(Ok(self.resolved.clone()))

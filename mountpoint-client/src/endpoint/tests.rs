@@ -311,6 +311,9 @@ fn wrong_urls_are_refused_with_a_reason() {
     ] {
         refuses("bkt", "us-east-1", &format!("{url} path"), reason);
     }
+    for region in ["us-east-:", "us-east-\u{11}", "us-east-1@h"] {
+        refuses("bkt.", region, "path", "no URL of a server");
+    }
 }
 
 #[test]
