@@ -31,7 +31,7 @@ impl EndpointSettings {
     }
 
     /// The settings of the selected profile.
-    fn of(profiles: &ProfileSet) -> Self {
+    pub(crate) fn of(profiles: &ProfileSet) -> Self {
         let text = |name| profiles.get(name).filter(|value: &&str| !value.is_empty());
         let of_service = || {
             let key = PropertiesKey::builder()

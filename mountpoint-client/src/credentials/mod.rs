@@ -17,4 +17,6 @@ pub(crate) use chain::{ChainOptions, credentials_cache};
 pub use endpoint_files::EndpointSettings;
 pub(crate) use error_text::chain_text;
 pub use mode::{CredentialsMode, StaticKeys};
+#[cfg(any(test, fuzzing))]
+pub(crate) use profile_files::problem;
 pub(crate) use region::find_region;

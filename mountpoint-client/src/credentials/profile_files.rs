@@ -38,7 +38,7 @@ fn paths() -> String {
 }
 
 /// What keeps the selected profile from giving credentials.
-fn problem(profiles: &ProfileSet, files: &str) -> Option<String> {
+pub(crate) fn problem(profiles: &ProfileSet, files: &str) -> Option<String> {
     let selected = profiles.selected_profile();
     let mut name = selected;
     let mut role = None;

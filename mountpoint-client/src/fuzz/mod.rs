@@ -10,6 +10,7 @@ mod http;
 mod http_answer;
 mod peer;
 mod scene;
+mod settings;
 
 use crate::crt_client::fuzz as crt_client;
 
@@ -19,11 +20,15 @@ pub type FuzzTarget = (&'static str, fn(&[u8]));
 /// The targets of this crate.
 pub const TARGETS: &[FuzzTarget] = &[
     ("answer_texts", crt_client::texts),
+    ("ca_bundle", settings::ca_bundle),
     ("document_answer", document_answer::document_answer),
+    ("endpoint", settings::endpoint),
     ("error_answer", crt_client::error_answer),
     ("http_answer", http_answer::http_answer),
     ("listing_page", crt_client::listing_page),
     ("object_head", crt_client::object_head),
+    ("profile_file", settings::profile_file),
+    ("proxies", settings::proxies),
     ("range_head", crt_client::range_head),
 ];
 
