@@ -11,6 +11,8 @@ mod http_answer;
 mod peer;
 mod scene;
 mod settings;
+mod tls_answer;
+mod tls_peer;
 
 use crate::crt_client::fuzz as crt_client;
 
@@ -30,6 +32,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     ("profile_file", settings::profile_file),
     ("proxies", settings::proxies),
     ("range_head", crt_client::range_head),
+    ("tls_answer", tls_answer::tls_answer),
 ];
 
 #[cfg(test)]
