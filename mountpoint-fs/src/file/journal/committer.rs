@@ -86,6 +86,10 @@ impl Shared {
         if state.live_bytes > bytes_max / 2 {
             return Poll::Ready(Err(AppendError::Full { bytes_max }));
         }
+        if !state.filling.can_number(header.key) {
+            let error = io::Error::other("the journal has the last number that there is");
+            return Poll::Ready(Err(AppendError::Disk(Arc::new(error))));
+        }
         if !state.filling.has_room(header, &self.limits) {
             state.filling.wait_for_room(context.waker());
             self.tell(&state);

@@ -9,7 +9,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::batch::{Batch, BatchOutcome, Commit};
-use super::format::{RecordHeader, RecordKind};
+use super::format::{NUMBER_MAX, RecordHeader, RecordKind};
 use super::types::{JournalLimits, RecordId};
 use crate::local_disk::checksum;
 
@@ -75,6 +75,11 @@ impl Filling {
     /// An append waits for room: the batch goes now.
     pub(super) fn wait_for_room(&mut self, waker: &Waker) {
         self.room_wakers.push(waker.clone());
+    }
+
+    /// Whether the next record of `key` would be read again: counters began behind what was found.
+    pub(super) fn can_number(&self, key: u64) -> bool {
+        key.max(self.version) < NUMBER_MAX
     }
 
     /// Adds a record whose writer waits, under the next version.

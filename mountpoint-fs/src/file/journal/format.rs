@@ -29,7 +29,7 @@ pub(super) const RECORD_HEADER_LEN: usize = 40;
 pub(super) const RECORD_ALIGN: usize = 8;
 
 /// Keys and versions are counted up from those that were found: no counter gets so far.
-const NUMBER_MAX: u64 = u64::MAX / 2;
+pub(super) const NUMBER_MAX: u64 = u64::MAX / 2;
 
 const MAGIC: &[u8; 8] = b"MPSTAGE\n";
 
