@@ -30,6 +30,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     ("index_file", crate::index::fuzz::file),
     ("inventory_csv", crate::indexer::fuzz::csv),
     ("inventory_manifest", crate::indexer::fuzz::manifest),
+    ("inventory_parquet", crate::indexer::fuzz::parquet),
     ("journal", crate::journal::fuzz::lines),
     ("metadata", crate::operation::fuzz::metadata),
     ("staging_checkpoint", crate::file::fuzz::checkpoint),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mountpoint_client::types::Key;
 
 use super::manifest::Manifest;
-use super::{Columns, read_csv};
+use super::{Columns, parquet, read_csv};
 use crate::fuzz::memory_file;
 
 /// The names of columns in a line, and behind it a file, which may be compressed.
@@ -40,6 +40,31 @@ pub(crate) fn manifest(data: &[u8]) {
     if let Ok(manifest) = Manifest::read(&path) {
         assert!(manifest.files.iter().all(|file| file.is_file()));
     }
+}
+
+/// A file in Parquet, whose reader may panic: the panic is caught, and is no fault.
+pub(crate) fn parquet(data: &[u8]) {
+    let file = memory_file(data);
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let mut taken = 0;
+    // A fuzzer ends the process at each panic.
+    #[cfg(fuzzing)]
+    let hook = {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        hook
+    };
+    let read = parquet::read(&path, "", &mut |entry| {
+        assert!(Key::parse(&entry.key).is_some());
+        taken += 1;
+        match taken < ROWS_MAX {
+            true => Ok(()),
+            false => Err(String::new()),
+        }
+    });
+    #[cfg(fuzzing)]
+    std::panic::set_hook(hook);
+    drop(read);
 }
 
 /// What is compressed may have very many.
