@@ -14,7 +14,6 @@ mod record;
 #[cfg_attr(fuzzing, expect(dead_code, reason = "fuzz targets need a part of it"))]
 pub(crate) mod test_disk;
 #[cfg(any(test, fuzzing))]
-#[cfg_attr(fuzzing, expect(dead_code, reason = "fuzz targets need a part of it"))]
 mod test_file;
 
 pub(crate) use self::disk::{Disk, DiskFile, DiskSpace, FileStatus};
