@@ -8,7 +8,6 @@ use std::future::poll_fn;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use tracing::warn;
 
@@ -22,12 +21,13 @@ use super::types::{
 };
 use crate::clock::Clock;
 use crate::local_disk::{Disk, checksum};
+use crate::sync::{JoinHandle, spawn};
 
 /// Records that survive a crash from the moment at which their commit says so.
 #[derive(Debug)]
 pub(crate) struct Journal {
     shared: Arc<Shared>,
-    committer: Option<JoinHandle<()>>,
+    committer: Option<JoinHandle>,
 }
 
 impl Journal {
@@ -44,9 +44,7 @@ impl Journal {
             .map(|(id, place)| RecoveredRecord { id, len: place.len });
         let shared = Arc::new(Shared::new(&log, limits, clock, version));
         let committing = Arc::clone(&shared);
-        let committer = thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || committing.run(log))?;
+        let committer = spawn("journal".to_owned(), move || committing.run(log))?;
         let journal = Self {
             shared,
             committer: Some(committer),
@@ -119,7 +117,7 @@ impl Drop for Journal {
         self.begin_close();
         if let Some(committer) = self.committer.take()
             // A task that it woke may have been the last to have the journal.
-            && committer.thread().id() != thread::current().id()
+            && !committer.is_current()
             && committer.join().is_err()
         {
             warn!("the journal's thread has panicked");
@@ -138,6 +136,9 @@ pub(super) fn open_log(
     }
     for name in disk.list()?.iter().filter(|name| log::is_unfinished(name)) {
         disk.remove(name)?;
+    }
+    if let Some(batch) = &found.last_batch {
+        batch.make_durable()?;
     }
     let identity = found.identity;
     let identity = identity.unwrap_or_else(|| RandomState::new().hash_one(0_u8));

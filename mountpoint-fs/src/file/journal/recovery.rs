@@ -28,6 +28,24 @@ pub(super) struct Found {
     pub(super) version: u64,
     /// Parts that were durable once and are not valid.
     pub(super) damage: Vec<Damage>,
+    pub(super) last_batch: Option<LastBatch>,
+}
+
+/// The newest batch. The process that wrote it may have ended before it was durable.
+#[derive(Debug)]
+pub(super) struct LastBatch {
+    file: Arc<dyn DiskFile>,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl LastBatch {
+    /// Makes it durable, as all that is written behind it says of it. Writes its bytes again: behind
+    /// a sync that failed, Linux takes them for written.
+    pub(super) fn make_durable(&self) -> io::Result<()> {
+        self.file.write_at(&self.bytes, self.start)?;
+        self.file.sync_data()
+    }
 }
 
 /// Reads all segments.
@@ -40,7 +58,7 @@ pub(super) fn scan(disk: &dyn Disk) -> Result<Found, JournalError> {
     let identity = segments.iter().find_map(|segment| segment.header);
     let identity = identity.map(|(header, _)| header.identity);
     let mut fates = Fates::default();
-    let mut end = LogEnd::default();
+    let (mut end, mut last_batch) = (LogEnd::default(), None);
     for (place, segment) in segments.iter().enumerate() {
         let expected = place
             .checked_sub(1)
@@ -53,10 +71,12 @@ pub(super) fn scan(disk: &dyn Disk) -> Result<Found, JournalError> {
             .filter(|next| next.number == segment.number + 1);
         let stated = next.and_then(|next| next.header);
         let stated = stated.map(|(header, _)| header.previous_end);
+        let (offset, batch) = segment.read(identity, stated, &mut fates, &mut damage)?;
         end = LogEnd {
             segment: segment.number,
-            offset: segment.read(identity, stated, &mut fates, &mut damage)?,
+            offset,
         };
+        last_batch = batch;
     }
     let version = fates.version;
     let mut index = LogIndex::new();
@@ -72,6 +92,7 @@ pub(super) fn scan(disk: &dyn Disk) -> Result<Found, JournalError> {
         identity,
         version,
         damage,
+        last_batch,
     })
 }
 
@@ -126,21 +147,21 @@ impl ScannedSegment {
     }
 
     /// Reads all records into `fates`; `stated_end` is where the next segment says that this one
-    /// ends. Returns where it ends.
+    /// ends. Returns where it ends, and its last batch.
     fn read(
         &self,
         identity: Option<u64>,
         stated_end: Option<u64>,
         fates: &mut Fates,
         damage: &mut Vec<Damage>,
-    ) -> io::Result<u64> {
+    ) -> io::Result<(u64, Option<LastBatch>)> {
         let Some((header, salt)) = self.header else {
             damage.push(damage_at(self.number, 0, DamageReason::Header));
-            return Ok(0);
+            return Ok((0, None));
         };
         if header.number != self.number || Some(header.identity) != identity {
             damage.push(damage_at(self.number, 0, DamageReason::Foreign));
-            return Ok(0);
+            return Ok((0, None));
         }
         if self.len < header.file_len() {
             damage.push(damage_at(self.number, self.len, DamageReason::Cut));
@@ -154,7 +175,7 @@ impl ScannedSegment {
             bytes: &bytes,
             salt,
         };
-        let mut at = SEGMENT_HEADER_LEN;
+        let (mut at, mut batch_start) = (SEGMENT_HEADER_LEN, SEGMENT_HEADER_LEN as u64);
         let is_before_end = |at: usize| stated_end.is_none_or(|end| (at as u64) < end);
         loop {
             while is_before_end(at) {
@@ -163,6 +184,7 @@ impl ScannedSegment {
                 };
                 fates.note(&record.header, self.place(&record));
                 at += record.header.record_len();
+                batch_start = record.batch_start;
             }
             // Records beyond, by which these bytes were durable: something in between is damaged.
             let beyond = if is_before_end(at) {
@@ -172,14 +194,26 @@ impl ScannedSegment {
             };
             let is_short = stated_end.is_some_and(|end| (at as u64) < end);
             if beyond.is_none() && !is_short {
-                return Ok(stated_end.unwrap_or(at as u64));
+                // What fills the last record up may have been cut off.
+                let batch = self.batch(batch_start, &bytes[..at.min(bytes.len())]);
+                return Ok((stated_end.unwrap_or(at as u64), batch));
             }
             damage.push(damage_at(self.number, at as u64, DamageReason::Record));
             let Some(beyond) = beyond else {
-                return Ok(stated_end.unwrap_or(at as u64));
+                return Ok((stated_end.unwrap_or(at as u64), None));
             };
             at = beyond;
         }
+    }
+
+    /// The batch from `start` on, at the end of `bytes`.
+    fn batch(&self, start: u64, bytes: &[u8]) -> Option<LastBatch> {
+        let bytes = bytes.get(usize::try_from(start).ok()?..)?;
+        Some(LastBatch {
+            file: Arc::clone(&self.file),
+            start,
+            bytes: bytes.to_vec(),
+        })
     }
 
     fn place(&self, record: &FoundRecord) -> Place {

@@ -267,3 +267,29 @@ fn garbage_is_bounded_and_segments_are_removed() {
 const KEYS: u64 = 12;
 const BATCHES: u32 = 20;
 const SEEDS: u64 = 20;
+
+/// A process is killed between the write and the sync of a batch, and the power goes soon after the
+/// next start, which has read the batch.
+#[test]
+fn a_start_makes_durable_what_a_killed_process_has_written() {
+    for seed in 0..200 {
+        let disk = SimulatedDisk::new(seed);
+        let (mut log, _) = open_log(Arc::new(disk.clone()), LIMITS).unwrap();
+        for (number, operation) in [(1, 1 << 20), (2, 2)] {
+            disk.fail_at(operation, SimulatedFault::Kill(0));
+            let id = RecordId {
+                key: RecordKey(number),
+                version: number,
+            };
+            let mut batch = Batch::default();
+            batch.push(data(id, &[7; 40]), &[&[7; 40]], false);
+            let committed = log.commit(&mut batch);
+            assert_eq!(committed.is_ok(), number == 1, "{committed:?}");
+        }
+        let next = disk.other_process();
+        let (log, _) = open_log(Arc::new(next.clone()), LIMITS).unwrap();
+        let found = log.index().lock().live().len();
+        let (log, _) = open_log(Arc::new(next.restart()), LIMITS).unwrap();
+        assert_eq!(log.index().lock().live().len(), found, "seed {seed}");
+    }
+}
