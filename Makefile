@@ -262,6 +262,17 @@ fuzz: packages ## Fuzz what parses bytes of others, a minute each (TARGETS='fuse
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 -verbosity=0 \
 	    -artifact_prefix=target/fuzz/found/$$target/ || exit 1; done
 
+INTERLEAVINGS ?= 20000
+
+.PHONY: test-schedules
+test-schedules: packages ## The models of threads in many schedules (INTERLEAVINGS=100000, INTERLEAVINGS_SEED=7)
+	INTERLEAVINGS=$(INTERLEAVINGS) INTERLEAVINGS_SEED=$(or $(INTERLEAVINGS_SEED),$$RANDOM) $(CARGO) test --locked --workspace --lib -- \
+	  schedule no_caller_gets a_rename_begins simulation
+
+.PHONY: test-planted
+test-planted: packages ## Plant known faults in this tree, which the tests must find
+	mountpoint-fs/tests/planted/run.sh
+
 # The peer's crates are a workspace of their own: what they build with decides nothing here.
 PEER_MOUNTPOINT := benchmark/peers/mountpoint-s3
 # Draws the charts as PNG; a workspace of its own for the same reason.

@@ -4,46 +4,60 @@
 //! [`DiskThreads::is_stuck`] says so, and then nothing more is asked of it. Threads that hang are
 //! left behind at the end.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use std::thread;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::executor;
-use crate::sync::Mutex;
+use crate::sync::{Condvar, Mutex, spawn};
 
 /// Is given the beginning that its thread has noted.
 type Job = Box<dyn FnOnce(&AtomicU64) + Send>;
 
 /// A few threads with one queue. The queue is bounded by the memory that its jobs have reserved.
 pub(crate) struct DiskThreads {
-    jobs: Sender<Job>,
+    queue: Arc<Queue>,
     clock: Clock,
     /// For each thread when its job began, in milliseconds of the clock and at least 1; 0 while it
     /// has none.
     began_ms: Arc<[AtomicU64]>,
 }
 
+#[derive(Default)]
+struct Queue {
+    jobs: Mutex<Jobs>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    /// No more will come.
+    are_all: bool,
+}
+
 impl DiskThreads {
     /// Starts `count` threads, which are called `name` and a number.
     pub(crate) fn start(name: &str, count: usize, clock: &Clock) -> std::io::Result<Self> {
-        let (jobs, queue) = channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
+        let queue = Arc::<Queue>::default();
         let began_ms: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
         for number in 0..count {
-            let (queue, began_ms) = (Arc::clone(&queue), Arc::clone(&began_ms));
+            let (its, began_ms) = (Arc::clone(&queue), Arc::clone(&began_ms));
             let clock = clock.clone();
-            thread::Builder::new()
-                .name(format!("{name}-{number}"))
-                .spawn(move || run(&queue, &began_ms[number], &clock))?;
+            let run = move || run(&its, &began_ms[number], &clock);
+            if let Err(error) = spawn(format!("{name}-{number}"), run) {
+                queue.end();
+                return Err(error);
+            }
         }
         Ok(Self {
-            jobs,
+            queue,
             clock: clock.clone(),
             began_ms,
         })
@@ -55,8 +69,8 @@ impl DiskThreads {
     }
 
     fn send(&self, job: Job) {
-        // Every thread would have to have panicked for this to fail; then the job's own end tells.
-        self.jobs.send(job).ok();
+        self.queue.jobs.lock().waiting.push_back(job);
+        self.queue.changed.notify_one();
     }
 
     /// Runs `job` soon, and returns its result. A job whose caller stops waiting runs all the same.
@@ -102,11 +116,33 @@ impl DiskThreads {
     }
 }
 
-fn run(queue: &Mutex<Receiver<Job>>, began_ms: &AtomicU64, clock: &Clock) {
-    loop {
-        let Ok(job) = queue.lock().recv() else {
-            return;
-        };
+impl Queue {
+    /// The next job; `None` if there will be none.
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
+        loop {
+            match jobs.waiting.pop_front() {
+                Some(job) => return Some(job),
+                None if jobs.are_all => return None,
+                None => self.changed.wait(&mut jobs),
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.jobs.lock().are_all = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Drop for DiskThreads {
+    fn drop(&mut self) {
+        self.queue.end();
+    }
+}
+
+fn run(queue: &Queue, began_ms: &AtomicU64, clock: &Clock) {
+    while let Some(job) = queue.next() {
         let now = u64::try_from(clock.now().as_millis()).unwrap_or(u64::MAX);
         began_ms.store(now.max(1), Ordering::Relaxed);
         executor::shielded("a job for the local disk", || job(began_ms));

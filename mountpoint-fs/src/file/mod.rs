@@ -32,7 +32,7 @@ mod staging;
 mod store;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use life::{ObservedFile, StagedBase, StagedFile, StagedObserver, StoresHeld};
 pub use queue::{PendingUpload, PendingUploads};

@@ -60,6 +60,13 @@ impl FileSystem {
         let parts = &mut self.parts;
         let (reading, writing) = (&parts.reading, &parts.writing);
         let staging = Staging::open(config, reading, writing, is_inside, parts.clock.clone())?;
+        self.stage_by(staging);
+        Ok(())
+    }
+
+    /// Has `staging` make written files, and adopts those that it has recovered.
+    pub(super) fn stage_by(&mut self, staging: Arc<Staging>) {
+        let parts = &mut self.parts;
         let recovered = staging.recovered();
         parts.staged = staged_files(staging, &parts.namespace);
         for file in recovered {
@@ -68,7 +75,6 @@ impl FileSystem {
                 false => adopt(&self.parts, file),
             }
         }
-        Ok(())
     }
 
     /// Gives back memory that was idle for a while. The caller repeats this every

@@ -166,7 +166,7 @@ mod tests {
     use std::future::{Ready, pending};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::Pin;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::task::{Context, Poll, Wake, Waker};
 
     use futures::FutureExt;
@@ -174,6 +174,7 @@ mod tests {
     use futures::task::noop_waker_ref;
 
     use super::*;
+    use crate::sync::explore;
 
     fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
         future.poll_unpin(&mut Context::from_waker(noop_waker_ref()))
@@ -313,6 +314,55 @@ mod tests {
         for parked in parked {
             assert_eq!(parked.1.load(Ordering::Relaxed), 9);
         }
+    }
+
+    /// Three callers, one of which leaves early, and a thread that answers.
+    #[test]
+    fn no_caller_gets_an_outcome_that_was_there_before_its_call() {
+        explore(|| {
+            let joins = Arc::new(SingleFlight::<u8, usize>::new());
+            let numbers = Arc::new(AtomicUsize::new(0));
+            let asked = Arc::new(Mutex::new(Vec::<oneshot::Sender<()>>::new()));
+            let call = |number: usize| {
+                let (joins, asked) = (Arc::clone(&joins), Arc::clone(&asked));
+                let numbers = Arc::clone(&numbers);
+                move || {
+                    let is_there = |known: &InFlight<usize>| known.flight.outcome.is_settled();
+                    let before = match joins.running.lock().get(&7).is_some_and(is_there) {
+                        true => numbers.load(Ordering::SeqCst),
+                        false => 0,
+                    };
+                    let begin = move || async move {
+                        let (answer, answered) = oneshot::channel();
+                        asked.lock().push(answer);
+                        answered.await.unwrap();
+                        numbers.fetch_add(1, Ordering::SeqCst) + 1
+                    };
+                    let mut waiter = Box::pin(joins.join(7, begin));
+                    if number == 2 {
+                        let _ = poll(&mut waiter);
+                        return;
+                    }
+                    let outcome = shuttle::future::block_on(waiter);
+                    assert!(outcome > before, "{outcome} was there before the call");
+                }
+            };
+            let callers: Vec<_> = (0..3).map(|it| shuttle::thread::spawn(call(it))).collect();
+            let is_over = Arc::new(AtomicBool::new(false));
+            let its = Arc::clone(&is_over);
+            let server = shuttle::thread::spawn(move || {
+                while !its.load(Ordering::SeqCst) {
+                    let answer = asked.lock().pop();
+                    // The caller may have left.
+                    answer.map(|answer| answer.send(()).ok());
+                    shuttle::thread::yield_now();
+                }
+            });
+            callers.into_iter().for_each(|it| it.join().unwrap());
+            is_over.store(true, Ordering::SeqCst);
+            server.join().unwrap();
+            assert_eq!(joins.len(), 0);
+        });
     }
 
     #[test]

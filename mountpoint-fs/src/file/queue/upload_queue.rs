@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -16,7 +15,7 @@ use super::schedule::Schedule;
 use super::types::{Attempt, PendingFile, PendingUploads};
 use crate::clock::Clock;
 use crate::executor;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, spawn};
 use crate::write::background;
 
 /// The committed files of a mount that the bucket lacks.
@@ -74,9 +73,7 @@ impl UploadQueue {
             work: Condvar::new(),
         });
         let weak = Arc::downgrade(&queue);
-        thread::Builder::new()
-            .name("staged-uploads".to_owned())
-            .spawn(move || run(&weak))?;
+        spawn("staged-uploads".to_owned(), move || run(&weak))?;
         Ok(queue)
     }
 
@@ -321,7 +318,7 @@ fn run(queue: &Weak<UploadQueue>) {
             Some(Some(())) => {}
             Some(None) => return,
             // What it panics of is still there.
-            None => thread::sleep(SLEEP_MAX),
+            None => std::thread::sleep(SLEEP_MAX),
         }
     }
 }

@@ -23,11 +23,12 @@ use mountpoint_client::types::Key;
 use mountpoint_client::{ObjectClient, SimClient};
 use tempfile::TempDir;
 
-use super::directory::StagingDirectory;
+use super::directory::{Holder, StagingDirectory};
 use super::{ObservedFile, StagedBase, StagedFile, StagedObserver, Staging};
 use crate::cache::Caches;
 use crate::clock::Clock;
 use crate::config::{ConflictPolicy, ReadConfig, StagingConfig, WriteConfig};
+use crate::local_disk::test_disk::SimulatedDisk;
 use crate::mutate::Mutator;
 use crate::operation::{FsError, InodeNo, Progress};
 use crate::read::ReadContext;
@@ -180,6 +181,18 @@ fn mount(
         None => Staging::open(config, &reading, &writing, &|_| false, clock),
         Some(directory) => Staging::over(config, directory, &reading, &writing, clock),
     }
+}
+
+/// Opens what is in `disk`. The directory of `config` has the socket alone.
+pub(crate) fn open_simulated(
+    config: &StagingConfig,
+    disk: &SimulatedDisk,
+    (reading, writing): (&Arc<ReadContext>, &Arc<WriteContext>),
+    clock: Clock,
+) -> Result<Arc<Staging>, String> {
+    let directory = StagingDirectory::open(&config.directory, &Holder::default(), &|_| false)?;
+    let directory = directory.with_disk(Arc::new(disk.clone()));
+    Staging::over(config, directory, reading, writing, clock)
 }
 
 fn staging_config(directory: &TempDir, on_conflict: ConflictPolicy) -> StagingConfig {

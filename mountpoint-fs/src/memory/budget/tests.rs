@@ -4,6 +4,7 @@ use futures::FutureExt as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::sync::explore;
 
 #[test]
 fn read_ahead_is_refused_beyond_its_share() {
@@ -137,4 +138,37 @@ proptest! {
         prop_assert_eq!(budget.used(), 0);
         prop_assert_eq!(budget.state.lock().ahead, 0);
     }
+}
+
+/// Readers that wait, that give up, and that do not wait.
+#[test]
+fn every_waiter_is_served_and_the_limit_holds_in_any_schedule() {
+    const LIMIT: u64 = 100;
+    explore(|| {
+        let budget = Budget::new(LIMIT);
+        let readers: Vec<_> = [60, 80, 50, 30]
+            .into_iter()
+            .enumerate()
+            .map(|(number, bytes)| {
+                let budget = Arc::clone(&budget);
+                shuttle::thread::spawn(move || {
+                    if number == 3 {
+                        drop(budget.try_reserve(bytes, Purpose::ReadAhead));
+                    }
+                    let mut place = budget.reserve(bytes);
+                    if number == 2 && (&mut place).now_or_never().is_none() {
+                        return drop(place);
+                    }
+                    if number != 2 {
+                        let reservation = shuttle::future::block_on(place);
+                        assert!(budget.used() <= LIMIT);
+                        drop(reservation);
+                    }
+                })
+            })
+            .collect();
+        readers.into_iter().for_each(|it| it.join().unwrap());
+        assert_eq!((budget.used(), budget.used_ahead()), (0, 0));
+        assert_eq!(budget.deficit(), None);
+    });
 }

@@ -11,11 +11,10 @@
 //! earlier operation and refuses each later one.
 
 use mountpoint_client::types::Key;
-use parking_lot::MutexGuard;
 use tokio::sync::Notify;
 
 use crate::operation::FsError;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The key locks: one entry for each change, removal and rename in progress.
 #[derive(Debug, Default)]
@@ -187,7 +186,11 @@ fn is_within(key: &Key, name: &Key) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::sync::{Counted, explore};
 
     fn keys(names: &[&str]) -> Vec<Key> {
         names.iter().map(|name| Key::parse(name).unwrap()).collect()
@@ -273,5 +276,48 @@ mod tests {
         assert!(locks.hold().check(&keys(&["a/b/c"])[0]).is_ok());
         drop(held);
         assert!(locks.hold().is_still_below(&keys(&["a"])[0]));
+    }
+
+    /// A rename of a directory, changes below it, and a removal beside them.
+    #[test]
+    fn a_rename_begins_when_all_that_it_waits_for_has_ended() {
+        explore(|| {
+            let locks = Arc::new(KeyLocks::default());
+            let changes = Arc::new(AtomicUsize::new(0));
+            let changing: Vec<_> = ["d/a", "d/b", "e"]
+                .into_iter()
+                .map(|name| {
+                    let (locks, changes) = (Arc::clone(&locks), Arc::clone(&changes));
+                    shuttle::thread::spawn(move || {
+                        let begun = locks.hold().begin(keys(&[name]), Moving::Change);
+                        if let Ok(lock) = begun {
+                            let counted = name.starts_with("d/").then(|| Counted::new(&changes));
+                            // Others run here.
+                            assert!(locks.hold().check(&keys(&["f"])[0]).is_ok());
+                            drop((counted, lock));
+                        }
+                    })
+                })
+                .collect();
+            let renamed = shuttle::future::block_on(async {
+                loop {
+                    let ended = locks.ended();
+                    let begun = locks.hold().begin(keys(&["d", "x"]), Moving::Rename);
+                    match begun.unwrap() {
+                        Some(lock) => break lock,
+                        None => ended.await,
+                    }
+                }
+            });
+            assert!(locks.hold().check(&keys(&["d/c"])[0]).is_err());
+            assert_eq!(
+                changes.load(Ordering::SeqCst),
+                0,
+                "a change goes on beside the rename"
+            );
+            drop(renamed);
+            changing.into_iter().for_each(|it| it.join().unwrap());
+            assert!(locks.state.lock().locks.is_empty());
+        });
     }
 }

@@ -4,3 +4,4 @@ mod crash;
 mod damage;
 mod group;
 mod kill;
+mod schedules;

@@ -2,7 +2,9 @@
 
 mod concurrent;
 mod names;
+mod schedules;
 mod sharing;
+mod simulation;
 mod threads;
 
 use super::*;

@@ -1,0 +1,67 @@
+//! The locks of this crate, in one place so that a scheduler for tests replaces them; and what
+//! counts.
+
+#[cfg(test)]
+mod explored;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(test)]
+pub use explored::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(test)]
+pub(crate) use explored::{JoinHandle, explore, spawn};
+#[cfg(not(test))]
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+
+/// A thread of this process.
+#[cfg(not(test))]
+#[derive(Debug)]
+pub(crate) struct JoinHandle(std::thread::JoinHandle<()>);
+
+#[cfg(not(test))]
+impl JoinHandle {
+    /// Waits for the end of the thread.
+    ///
+    /// # Errors
+    /// It has panicked.
+    pub(crate) fn join(self) -> std::thread::Result<()> {
+        self.0.join()
+    }
+
+    /// Whether it is the calling thread.
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.thread().id() == std::thread::current().id()
+    }
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// The machine has no room for one more.
+#[cfg(not(test))]
+pub(crate) fn spawn(
+    name: String,
+    run: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle> {
+    let builder = std::thread::Builder::new().name(name);
+    builder.spawn(run).map(JoinHandle)
+}
+
+/// Counts one more, until it is dropped.
+#[derive(Debug)]
+pub struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// One more of `count`.
+    #[must_use]
+    pub fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
