@@ -59,15 +59,20 @@ pub(super) fn proxies(data: &[u8]) {
     let mut line = || lines.next();
     let (http, https, no_proxy) = (line(), line(), line());
     let url = line().unwrap_or_default();
-    // A host may be called so; without the sign there is no login.
+    // A host or a scheme may be called so; without the sign there is no login.
     let is_host = |url: &str| {
         let address = url.rsplit_once('@').map(|(_, address)| address);
+        let scheme = url.split("://").next();
         address.is_none_or(|address| address.contains(SECRET))
+            || scheme.is_some_and(|scheme| scheme.contains(SECRET))
     };
     let may_show = http.is_some_and(is_host) || https.is_some_and(is_host);
     let settings = match ProxySettings::parse(http, https, no_proxy) {
         Ok(settings) => settings,
-        Err(why) => return assert!(may_show || !why.contains(SECRET), "{why}"),
+        Err(why) => {
+            assert!(may_show || !why.contains(SECRET), "{why}");
+            return assert!(!why.contains(char::is_control), "{why:?}");
+        }
     };
     for proxy in settings.http.iter().chain(&settings.https) {
         let shown = format!("{proxy} {proxy:?}");

@@ -145,15 +145,18 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Names the scheme only if it can be none but one: a login has a `:` or an `@`.
+/// Names the scheme only if it can be one (RFC 3986, section 3.1): a login has a `:` or an `@`.
 fn wrong_scheme(scheme: &str) -> String {
     let expected = "a proxy must be http://host:port or https://host:port";
-    if scheme.contains([':', '@']) {
-        expected.to_owned()
-    } else {
+    let is_of_schemes = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    if scheme.len() <= SCHEME_SHOWN_MAX && scheme.bytes().all(is_of_schemes) {
         format!("{expected}, not {scheme}://")
+    } else {
+        expected.to_owned()
     }
 }
+
+const SCHEME_SHOWN_MAX: usize = 16;
 
 fn parse_login(login: &str) -> Result<(String, String), String> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
