@@ -570,8 +570,11 @@ fn code(path: &Path) -> String {
 }
 
 fn is_test(path: &Path) -> bool {
-    path.components()
-        .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+    let name = path.file_name().unwrap().to_str().unwrap();
+    name.starts_with("test_")
+        || path
+            .components()
+            .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
 
 #[test]

@@ -2,16 +2,16 @@
 //! counts.
 
 #[cfg(test)]
-mod explored;
+mod test_locks;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-#[cfg(test)]
-pub use explored::{Condvar, Mutex, MutexGuard, RwLock};
-#[cfg(test)]
-pub(crate) use explored::{JoinHandle, explore, spawn};
 #[cfg(not(test))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(test)]
+pub use test_locks::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(test)]
+pub(crate) use test_locks::{JoinHandle, explore, spawn};
 
 /// A thread of this process.
 #[cfg(not(test))]

@@ -1,6 +1,6 @@
 //! The contents of a staged file against plain bytes.
 
-use super::model::{Model, SIZE_MAX, Step};
+use super::test_model::{Model, SIZE_MAX, Step};
 
 /// A file's base, then three bytes for each step of its life.
 pub(crate) fn contents(data: &[u8]) {

@@ -7,10 +7,10 @@
 mod contents;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
-#[cfg(any(test, fuzzing))]
-mod model;
 mod piece;
 mod snapshot;
+#[cfg(any(test, fuzzing))]
+mod test_model;
 #[cfg(test)]
 mod tests;
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::model::{Model, SIZE_MAX, Step};
+use super::test_model::{Model, SIZE_MAX, Step};
 use super::{Contents, DataFileNo};
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
