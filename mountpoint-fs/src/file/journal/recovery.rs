@@ -40,8 +40,8 @@ pub(super) struct LastBatch {
 }
 
 impl LastBatch {
-    /// Makes it durable, as all that is written behind it says of it. Writes its bytes again: behind
-    /// a sync that failed, Linux takes them for written.
+    /// Makes it durable, as all that is written behind it says of it. Writes its bytes again:
+    /// behind a sync that failed, Linux takes them for written.
     pub(super) fn make_durable(&self) -> io::Result<()> {
         self.file.write_at(&self.bytes, self.start)?;
         self.file.sync_data()

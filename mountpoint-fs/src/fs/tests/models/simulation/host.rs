@@ -27,7 +27,8 @@ pub(super) struct Host {
     pub(super) fs: Arc<FileSystem>,
     pub(super) number: usize,
     pub(super) mode: Mode,
-    /// Writes that have begun, and those that have ended: a read beside one may be of both versions.
+    /// Writes that have begun, and those that have ended: a read beside one may be of both
+    /// versions.
     pub(super) writes: Arc<[AtomicU32; 2]>,
     disk: SimulatedDisk,
 }
