@@ -249,12 +249,12 @@ test: test-packages test-servers test-programs ## Everything that CI runs: lints
 FUZZ := mountpoint-fs/fuzz
 FUZZ_SECONDS ?= 60
 
-# Inputs that the fuzzer finds are kept in target/fuzz; one that fails is kept there under `found`, and belongs into
-# the target's folder of saved inputs, which the unit tests run.
 .PHONY: fuzz-packages
 fuzz-packages:
 	$(call apt_install,libclang-rt-dev)
 
+# Inputs that the fuzzer finds are kept in target/fuzz; one that fails is kept there under `found`, and belongs into
+# the target's folder of saved inputs, which the unit tests run.
 .PHONY: fuzz
 fuzz: packages fuzz-packages ## Fuzz what parses bytes of others, a minute each (TARGETS='fuse_request', FUZZ_SECONDS=3600)
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz@$(CARGO_FUZZ_VERSION)

@@ -1,5 +1,5 @@
-//! Runs fuzz targets over their saved inputs and over variants of these, without a fuzzer. A part
-//! of the unit tests of each crate.
+//! Runs the fuzz targets of a crate over their saved inputs and over variants of these, without a
+//! fuzzer. A part of the unit tests of each crate.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand::prelude::{Rng, SeedableRng as _, StdRng};
 
-use super::FuzzTarget;
+use super::TARGETS;
 
 /// Variants of each saved input.
 const VARIANTS: usize = 100;
@@ -16,15 +16,15 @@ const VARIANTS: usize = 100;
 /// Time for the variants of one input: a target that asks a server gets to fewer of them.
 const VARIANTS_TIME: Duration = Duration::from_millis(100);
 
-/// Runs each of `targets` over the inputs in the folder of its name beside this file, and over
-/// variants of these, which are the same in every run.
-#[track_caller]
+/// The inputs of a target are in the folder of its name beside this file. Their variants are the
+/// same in every run.
+#[test]
 #[expect(
     clippy::disallowed_methods,
     reason = "the time that this test itself takes"
 )]
-pub(super) fn run(targets: &[FuzzTarget]) {
-    for (name, target) in targets {
+fn saved_inputs_and_their_variants_find_no_fault() {
+    for (name, target) in TARGETS {
         for input in inputs(name) {
             let saved = fs::read(&input).unwrap();
             try_one(&format!("{}", input.display()), *target, &saved);

@@ -38,11 +38,3 @@ pub const TARGETS: &[FuzzTarget] = &[
 #[cfg(test)]
 #[path = "../../../mountpoint-fs/fuzz/saved_inputs.rs"]
 mod saved_inputs;
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn saved_inputs_and_their_variants_find_no_fault() {
-        super::saved_inputs::run(super::TARGETS);
-    }
-}

@@ -56,11 +56,3 @@ pub(crate) fn memory_file(bytes: &[u8]) -> File {
 #[cfg(test)]
 #[path = "../../../mountpoint-fs/fuzz/saved_inputs.rs"]
 mod saved_inputs;
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn saved_inputs_and_their_variants_find_no_fault() {
-        super::saved_inputs::run(super::TARGETS);
-    }
-}

@@ -23,7 +23,7 @@ impl JoinHandle {
     /// Waits for the end of the thread.
     ///
     /// # Errors
-    /// It has panicked.
+    /// The thread has panicked.
     pub(crate) fn join(self) -> std::thread::Result<()> {
         self.0.join()
     }

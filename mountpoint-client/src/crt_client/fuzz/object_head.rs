@@ -7,7 +7,7 @@ use crate::crt_client::control::object_head::object_details;
 use crate::crt_client::fault::{Operation, is_signed, may_be_page};
 use crate::types::Key;
 
-/// The head of an object. What it says of the object can be sent again, and is then the same.
+/// The head of an object. Its headers can be sent again, and are then read as the same.
 pub(crate) fn object_head(data: &[u8]) {
     let Answer { head, .. } = Answer::read(data);
     assert!(!may_be_page(&head) || !is_signed(|name| head.header(name)));

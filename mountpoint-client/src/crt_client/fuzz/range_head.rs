@@ -43,8 +43,7 @@ pub(crate) fn range_head(data: &[u8]) {
     }
 }
 
-/// The same head as an answer to a GET of the first bytes: the object is not taken for shorter than
-/// it is.
+/// A head as an answer to a GET of the first bytes: the object is not taken for shorter than it is.
 fn first_bytes_head(head: &ResponseHead) {
     let key = Key::parse("key").expect("a possible key");
     let operation = Operation::on_key("GetObject", "bucket", &key);

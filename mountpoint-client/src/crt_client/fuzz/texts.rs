@@ -39,7 +39,7 @@ pub(crate) fn texts(data: &[u8]) {
     drop(xml_element(&text, "Code"));
 }
 
-/// What is encoded is decoded to the same; what is decoded can be encoded.
+/// An encoded text is decoded to the same text, and each decoded one can be encoded.
 fn encoded(text: &str) {
     for encoded in [encode_key(text), encode_query(text)] {
         assert!(encoded.is_ascii());

@@ -9,7 +9,7 @@ pub(crate) fn request(data: &[u8]) {
         *len = right.to_le_bytes();
     }
     for message in [&message[..], data] {
-        // What is parsed is shown in the log of requests.
+        // The log of requests shows a parsed message.
         drop(format!("{:?}", Request::parse(message)));
     }
 }

@@ -67,5 +67,5 @@ pub(crate) fn parquet(data: &[u8]) {
     drop(read);
 }
 
-/// What is compressed may have very many.
+/// Rows that are read: a compressed file may have very many.
 const ROWS_MAX: usize = 100;

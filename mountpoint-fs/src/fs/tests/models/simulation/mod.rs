@@ -2,9 +2,9 @@
 //! schedule of all threads, the order and the faults of answers, power losses and the time.
 //!
 //! Each program writes, renames, removes and reads files of its own, and knows the states that each
-//! may have: one behind a call that succeeded, several behind one that failed. What it reads must
-//! be one of these, and so must the bucket's object behind the last start of its host. Programs
-//! also read each other's files, which are one version or empty.
+//! may have: one behind a call that succeeded, several behind one that failed. Each of
+//! its reads must find one of these, and so must a look into the bucket behind the last start of its
+//! host. Programs also read each other's files, which are one version or empty.
 
 mod host;
 mod program;
