@@ -19,6 +19,8 @@ use std::task::Waker;
 
 use tokio::runtime::Handle;
 
+use crate::sync::run_on;
+
 /// Runs `job` of a background thread. A panic is logged, and the thread goes on; `None` then.
 pub(crate) fn shielded<T>(what: &str, job: impl FnOnce() -> T) -> Option<T> {
     let outcome = catch_unwind(AssertUnwindSafe(job));
@@ -83,9 +85,7 @@ pub fn resume_soon(task: Arc<dyn Resume>) {
 
 fn resume_elsewhere(task: Arc<dyn Resume>) {
     let runtime = task.runtime().clone();
-    // The handle of the spawned task is not needed: a parked task is cancelled through its own
-    // owner.
-    drop(runtime.spawn(async move { delivering(|| task.resume()) }));
+    run_on(&runtime, move || delivering(|| task.resume()));
 }
 
 /// This thread's right to resume tasks. Dropping it leaves what is still queued to the runtime.

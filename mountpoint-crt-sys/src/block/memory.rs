@@ -29,7 +29,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Memory of `size` bytes: at most [`SMALL_MAX`], or a multiple of the page size.
     pub(super) fn new(size: usize) -> Self {
-        if size <= SMALL_MAX {
+        if is_allocated(size) {
             Self::small(size)
         } else {
             Self::mapped(size)
@@ -50,6 +50,9 @@ impl Memory {
         assert!(self.size > SMALL_MAX);
         assert!(size > self.size);
         assert!(size.is_multiple_of(PAGE));
+        if is_allocated(self.size) {
+            return false;
+        }
         let start = self.start.as_ptr();
         let is_huge = size >= HUGE;
         let grown = if is_huge && start.align_offset(HUGE) > 0 {
@@ -77,6 +80,12 @@ impl Memory {
         assert!(size > SMALL_MAX);
         assert!(size <= self.size);
         assert!(size.is_multiple_of(PAGE));
+        if is_allocated(self.size) {
+            let mut shorter = Self::small(size);
+            shorter.copy_from(self, size);
+            *self = shorter;
+            return;
+        }
         unmap(self.start.as_ptr().wrapping_add(size), self.size - size);
         self.size = size;
     }
@@ -111,7 +120,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.size > SMALL_MAX {
+        if !is_allocated(self.size) {
             unmap(self.start.as_ptr(), self.size);
             return;
         }
@@ -123,11 +132,16 @@ impl Drop for Memory {
 /// Has the allocator return unused memory to the system. Takes about a millisecond for each 100 MB
 /// that it holds.
 pub fn trim_allocator() {
-    #[cfg(target_env = "gnu")]
+    #[cfg(all(target_env = "gnu", not(miri)))]
     // SAFETY: needs nothing and may be called at any time, on any thread.
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// Whether memory of `size` bytes is the allocator's. Miri knows no mapping that goes in parts.
+fn is_allocated(size: usize) -> bool {
+    size <= SMALL_MAX || cfg!(miri)
 }
 
 fn small_layout(size: usize) -> Layout {

@@ -243,24 +243,25 @@ fn large_memory_is_aligned_for_huge_pages() {
 
 #[test]
 fn a_reader_sees_only_written_bytes_while_another_thread_appends() {
+    const LEN: usize = if cfg!(miri) { 2 * KIB } else { MIB };
     let pool = BlockPool::new(0);
-    let mut fill = pool.allocate(MIB);
+    let mut fill = pool.allocate(LEN);
     let block = fill.block();
     thread::scope(|scope| {
         scope.spawn(move || {
             let mut at = 0;
-            for piece in (1..).map(|i| i * 37 % 4096) {
-                let piece = piece.min(MIB - at);
+            for piece in (1..).map(|i| i * 37 % (LEN / 16)) {
+                let piece = piece.min(LEN - at);
                 let bytes: Vec<u8> = (at..at + piece).map(pattern).collect();
                 fill.append(&bytes);
                 at += piece;
-                if at == MIB {
+                if at == LEN {
                     return;
                 }
             }
         });
         let mut seen = 0;
-        while seen < MIB {
+        while seen < LEN {
             let valid = block.valid();
             assert!(valid >= seen);
             let fresh = block.bytes(seen..valid).iter().enumerate();
@@ -276,12 +277,13 @@ fn a_reader_sees_only_written_bytes_while_another_thread_appends() {
 
 #[test]
 fn many_threads_share_a_pool() {
+    let (threads, rounds) = if cfg!(miri) { (3, 8) } else { (8, 500) };
     let pool = BlockPool::new(8 * MIB);
     thread::scope(|scope| {
-        for thread in 0..8_usize {
+        for thread in 0..threads {
             let pool = pool.clone();
             scope.spawn(move || {
-                for round in 0..500 {
+                for round in 0..rounds {
                     let mut fill =
                         pool.allocate(70 * KIB + (thread * 131 + round * 977) % (200 * KIB));
                     fill.append(&[7; 100]);

@@ -11,7 +11,7 @@ pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(test)]
 pub use test_locks::{Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(test)]
-pub(crate) use test_locks::{JoinHandle, explore, spawn};
+pub(crate) use test_locks::{JoinHandle, explore, run_on, spawn};
 
 /// A thread of this process.
 #[cfg(not(test))]
@@ -45,6 +45,12 @@ pub(crate) fn spawn(
 ) -> std::io::Result<JoinHandle> {
     let builder = std::thread::Builder::new().name(name);
     builder.spawn(run).map(JoinHandle)
+}
+
+/// Runs `job` on a worker of `runtime`. Nothing waits for its end.
+#[cfg(not(test))]
+pub(crate) fn run_on(runtime: &tokio::runtime::Handle, job: impl FnOnce() + Send + 'static) {
+    drop(runtime.spawn(async move { job() }));
 }
 
 /// Counts one more, until it is dropped.

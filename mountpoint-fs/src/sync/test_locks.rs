@@ -85,6 +85,15 @@ pub(crate) fn spawn(
     }
 }
 
+/// Runs `job` on a worker of `runtime`: in an exploration, on one more thread of that.
+pub(crate) fn run_on(runtime: &tokio::runtime::Handle, job: impl FnOnce() + Send + 'static) {
+    if is_exploring() {
+        drop(shuttle::thread::spawn(job));
+    } else {
+        drop(runtime.spawn(async move { job() }));
+    }
+}
+
 /// Bytes of a thread's stack. Debug builds have large frames.
 const STACK: usize = 1 << 20;
 

@@ -101,6 +101,12 @@ impl Kernel {
         }
     }
 
+    /// Whether a reply has come that was not received yet.
+    pub(in crate::fuse) fn has_answer(&self) -> bool {
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+        recv(self.0.as_raw_fd(), &mut [0; 1], flags).is_ok()
+    }
+
     /// Asserts that no reply has come.
     #[track_caller]
     pub(in crate::fuse) fn check_silent(&self) {

@@ -4,6 +4,7 @@ pub(super) mod kernel;
 mod mount;
 mod notices;
 mod parked;
+mod parked_schedules;
 mod passthrough;
 mod reads;
 mod served;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use nix::errno::Errno;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::executor;
 use crate::fuse::parked::{OnSignal, Parked, PendingReply, Requester, Starter};
@@ -35,12 +35,12 @@ fn effect_on(thread: u32) -> Effect {
 }
 
 /// A session thread's half of a session, and its kernel.
-struct Harness {
+pub(super) struct Harness {
     channel: Arc<Channel>,
-    kernel: Kernel,
-    parked: Arc<Parked>,
+    pub(super) kernel: Kernel,
+    pub(super) parked: Arc<Parked>,
     starter: Starter,
-    _runtime: Runtime,
+    _runtime: Option<Runtime>,
 }
 
 impl Harness {
@@ -50,20 +50,29 @@ impl Harness {
             .enable_time()
             .build()
             .unwrap();
+        let harness = Self::on(runtime.handle());
+        Self {
+            _runtime: Some(runtime),
+            ..harness
+        }
+    }
+
+    /// One whose operations are resumed on `runtime`.
+    pub(super) fn on(runtime: &Handle) -> Self {
         let (kernel, device) = Kernel::pair();
         let parked = Arc::new(Parked::new(effect_on));
-        let starter = Starter::new(&parked, runtime.handle());
+        let starter = Starter::new(&parked, runtime);
         let channel = Arc::new(Channel::new(device).unwrap());
         Self {
             channel,
             kernel,
             parked,
             starter,
-            _runtime: runtime,
+            _runtime: None,
         }
     }
 
-    fn start(&mut self, unique: u64, operation: PendingReply) {
+    pub(super) fn start(&mut self, unique: u64, operation: PendingReply) {
         self.start_for(unique, ENDING, OnSignal::End, operation);
     }
 
@@ -80,7 +89,7 @@ impl Harness {
     }
 
     /// The next reply, as (unique, errno).
-    fn reply(&self) -> (u64, i32) {
+    pub(super) fn reply(&self) -> (u64, i32) {
         let answered = self.kernel.answered();
         assert!(
             answered.body.is_empty(),
@@ -90,7 +99,7 @@ impl Harness {
     }
 
     #[track_caller]
-    fn check_silent(&self) {
+    pub(super) fn check_silent(&self) {
         self.kernel.check_silent();
     }
 
@@ -104,24 +113,24 @@ impl Harness {
 
 /// Something to wait for.
 #[derive(Default)]
-struct Gate {
+pub(super) struct Gate {
     is_open: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
-    dropped: AtomicUsize,
+    pub(super) dropped: AtomicUsize,
 }
 
 impl Gate {
-    fn new() -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         Arc::default()
     }
 
     /// Answers when the gate is open.
-    fn operation(self: &Arc<Self>) -> PendingReply {
+    pub(super) fn operation(self: &Arc<Self>) -> PendingReply {
         Box::pin(Waiting(Arc::clone(self)))
     }
 
     /// Opens the gate; returns the waiters.
-    fn open(&self) -> Vec<Waker> {
+    pub(super) fn open(&self) -> Vec<Waker> {
         self.is_open.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.wakers.lock())
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use mountpoint_client::ObjectClient;
 
 use super::*;
-use crate::config::{ConflictPolicy, FsConfig, NamesConfig, StagingConfig, WriteBackConfig};
+use crate::config::{
+    ConflictPolicy, FsConfig, NamesConfig, StagingConfig, WriteBackConfig, WriteConfig,
+};
 use crate::file::tests::open_simulated;
 use crate::fs::FileSystem;
 use crate::fs::tests::all_changes;
@@ -41,7 +43,11 @@ impl Host {
 
     fn start(world: &Arc<World>, number: usize, mode: Mode, disk: SimulatedDisk) -> Self {
         let config = FsConfig {
-            write: all_changes(),
+            write: WriteConfig {
+                allow_append: true,
+                part_size: Some(5 << 20),
+                ..all_changes()
+            },
             names: NamesConfig {
                 works_offline: mode == Mode::WriteBack,
                 ..NamesConfig::default()

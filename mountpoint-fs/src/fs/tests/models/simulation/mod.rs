@@ -1,15 +1,18 @@
 //! Hosts with one bucket, their disks, and programs on them, as one simulation with one seed: the
 //! schedule of all threads, the order and the faults of answers, power losses and the time.
 //!
-//! Each program writes, renames, removes and reads files of its own, and knows the states that each
-//! may have: one behind a call that succeeded, several behind one that failed. Each of
-//! its reads must find one of these, and so must a look into the bucket behind the last start of its
-//! host. Programs also read each other's files, which are one version or empty.
+//! Each program writes, edits, cuts, renames, removes and reads files of its own, and knows the
+//! states that each may have: one behind a call that succeeded, several behind one that failed. Each
+//! of its reads must find one of these, and so must a look into the bucket behind the last start of
+//! its host. Programs also read each other's files, which have one of the contents that any file
+//! ever had. All write one file in turn, whose last content must not be older than another one that
+//! was promised.
 
+mod content;
 mod host;
 mod program;
+mod shared_file;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -22,17 +25,22 @@ use tempfile::TempDir;
 
 use crate::clock::Clock;
 use crate::sync::{Mutex, explore};
+use content::Content;
 use host::{Host, Mode};
 use program::Program;
+use shared_file::SharedFile;
 
-/// The content of a file: `None` is no file, and 0 an empty one.
-type State = Option<u16>;
+/// The content of a file; `None` is no file.
+type State = Option<Content>;
 
 /// What the hosts share.
 struct World {
     bucket: Arc<SimClient>,
     clock: Clock,
     newest: AtomicU16,
+    /// The contents that any file has had, or may have had.
+    contents: Mutex<Vec<Content>>,
+    shared_file: SharedFile,
     /// All requests are answered rightly from now on.
     is_calm: AtomicBool,
     is_over: AtomicBool,
@@ -40,20 +48,24 @@ struct World {
     places: Mutex<Vec<TempDir>>,
 }
 
-/// The bytes of a version: its number over and over. The size follows from that.
-fn version(number: u16) -> Vec<u8> {
-    match number {
-        0 => Vec::new(),
-        _ => number.to_be_bytes().repeat(5 + usize::from(number % 50)),
+impl World {
+    /// The number of a new version.
+    fn number(&self) -> u16 {
+        self.newest.fetch_add(1, Ordering::SeqCst)
     }
-}
 
-/// The version that `bytes` are, all of them.
-#[track_caller]
-fn state_of(what: &str, bytes: &[u8]) -> State {
-    let number = bytes.first_chunk().map_or(0, |it| u16::from_be_bytes(*it));
-    assert!(bytes == version(number), "{what} has {bytes:?}");
-    Some(number)
+    /// Notes that files may have `content`.
+    fn may_have(&self, content: &Content) {
+        self.contents.lock().push(content.clone());
+    }
+
+    /// Fails unless `bytes`, from the front of a file on, are those of one content.
+    #[track_caller]
+    fn check_whole(&self, what: &str, bytes: &[u8]) {
+        let contents = self.contents.lock();
+        let is_one = bytes.is_empty() || contents.iter().any(|it| it.begins_as(bytes));
+        assert!(is_one, "{what} has {bytes:?}");
+    }
 }
 
 /// Shows what happens, if `SIMULATION_LOG` is set.
@@ -144,6 +156,8 @@ fn what_programs_were_promised_is_in_the_bucket_whatever_fails() {
             bucket: Arc::new(SimClient::new(options)),
             clock: Clock::manual(),
             newest: AtomicU16::new(1),
+            contents: Mutex::default(),
+            shared_file: SharedFile::default(),
             is_calm: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             places: Mutex::default(),
@@ -158,5 +172,6 @@ fn what_programs_were_promised_is_in_the_bucket_whatever_fails() {
         hosts.into_iter().for_each(|it| it.join().unwrap());
         world.is_over.store(true, Ordering::SeqCst);
         server.join().unwrap();
+        world.shared_file.check_bucket(&world);
     });
 }

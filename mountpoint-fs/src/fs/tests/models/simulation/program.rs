@@ -1,18 +1,21 @@
 //! A program, which knows what its files may be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
+use super::content::READ as READ_MAX;
 use super::host::Host;
 use super::*;
 use crate::fs::tests::{OPENER, READ};
 use crate::handle::Opener;
-use crate::operation::{FsError, InodeNo, RenameMode, Stop, WriteOptions};
+use crate::operation::{
+    AttributeChange, FsError, HandleNo, InodeNo, RenameMode, Stop, WriteOptions,
+};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
 /// Steps of a program between two starts of its host.
-const STEPS: usize = 4;
+const STEPS: usize = 5;
 
 pub(super) struct Program {
     /// The states that each of its files may have.
@@ -20,15 +23,72 @@ pub(super) struct Program {
     /// Files that a call has failed to remove or rename, or not: what is written next with
     /// write-back, the upload may find in conflict with that.
     doubtful: BTreeSet<String>,
+    /// Its two directories, each of which has one file at most.
+    directories: [String; 2],
     number: u32,
 }
 
+/// The change of a file between its open and its close.
+#[derive(Clone, Copy, Debug)]
+enum Edit {
+    /// It is emptied, and then written.
+    Whole { number: u16, len: usize },
+    /// Some of its bytes are written.
+    Part { number: u16, at: usize, len: usize },
+    /// The same behind its end.
+    Append { number: u16, len: usize },
+}
+
+impl Edit {
+    fn any(number: u16) -> Self {
+        let len = 10 + usize::from(number % 50) * 3;
+        match thread_rng().gen_range(0..6) {
+            0 => Self::Append { number, len },
+            1 => {
+                let at = thread_rng().gen_range(0..100);
+                Self::Part { number, at, len }
+            }
+            2 if number % 8 == 0 => Self::Whole {
+                number,
+                len: LONG_FILE + len,
+            },
+            _ => Self::Whole { number, len },
+        }
+    }
+
+    /// What `state` becomes.
+    fn of(self, state: &State) -> Content {
+        let old = state.clone().unwrap_or_default();
+        match self {
+            Self::Whole { number, len } => Content::whole(number, len),
+            Self::Part { number, at, len } => old.written(at, len, number),
+            Self::Append { number, len } => old.written(old.len(), len, number),
+        }
+    }
+
+    /// Where a file of `size` bytes is written, how many bytes, and the version.
+    fn place(self, size: usize) -> (usize, usize, u16) {
+        match self {
+            Self::Whole { number, len } => (0, len, number),
+            Self::Part { number, at, len } => (at, len, number),
+            Self::Append { number, len } => (size, len, number),
+        }
+    }
+}
+
+/// A file that is sent in parts.
+const LONG_FILE: usize = 5 << 20;
+
 impl Program {
     pub(super) fn new(host: usize, number: u32) -> Self {
+        let directories = ["d", "e"].map(|it| format!("{it}-{host}-{number}"));
         let names = ["a", "b"].map(|name| format!("{name}-{host}-{number}"));
+        let inside = directories.clone().map(|it| format!("{it}/c"));
+        let names = names.into_iter().chain(inside);
         Self {
-            files: names.map(|name| (name, BTreeSet::from([None]))).into(),
+            files: names.map(|name| (name, BTreeSet::from([None]))).collect(),
             doubtful: BTreeSet::new(),
+            directories,
             number: number + 1,
         }
     }
@@ -39,11 +99,14 @@ impl Program {
                 return;
             }
             let (name, other) = (self.any_name(), self.any_name());
-            match thread_rng().gen_range(0..6) {
-                0 | 1 => self.write(host, &name),
-                2 => self.rename(host, &name, &other),
-                3 => self.remove(host, &name),
-                4 => self.read_own(host, &name),
+            match thread_rng().gen_range(0..10) {
+                0..=2 => self.write(host, &name),
+                3 => self.rename(host, &name, &other),
+                4 => self.remove(host, &name),
+                5 => self.read_own(host, &name),
+                6 => self.set_len(host, &name),
+                7 => self.rename_directory(host),
+                8 if host.mode != Mode::WriteBack => self.write_shared(host),
                 _ => read_others(host),
             }
         }
@@ -54,8 +117,8 @@ impl Program {
         self.files.keys().nth(chosen).unwrap().clone()
     }
 
-    /// Notes the state `new` of a file; beside those that it may have had if the call `is_unsure`.
-    fn may_be(&mut self, name: &str, new: &[State], is_unsure: bool) {
+    /// Notes the states `new` of a file; beside those that it may have had if the call `is_unsure`.
+    fn may_be(&mut self, name: &str, new: impl IntoIterator<Item = State>, is_unsure: bool) {
         let states = self.files.get_mut(name).unwrap();
         if !is_unsure && !self.doubtful.contains(name) {
             states.clear();
@@ -64,52 +127,137 @@ impl Program {
     }
 
     fn write(&mut self, host: &Host, name: &str) {
-        let number = host.world.newest.fetch_add(1, Ordering::SeqCst);
+        let edit = Edit::any(host.world.number());
+        let changed: Vec<_> = self.files[name].iter().map(|it| edit.of(it)).collect();
+        changed.iter().for_each(|it| host.world.may_have(it));
         host.writes[0].fetch_add(1, Ordering::SeqCst);
-        let written = block_on(write_whole(host, name, self.number, number));
+        let written = block_on(edit_file(host, name, self.number, edit));
         host.writes[1].fetch_add(1, Ordering::SeqCst);
         // An acknowledgement that comes behind the power loss reaches nobody.
         let is_sure = written.is_ok() && !host.is_off();
-        host.note(|| format!("{name} is written as {number}: {written:?}"));
-        match is_sure {
-            true => self.may_be(name, &[Some(number)], false),
-            false => self.may_be(name, &[Some(number), Some(0)], true),
+        host.note(|| format!("{name} is written as {edit:?}: {written:?}"));
+        self.may_be(name, changed.into_iter().map(Some), !is_sure);
+        if !is_sure {
+            self.may_be(name, [Some(Content::default())], true);
         }
+    }
+
+    fn write_shared(&self, host: &Host) {
+        let number = host.world.number();
+        let (len, shared) = (10 + usize::from(number % 50), &host.world.shared_file);
+        let edit = Edit::Whole { number, len };
+        let content = edit.of(&None);
+        host.world.may_have(&content);
+        let began = shared.now();
+        host.writes[0].fetch_add(1, Ordering::SeqCst);
+        let name = shared_file::NAME;
+        let written = block_on(edit_file(host, name, self.number, edit));
+        host.writes[1].fetch_add(1, Ordering::SeqCst);
+        let is_off = host.is_off();
+        host.note(|| format!("the shared file is written as {number}: {written:?}"));
+        shared.wrote(content, began, written.is_ok() && !is_off, is_off);
+    }
+
+    fn set_len(&mut self, host: &Host, name: &str) {
+        let len = thread_rng().gen_range(0..120);
+        let cut = |it: &State| it.as_ref().map(|it| it.cut(len));
+        let changed: Vec<_> = self.files[name].iter().map(cut).collect();
+        changed
+            .iter()
+            .flatten()
+            .for_each(|it| host.world.may_have(it));
+        let Some(at) = Located::look(host, name) else {
+            return;
+        };
+        let change = AttributeChange {
+            size: Some(len as u64),
+            ..AttributeChange::default()
+        };
+        host.writes[0].fetch_add(1, Ordering::SeqCst);
+        let outcome = match at.file {
+            Some(ino) => block_on(host.fs.set_attributes(ino, change)).map(drop),
+            None => Err(FsError::NotFound),
+        };
+        host.writes[1].fetch_add(1, Ordering::SeqCst);
+        at.forget(host);
+        host.note(|| format!("{name} gets {len} bytes: {outcome:?}"));
+        let is_unsure = outcome.is_err() || host.is_off();
+        let changed = changed.into_iter().filter(Option::is_some);
+        self.may_be(name, changed, is_unsure);
     }
 
     fn rename(&mut self, host: &Host, from: &str, to: &str) {
         if from == to {
             return;
         }
-        let (old, new) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));
+        let Some(old) = Located::look(host, from) else {
+            return;
+        };
+        let Some(new) = Located::look(host, to) else {
+            return old.forget(host);
+        };
         let stop = Stop::never();
-        let (known, other) = (look(host, from), look(host, to));
-        let renamed = block_on(host.fs.rename(old, new, RenameMode::Replace, &stop));
-        forget(host, [known, other]);
+        let (from_at, to_at) = ((old.parent, leaf(from)), (new.parent, leaf(to)));
+        let renamed = block_on(host.fs.rename(from_at, to_at, RenameMode::Replace, &stop));
+        old.forget(host);
+        new.forget(host);
         let is_unsure = renamed.is_err() || host.is_off();
         host.note(|| format!("{from} is renamed {to}: {renamed:?}"));
-        let moved: Vec<State> = self.files[from].iter().copied().collect();
-        let moved: Vec<State> = moved.into_iter().filter(Option::is_some).collect();
+        let moved: Vec<State> = self.files[from]
+            .iter()
+            .filter(|it| it.is_some())
+            .cloned()
+            .collect();
         if renamed.is_ok() {
             assert!(!moved.is_empty(), "{from} was renamed, and there was none");
         }
-        if is_unsure && host.mode == Mode::WriteBack {
-            self.doubtful.extend([from.to_owned(), to.to_owned()]);
+        self.doubt(host, is_unsure, [from, to]);
+        self.may_be(to, moved, is_unsure);
+        self.may_be(from, [None], is_unsure);
+    }
+
+    fn rename_directory(&mut self, host: &Host) {
+        let [mut from, mut to] = self.directories.clone();
+        if thread_rng().r#gen() {
+            (from, to) = (to, from);
         }
-        self.may_be(to, &moved, is_unsure);
-        self.may_be(from, &[None], is_unsure);
+        let (old, new) = ((ROOT, OsStr::new(&from)), (ROOT, OsStr::new(&to)));
+        let known = [look_in(host, ROOT, &from), look_in(host, ROOT, &to)];
+        let stop = Stop::never();
+        let renamed = block_on(host.fs.rename(old, new, RenameMode::Replace, &stop));
+        forget(host, known);
+        host.note(|| format!("{from} is renamed {to}, with its file: {renamed:?}"));
+        let (from, to) = (format!("{from}/c"), format!("{to}/c"));
+        if renamed.is_ok() {
+            let was_free = self.files[&to].contains(&None);
+            assert!(
+                was_free,
+                "{to} was there, and was replaced by that of another directory"
+            );
+        }
+        let is_unsure = renamed.is_err() || host.is_off();
+        self.doubt(host, is_unsure, [&from, &to]);
+        let moved = self.files[&from].clone();
+        self.may_be(&to, moved, is_unsure);
+        self.may_be(&from, [None], is_unsure);
     }
 
     fn remove(&mut self, host: &Host, name: &str) {
-        let known = look(host, name);
-        let removed = block_on(host.fs.unlink(ROOT, OsStr::new(name)));
-        forget(host, [known]);
+        let Some(at) = Located::look(host, name) else {
+            return;
+        };
+        let removed = block_on(host.fs.unlink(at.parent, leaf(name)));
+        at.forget(host);
         host.note(|| format!("{name} is removed: {removed:?}"));
         let is_unsure = removed.is_err() || host.is_off();
+        self.doubt(host, is_unsure, [name]);
+        self.may_be(name, [None], is_unsure);
+    }
+
+    fn doubt<const N: usize>(&mut self, host: &Host, is_unsure: bool, names: [&str; N]) {
         if is_unsure && host.mode == Mode::WriteBack {
-            self.doubtful.insert(name.to_owned());
+            self.doubtful.extend(names.map(str::to_owned));
         }
-        self.may_be(name, &[None], is_unsure);
     }
 
     fn read_own(&mut self, host: &Host, name: &str) {
@@ -117,28 +265,59 @@ impl Program {
             return;
         };
         let states = &self.files[name];
-        assert!(
-            states.contains(&found),
-            "{name} is {found:?}, may be {states:?}"
-        );
+        let is_possible = states.iter().any(|state| match (state, &found) {
+            (Some(state), Some(bytes)) => state.begins_as(bytes),
+            (state, found) => state.is_none() && found.is_none(),
+        });
+        assert!(is_possible, "{name} is {found:?}, may be {states:?}");
     }
 
     /// Compares the objects with what they may be.
     pub(super) fn check_bucket(&self, world: &World) {
         for (name, states) in &self.files {
             let object = world.bucket.object(name);
-            let found = object.and_then(|it| state_of(name, &it.content.to_vec()));
+            let found = object.map(|it| it.content.to_vec());
+            let is_possible = states
+                .iter()
+                .any(|state| state.as_ref().map(|it| it.bytes(usize::MAX)) == found);
+            let begin = found.map(|it| it[..it.len().min(20)].to_vec());
             assert!(
-                states.contains(&found),
-                "the bucket's {name} is {found:?}, may be {states:?}"
+                is_possible,
+                "the bucket's {name} is {begin:?}, may be {states:?}"
             );
         }
     }
 }
 
-/// Looks a name up, as the kernel does before each call.
-fn look(host: &Host, name: &str) -> Option<InodeNo> {
-    let looked = block_on(host.fs.lookup(ROOT, OsStr::new(name)));
+/// A file's directory, and the file.
+struct Located {
+    parent: InodeNo,
+    file: Option<InodeNo>,
+}
+
+impl Located {
+    /// Looks a path up, as the kernel does before each call. Nothing if there is no such directory.
+    fn look(host: &Host, path: &str) -> Option<Self> {
+        let parent = match path.split_once('/') {
+            Some((directory, _)) => look_in(host, ROOT, directory)?,
+            None => ROOT,
+        };
+        let file = look_in(host, parent, path.rsplit('/').next().unwrap());
+        Some(Self { parent, file })
+    }
+
+    fn forget(self, host: &Host) {
+        let parent = (self.parent != ROOT).then_some(self.parent);
+        forget(host, [self.file, parent]);
+    }
+}
+
+fn leaf(path: &str) -> &OsStr {
+    OsStr::new(path.rsplit('/').next().unwrap())
+}
+
+fn look_in(host: &Host, parent: InodeNo, name: &str) -> Option<InodeNo> {
+    let looked = block_on(host.fs.lookup(parent, OsStr::new(name)));
     Some(looked.ok()?.attributes.ino)
 }
 
@@ -148,32 +327,63 @@ fn forget<const N: usize>(host: &Host, known: [Option<InodeNo>; N]) {
     }
 }
 
-async fn write_whole(host: &Host, name: &str, process: u32, number: u16) -> Result<(), FsError> {
+/// The directory of `path`, which is made if it is not there. The caller forgets it.
+async fn parent_of(host: &Host, path: &str) -> Result<InodeNo, FsError> {
+    let Some((directory, _)) = path.split_once('/') else {
+        return Ok(ROOT);
+    };
+    let directory = OsStr::new(directory);
+    let found = match host.fs.lookup(ROOT, directory).await {
+        Err(FsError::NotFound) => {
+            host.fs
+                .make_directory_for(ROOT, directory, 0o755, None)
+                .await
+        }
+        found => found,
+    };
+    Ok(found?.attributes.ino)
+}
+
+async fn edit_file(host: &Host, path: &str, process: u32, edit: Edit) -> Result<(), FsError> {
+    let parent = parent_of(host, path).await?;
+    let outcome = edit_in(host, (parent, leaf(path)), process, edit).await;
+    if parent != ROOT {
+        host.fs.forget(parent, 1);
+    }
+    outcome
+}
+
+async fn edit_in(
+    host: &Host,
+    (parent, name): (InodeNo, &OsStr),
+    process: u32,
+    edit: Edit,
+) -> Result<(), FsError> {
     let fs = &host.fs;
     let options = WriteOptions {
-        truncate: true,
+        truncate: matches!(edit, Edit::Whole { .. }),
+        append: matches!(edit, Edit::Append { .. }),
+        both: !matches!(edit, Edit::Whole { .. }),
         ..WriteOptions::default()
     };
     let opener = Opener {
         process,
         started: 1,
     };
-    let (ino, opened) = match fs.lookup(ROOT, OsStr::new(name)).await {
+    let (ino, opened) = match fs.lookup(parent, name).await {
         Ok(entry) => {
             let ino = entry.attributes.ino;
             (ino, fs.open_for_writing(ino, options, opener).await)
         }
         Err(FsError::NotFound) => {
-            let created = fs
-                .create_for(ROOT, OsStr::new(name), options, opener)
-                .await?;
+            let created = fs.create_for(parent, name, options, opener).await?;
             (created.0.attributes.ino, Ok(created.1))
         }
         Err(error) => return Err(error),
     };
     let outcome = match opened {
         Ok(opened) => {
-            let written = fs.write(opened.handle, 0, &version(number)).await;
+            let written = write_edit(host, (ino, opened.handle), edit).await;
             let closed = fs.flush(opened.handle, &OPENER).await;
             fs.release(opened.handle);
             written.and(closed)
@@ -184,31 +394,79 @@ async fn write_whole(host: &Host, name: &str, process: u32, number: u16) -> Resu
     outcome
 }
 
-/// The state of a file; nothing if it cannot be told.
-async fn read_whole(host: &Host, name: &str) -> Option<State> {
+async fn write_edit(
+    host: &Host,
+    (ino, handle): (InodeNo, HandleNo),
+    edit: Edit,
+) -> Result<(), FsError> {
+    // As the kernel, which tells an appending program's place.
+    let size = host.fs.attributes(ino).await?.size;
+    let (at, len, number) = edit.place(size.try_into().unwrap());
+    let bytes = Content::whole(number, at + len).bytes(usize::MAX);
+    for (index, piece) in bytes[at..].chunks(WRITE_MAX).enumerate() {
+        let offset = at + index * WRITE_MAX;
+        host.fs.write(handle, offset as u64, piece).await?;
+    }
+    Ok(())
+}
+
+/// Bytes of the longest WRITE.
+const WRITE_MAX: usize = 1 << 20;
+
+/// The first bytes of a file; nothing if they cannot be told.
+async fn read_whole(host: &Host, path: &str) -> Option<Option<Vec<u8>>> {
     let fs = &host.fs;
     let (is_beside, begun) = host.writes();
-    let ino = match fs.lookup(ROOT, OsStr::new(name)).await {
-        Ok(entry) => entry.attributes.ino,
-        Err(FsError::NotFound) => return Some(None),
-        Err(_) => return None,
+    let parent = match path.split_once('/') {
+        None => ROOT,
+        Some((directory, _)) => match fs.lookup(ROOT, OsStr::new(directory)).await {
+            Ok(entry) => entry.attributes.ino,
+            Err(FsError::NotFound) => return Some(None),
+            Err(_) => return None,
+        },
     };
-    let mut state = None;
-    if let Ok(opened) = fs.open(ino, READ).await {
-        if let Ok(bytes) = fs.read(opened.handle, 0, 4096, !opened.direct_io).await {
-            let what = format!("host {} in {:?}: {name}", host.number, host.mode);
+    let found = match fs.lookup(parent, leaf(path)).await {
+        Ok(entry) => {
+            let read = read_open(host, path, entry.attributes.ino).await;
             let is_alone = !is_beside && host.writes().1 == begun;
-            state = is_alone.then(|| state_of(&what, &bytes.to_vec()));
+            read.filter(|_| is_alone).map(Some)
         }
+        Err(FsError::NotFound) => Some(None),
+        Err(_) => None,
+    };
+    if parent != ROOT {
+        fs.forget(parent, 1);
+    }
+    if let Some(Some(bytes)) = &found {
+        let what = format!("host {} in {:?}: {path}", host.number, host.mode);
+        host.world.check_whole(&what, bytes);
+    }
+    found
+}
+
+/// The first bytes of the file `ino`, which is forgotten.
+async fn read_open(host: &Host, path: &str, ino: InodeNo) -> Option<Vec<u8>> {
+    let fs = &host.fs;
+    let mut bytes = None;
+    if let Ok(opened) = fs.open(ino, READ).await {
+        let read = fs
+            .read(opened.handle, 0, READ_MAX as u32, !opened.direct_io)
+            .await;
+        host.note(|| format!("{path} is read: {:?}", read.as_ref().map(|it| it.len())));
+        bytes = read.ok().map(|it| it.to_vec());
         fs.release(opened.handle);
     }
     fs.forget(ino, 1);
-    state
+    bytes
 }
 
 /// Reads any file of any program.
 fn read_others(host: &Host) {
     let (owner, program) = (thread_rng().gen_range(0..2), thread_rng().gen_range(0..2));
-    let name = format!("a-{owner}-{program}");
-    let _ = block_on(read_whole(host, &name));
+    let name = match thread_rng().gen_range(0..4) {
+        0 => shared_file::NAME.to_owned(),
+        1 => format!("d-{owner}-{program}/c"),
+        _ => format!("a-{owner}-{program}"),
+    };
+    drop(block_on(read_whole(host, &name)));
 }
