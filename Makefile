@@ -38,6 +38,7 @@ S3PROXY := org.gaul:s3proxy:2.6.0:jar:jar-with-dependencies
 S3MOCK := com.adobe.testing:s3mock:4.7.0:jar:exec
 CARGO_DENY_VERSION := 0.20.2
 CARGO_FUZZ_VERSION := 0.13.2
+CARGO_MUTANTS_VERSION := 27.1.0
 CARGO_CYCLONEDX_VERSION := 0.5.9
 
 .PHONY: help
@@ -276,6 +277,34 @@ test-schedules: packages ## The models of threads in many schedules (INTERLEAVIN
 .PHONY: test-planted
 test-planted: packages ## Plant known faults in this tree, which the tests must find
 	mountpoint-fs/tests/planted/run.sh
+
+# The C code is instrumented as well. A thread sanitizer needs a standard library of its kind.
+SANITIZERS ?= address thread
+SANITIZED_E2E ?= reads:: writes:: failures::
+
+.PHONY: test-sanitizers
+test-sanitizers: test-packages test-servers fuzz-packages ## Units, contract, network and some mounts under the sanitizers (SANITIZERS=thread, SANITIZED_E2E=staged::)
+	rustup +nightly component add rust-src
+	@for sanitizer in $(SANITIZERS); do \
+	  export RUSTFLAGS="-Zsanitizer=$$sanitizer" CC=clang CXX=clang++ CFLAGS="-fsanitize=$$sanitizer" CXXFLAGS="-fsanitize=$$sanitizer"; \
+	  export MOUNTPOINT_TEST_SERVERS=$(TOOLS) TSAN_OPTIONS="suppressions=$(CURDIR)/mountpoint-crt-sys/tests/thread.suppressions"; \
+	  run="$(CARGO) +nightly test --locked --workspace --target-dir target/sanitizers/$$sanitizer -Zbuild-std --target $(shell uname -m)-unknown-linux-gnu"; \
+	  $$run --no-fail-fast --lib --test contract --test crt --test network && \
+	  $$run --test e2e -- $(SANITIZED_E2E) || exit 1; done
+
+MIRI_SEEDS ?= 32
+
+.PHONY: test-miri
+test-miri: packages ## Blocks between threads and formats in an interpreter that checks each access (MIRI_SEEDS=1000)
+	rustup +nightly component add miri rust-src
+	MIRIFLAGS="-Zmiri-many-seeds=0..$(MIRI_SEEDS)" $(CARGO) +nightly miri test --locked --workspace --lib -- block::tests::a_reader_sees block::tests::many_threads
+
+# Each change is built and tested: days for all, so name files (MUTATED='mountpoint-fs/src/read/plan/history.rs').
+.PHONY: test-mutations
+test-mutations: packages ## Change policies and formats in thousands of ways, which the unit tests must notice (MUTATED='FILE ...')
+	@command -v cargo-mutants >/dev/null || $(CARGO) install --locked cargo-mutants@$(CARGO_MUTANTS_VERSION)
+	INTERLEAVINGS=20 $(CARGO) mutants --config mountpoint-fs/tests/mutants.toml --output target/mutations \
+	  $(addprefix --file ,$(MUTATED))
 
 # The peer's crates are a workspace of their own: what they build with decides nothing here.
 PEER_MOUNTPOINT := benchmark/peers/mountpoint-s3

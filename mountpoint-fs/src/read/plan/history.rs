@@ -479,3 +479,226 @@ const READ_RANGE_AGE_MAX: u64 = 64;
 ///
 /// Shorter ones would splinter requests.
 pub(in crate::read) const READ_RANGE_MIN: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::read::plan::access::Access;
+
+    const KIB: u64 = 1 << 10;
+
+    /// The history of reads of `ranges`, in KiB.
+    fn read(ranges: &[(u64, u64)]) -> AccessHistory {
+        let mut history = AccessHistory::default();
+        for (start, end) in ranges {
+            history.place(&(start * KIB..end * KIB));
+        }
+        history
+    }
+
+    /// Makes the extent that begins at `start` KiB a stream, read ahead up to `ahead` KiB.
+    fn stream(history: &mut AccessHistory, start: u64, ahead: u64) {
+        let index = index_of(history, start);
+        let end = history.at(index).range.end;
+        let access = Access {
+            range: end - 1..end,
+            waits: false,
+            is_alone: true,
+            now: Duration::ZERO,
+            consumed: end,
+        };
+        let window = Window::open(64 * KIB, end, &access, 64 << 20);
+        history.open(index, window);
+        history.at_mut(index).ahead_end = ahead * KIB;
+    }
+
+    fn index_of(history: &AccessHistory, start: u64) -> usize {
+        let mut extents = history.iter();
+        let found = extents.position(|extent| extent.range.start == start * KIB);
+        found.expect("it was read")
+    }
+
+    /// The extents, in KiB, in order.
+    fn extents(history: &AccessHistory) -> Vec<(u64, u64)> {
+        let ranges = history.iter().map(|extent| &extent.range);
+        let mut extents: Vec<_> = ranges
+            .map(|range| (range.start / KIB, range.end / KIB))
+            .collect();
+        extents.sort_unstable();
+        extents
+    }
+
+    #[test]
+    fn reads_make_extents() {
+        let cases: [(&[(u64, u64)], &[(u64, u64)]); 8] = [
+            (&[(0, 4), (4, 8), (8, 9)], &[(0, 9)]),
+            (&[(0, 4), (8, 12)], &[(0, 4), (8, 12)]),
+            // In front of one; both touch, and stay apart until one goes on.
+            (&[(8, 12), (4, 8)], &[(4, 12)]),
+            (&[(0, 4), (8, 12), (4, 8)], &[(0, 12)]),
+            // Over the end of one.
+            (&[(0, 4), (3, 6)], &[(0, 6)]),
+            // Inside one, up to its ends: bytes that are read again.
+            (&[(0, 8), (2, 4)], &[(0, 8), (2, 4)]),
+            (&[(0, 8), (0, 8)], &[(0, 8), (0, 8)]),
+            (&[(0, 8), (0, 8), (8, 9)], &[(0, 8), (0, 9)]),
+        ];
+        for (reads, expected) in cases {
+            assert_eq!(extents(&read(reads)), expected, "{reads:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_is_one_that_is_long_and_goes_on_soon() {
+        let mut history = AccessHistory::default();
+        let mut place = |start: u64, end: u64| history.place(&(start * KIB..end * KIB)).1;
+        assert!(!place(0, 8), "the first read");
+        assert!(!place(8, 15), "a short one");
+        assert!(place(15, 16));
+        assert!(!place(100, 200), "the first of another one");
+        for other in 1..RECENT_READS {
+            assert!(!place(1000 * other, 1000 * other + 1));
+        }
+        assert!(place(200, 201), "the other reads were few enough");
+        assert!(!place(90_000, 90_100));
+        for other in 1..=RECENT_READS {
+            assert!(!place(91_000 + 1000 * other, 91_000 + 1000 * other + 1));
+        }
+        assert!(!place(90_100, 90_101), "the other reads were too many");
+    }
+
+    #[test]
+    fn the_oldest_stream_ends_for_one_too_many() {
+        let starts: Vec<u64> = (0..=STREAMS_MAX as u64).map(|it| it * 100).collect();
+        let reads: Vec<_> = starts.iter().map(|start| (*start, start + 4)).collect();
+        let mut history = read(&reads);
+        for start in &starts {
+            stream(&mut history, *start, start + 50);
+        }
+        let is_stream = |extent: &&Extent| extent.window.is_some();
+        assert_eq!(history.iter().filter(is_stream).count(), STREAMS_MAX);
+        assert_eq!(history.stream_count(), STREAMS_MAX);
+        let oldest = history.at(index_of(&history, 0));
+        assert!(oldest.window.is_none());
+        assert_eq!(oldest.ahead_end, oldest.range.end);
+    }
+
+    #[test]
+    fn the_oldest_random_read_is_forgotten_and_no_stream() {
+        let count = EXTENTS_MAX as u64;
+        let reads: Vec<_> = (0..count).map(|it| (it * 100, it * 100 + 4)).collect();
+        let mut history = read(&reads);
+        stream(&mut history, 0, 50);
+        history.place(&(count * 100 * KIB..count * 100 * KIB + 1));
+        let left = extents(&history);
+        assert_eq!(left.len(), EXTENTS_MAX);
+        assert!(left.contains(&(0, 4)), "the stream is there");
+        assert!(!left.contains(&(100, 104)), "the oldest other one is not");
+    }
+
+    #[test]
+    fn reads_are_seen_in_relation_to_streams() {
+        let mut history = read(&[(0, 10), (100, 110), (200, 210)]);
+        stream(&mut history, 0, 50);
+        stream(&mut history, 100, 110);
+        let fit = |start: u64| history.fit(start * KIB);
+        assert_eq!(fit(10), Some(StreamFit::Continues));
+        assert_eq!(fit(11), Some(StreamFit::IsAhead));
+        assert_eq!(history.fit(50 * KIB - 1), Some(StreamFit::IsAhead));
+        assert_eq!(fit(50), None);
+        assert_eq!(fit(9), None);
+        assert_eq!(fit(110), Some(StreamFit::Continues));
+        assert_eq!(fit(210), None, "that is no stream");
+    }
+
+    #[test]
+    fn a_jump_leaves_the_stream_before_it_unless_that_has_asked_so_far() {
+        let left = |reads: &[(u64, u64)], start: u64| {
+            let mut history = read(&[(0, 10)]);
+            stream(&mut history, 0, 50);
+            for (from, to) in reads {
+                history.place(&(from * KIB..to * KIB));
+            }
+            let range = start * KIB..(start + 1) * KIB;
+            history.place(&range);
+            history.stream_left_for(&range).is_some()
+        };
+        assert!(left(&[], 60));
+        assert!(left(&[], 50), "behind what was asked for");
+        assert!(!left(&[], 49));
+        assert!(!left(&[], 20));
+        assert!(!left(&[(100, 101)], 200), "another read was between");
+    }
+
+    #[test]
+    fn a_stream_moves_to_a_read_within_its_read_ahead() {
+        let moved = |start: u64| {
+            let mut history = read(&[(0, 10), (start, start + 4)]);
+            stream(&mut history, 0, 50);
+            let index = index_of(&history, start);
+            let moved = history.move_on(index);
+            let ahead = |start| history.at(index_of(&history, start)).ahead_end / KIB;
+            let is_stream = history.at(index).window.is_some();
+            assert_eq!(moved, is_stream);
+            (moved, ahead(0), ahead(start))
+        };
+        assert_eq!(moved(20), (true, 20, 50));
+        assert_eq!(moved(49), (true, 49, 53));
+        assert_eq!(moved(50), (false, 50, 54), "nothing was asked for there");
+    }
+
+    #[test]
+    fn a_stream_that_began_later_does_not_move() {
+        let mut history = read(&[(20, 24), (0, 10)]);
+        stream(&mut history, 0, 50);
+        let index = index_of(&history, 20);
+        assert!(!history.move_on(index));
+    }
+
+    #[test]
+    fn a_stream_ends_where_the_next_begins() {
+        let mut history = read(&[(0, 10), (10_000, 10_010), (500, 510), (300, 310)]);
+        for start in [0, 500, 10_000] {
+            stream(&mut history, start, start + 20);
+        }
+        let next = |history: &AccessHistory, start: u64| {
+            let index = index_of(history, start);
+            history.next_stream_start(index) / KIB
+        };
+        assert_eq!(next(&history, 0), 500, "the one at 300 is no stream");
+        assert_eq!(next(&history, 500), 10_000);
+        assert_eq!(next(&history, 10_000), u64::MAX / KIB);
+        history.is_reread(505 * KIB);
+        assert_eq!(next(&history, 0), 10_000, "its bytes will be read again");
+    }
+
+    #[test]
+    fn what_was_read_lately_is_left_out() {
+        let mut history = read(&[(0, 64), (200, 263), (400, 464)]);
+        let whole = 0..1000 * KIB;
+        let kib = |ranges: Vec<Range<u64>>| -> Vec<_> {
+            let in_kib = ranges.iter().map(|it| (it.start / KIB, it.end / KIB));
+            in_kib.collect()
+        };
+        let unread = kib(history.without_read(whole.clone()));
+        assert_eq!(unread, [(64, 400), (464, 1000)], "short ones do not count");
+        let first = index_of(&history, 0);
+        let ahead = kib(history.unread(first, 0..1000 * KIB));
+        assert_eq!(ahead, [(0, 400), (464, 1000)]);
+        for (at, is_read) in [(63, true), (64, false), (199, false), (262, true)] {
+            let range = at * KIB..(at + 1) * KIB;
+            assert_eq!(history.has_read(&range), is_read, "{at}");
+        }
+        history.is_reread(10 * KIB);
+        assert!(!history.has_read(&(0..KIB)));
+        // Long ago.
+        for other in 0..READ_RANGE_AGE_MAX {
+            history.place(&((5000 + other) * KIB..(5001 + other) * KIB));
+        }
+        assert!(history.has_read(&(400 * KIB..401 * KIB)));
+        history.place(&(9000 * KIB..9001 * KIB));
+        assert!(!history.has_read(&(400 * KIB..401 * KIB)));
+    }
+}

@@ -5,7 +5,7 @@
 //! states that each may have: one behind a call that succeeded, several behind one that failed. Each
 //! of its reads must find one of these, and so must a look into the bucket behind the last start of
 //! its host. Programs also read each other's files, which have one of the contents that any file
-//! ever had. All write one file in turn, whose last content must not be older than another one that
+//! ever had. One program of each host writes a file that they share, whose last content must not be older than another one that
 //! was promised.
 
 mod content;

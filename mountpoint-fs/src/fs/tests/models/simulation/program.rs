@@ -106,7 +106,8 @@ impl Program {
                 5 => self.read_own(host, &name),
                 6 => self.set_len(host, &name),
                 7 => self.rename_directory(host),
-                8 if host.mode != Mode::WriteBack => self.write_shared(host),
+                // Two programs of one host may mix their bytes, as in any file system.
+                8 if self.number == 1 && host.mode != Mode::WriteBack => self.write_shared(host),
                 _ => read_others(host),
             }
         }
