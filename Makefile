@@ -171,6 +171,13 @@ $(TOOLS)/bin/pjdfstest:
 test-thorough: test-packages $(TOOLS)/bin/fsx $(TOOLS)/bin/pjdfstest ## A million operations of fsx, pjdfstest and a million compared with a model, in each mode of writing, no part of make test
 	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e -- --ignored --nocapture staged::thorough
 
+HOURS ?= 8
+
+.PHONY: soak
+soak: test-packages ## A mixed load with faults and kills for HOURS=8, no part of make test (SOAK_SECONDS=1200, SEED=7, FAULTS=harsh)
+	MOUNTPOINT_TEST_SOAK_SECONDS=$(or $(SOAK_SECONDS),$$(( $(HOURS) * 3600 ))) MOUNTPOINT_TEST_SOAK_SEED=$(SEED) \
+	  MOUNTPOINT_TEST_SOAK_FAULTS=$(FAULTS) $(CARGO) test --locked --workspace --test e2e -- --ignored --nocapture soak::hours
+
 .PHONY: test-servers
 test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to
 

@@ -20,6 +20,7 @@ mod promises;
 mod reads;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
+mod soak;
 mod staged;
 mod support;
 mod writes;

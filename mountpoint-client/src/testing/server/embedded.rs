@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -30,8 +31,17 @@ pub struct Server {
     log: Arc<RequestLog>,
     faults: Arc<Faults>,
     sessions: Arc<Sessions>,
+    keys: Option<KeyPair>,
+    serving: Serving,
+    worker_threads: usize,
+    /// `None` while it is stopped.
+    running: Mutex<Option<Running>>,
+}
+
+/// The threads of a server between a start and a stop.
+struct Running {
     stop: watch::Sender<bool>,
-    main: Option<JoinHandle<()>>,
+    main: JoinHandle<()>,
 }
 
 impl Server {
@@ -50,51 +60,40 @@ impl Server {
         let log = Arc::new(RequestLog::new(options.log));
         let faults = Arc::new(Faults::default());
         let sessions = Arc::new(Sessions::new(options.session_lifetime));
-        let verifies = options.credentials.is_some();
         let mut s3 = S3ServiceBuilder::new(Operations {
             store: Arc::clone(&store),
             region: options.region,
             sessions: Arc::clone(&sessions),
         });
-        if let Some((access_key, secret_key)) = options.credentials {
-            s3.set_auth(KeyPair {
-                access_key,
-                secret_key: secret_key.into(),
-            });
+        let keys = options.credentials.map(KeyPair::new);
+        if let Some(keys) = &keys {
+            s3.set_auth(keys.clone());
         }
-        let (log_of_service, faults_of_service) = (Arc::clone(&log), Arc::clone(&faults));
         let service = Service {
             s3: s3.build(),
             store: Arc::clone(&store),
-            log: log_of_service,
-            faults: faults_of_service,
+            log: Arc::clone(&log),
+            faults: Arc::clone(&faults),
             sessions: Arc::clone(&sessions),
             answers: AtomicU64::new(0),
-            verifies,
+            verifies: keys.is_some(),
         };
-        let acceptor = options.has_tls.then(tls::acceptor).transpose()?;
-        let runtime = runtime(options.worker_threads.max(1))?;
-        let listener = {
-            let _entered = runtime.enter();
-            connections::listen(options.address)?
-        };
-        let address = listener.local_addr()?;
         let serving = Serving {
             service: Arc::new(service),
-            acceptor,
+            acceptor: options.has_tls.then(tls::acceptor).transpose()?,
         };
-        let (stop, stopped) = watch::channel(false);
-        let main = std::thread::Builder::new()
-            .name("s3-server".to_owned())
-            .spawn(move || run(runtime, listener, serving, stopped))?;
+        let worker_threads = options.worker_threads.max(1);
+        let (running, address) = Running::begin(options.address, worker_threads, serving.clone())?;
         Ok(Self {
             address,
             store,
             log,
             faults,
             sessions,
-            stop,
-            main: Some(main),
+            keys,
+            serving,
+            worker_threads,
+            running: Mutex::new(Some(running)),
         })
     }
 
@@ -143,6 +142,35 @@ impl Server {
         self.sessions.end_all();
     }
 
+    /// Accepts these keys, access key and secret key, in place of the earlier ones from now on. A
+    /// server without credentials goes on to accept any.
+    pub fn set_credentials(&self, access_key: &str, secret_key: &str) {
+        if let Some(keys) = &self.keys {
+            keys.replace(access_key, secret_key);
+        }
+    }
+
+    /// Stops it as a drop does; store, log and faults stay for [`Server::start_again`].
+    pub fn stop(&self) {
+        let running = self.running.lock().take();
+        if let Some(running) = running {
+            running.end();
+        }
+    }
+
+    /// Starts a stopped server at the address that it had.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_again(&self) -> io::Result<()> {
+        let mut running = self.running.lock();
+        if running.is_none() {
+            let serving = self.serving.clone();
+            *running = Some(Running::begin(self.address, self.worker_threads, serving)?.0);
+        }
+        Ok(())
+    }
+
     /// The rules by which it misbehaves.
     #[must_use]
     pub fn faults(&self) -> &Faults {
@@ -152,10 +180,33 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Running {
+    /// Listens at the address and serves; the address that it has then.
+    fn begin(
+        address: SocketAddr,
+        worker_threads: usize,
+        serving: Serving,
+    ) -> io::Result<(Self, SocketAddr)> {
+        let runtime = runtime(worker_threads)?;
+        let listener = {
+            let _entered = runtime.enter();
+            connections::listen(address)?
+        };
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let main = std::thread::Builder::new()
+            .name("s3-server".to_owned())
+            .spawn(move || run(runtime, listener, serving, stopped))?;
+        Ok((Self { stop, main }, address))
+    }
+
+    fn end(self) {
         self.stop.send_replace(true);
-        if let Some(main) = self.main.take()
-            && main.join().is_err()
-        {
+        if self.main.join().is_err() {
             tracing::error!("the S3 server's main thread panicked");
         }
     }

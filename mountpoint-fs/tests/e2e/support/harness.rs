@@ -287,6 +287,11 @@ impl Mounted {
         self.wait()
     }
 
+    /// Waits for the end of the process of a mount that was detached.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        self.wait()
+    }
+
     fn wait(&mut self) -> ExitStatus {
         self.ended = true;
         wait_for_exit(&mut self.process, PATIENCE)

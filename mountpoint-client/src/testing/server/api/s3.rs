@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
@@ -20,17 +21,26 @@ pub(crate) struct Operations {
     pub(crate) sessions: Arc<Sessions>,
 }
 
-/// The one pair of keys that may sign.
-pub(crate) struct KeyPair {
-    pub(crate) access_key: String,
-    pub(crate) secret_key: SecretKey,
+/// The one pair of keys that may sign, which can be replaced.
+#[derive(Clone)]
+pub(crate) struct KeyPair(Arc<Mutex<(String, SecretKey)>>);
+
+impl KeyPair {
+    pub(crate) fn new((access_key, secret_key): (String, String)) -> Self {
+        Self(Arc::new(Mutex::new((access_key, secret_key.into()))))
+    }
+
+    pub(crate) fn replace(&self, access_key: &str, secret_key: &str) {
+        *self.0.lock() = (access_key.to_owned(), secret_key.to_owned().into());
+    }
 }
 
 #[async_trait]
 impl S3Auth for KeyPair {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        if access_key == self.access_key {
-            Ok(self.secret_key.clone())
+        let keys = self.0.lock().clone();
+        if access_key == keys.0 {
+            Ok(keys.1)
         } else {
             let message = "The AWS Access Key Id you provided does not exist in our records.";
             Err(s3_error!(InvalidAccessKeyId, "{message}"))

@@ -123,3 +123,18 @@ fn requests_in_flight_at_once_are_counted() {
             .all(|record| record.status == 0 && !record.complete)
     );
 }
+
+#[test]
+fn a_server_that_is_started_again_has_its_address_and_objects() {
+    let server = start();
+    server.store().put("bucket", "k", BODY);
+    let get = || Wire::open(&server).ask("GET /bucket/k", &[], b"").body;
+    assert_eq!(get(), BODY);
+    server.stop();
+    server.stop();
+    assert!(TcpStream::connect(server.address()).is_err());
+    server.start_again().unwrap();
+    server.start_again().unwrap();
+    assert_eq!(get(), BODY);
+    assert_eq!(server.log().count(Operation::GetObject), 2);
+}

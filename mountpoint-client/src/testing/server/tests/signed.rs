@@ -55,6 +55,14 @@ fn only_the_right_keys_are_accepted() {
         );
     }
     assert_eq!(server.log().counters(Operation::ListObjectsV2).errors, 3);
+    server.set_credentials("new", "other");
+    for (keys, expected) in [
+        (Some(("right", "secret")), Some("InvalidAccessKeyId")),
+        (Some(("new", "other")), None),
+    ] {
+        let code = runtime.block_on(code(&server, keys));
+        assert_eq!(code.as_deref(), expected, "{keys:?}, replaced");
+    }
     let open = start();
     for keys in [Some(("any", "thing")), None] {
         assert_eq!(runtime.block_on(code(&open, keys)), None, "{keys:?}");
