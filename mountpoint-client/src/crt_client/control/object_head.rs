@@ -63,12 +63,27 @@ async fn ask<T>(
     let attempt = || async {
         let head = match exchange.send().await {
             Ok(Response { head, .. }) if is_clear(&head) => head,
+            Err(fault) if core.is_unexplained(&fault) => {
+                return Err(explained_by_get(core, key, fault).await);
+            }
             Err(fault) if !fault.is_foreign => return Err(fault),
             unclear => described_by_get(core, key, unclear.ok()).await?,
         };
         read(&operation, key, &head)
     };
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
+}
+
+/// The reason of a refusal, which an answer to HEAD does not tell, from a GET of the first byte. If
+/// that is not refused, the keys may have been replaced between the two.
+async fn explained_by_get(core: &Core, key: &Key, fault: Fault) -> Fault {
+    match described_by_get(core, key, None).await {
+        Err(told) if !is_unsatisfiable(&told) => told,
+        _ => Fault {
+            is_unknown_key: true,
+            ..fault
+        },
+    }
 }
 
 /// The version of a copy that a document of the server's own has confirmed without telling it, as

@@ -126,7 +126,7 @@ impl Core {
         }
     }
 
-    /// Whether a refusal without a reason may be for keys that have expired.
+    /// Whether a refusal may be for keys that have expired or were replaced.
     ///
     /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is
     /// common: S3 sends it for each missing key if the user may not list the bucket.
@@ -136,7 +136,14 @@ impl Core {
             Some(403) => self.sessions.is_some(),
             _ => false,
         };
-        fault.is_mute && is_typical
+        fault.is_unknown_key || (fault.is_mute && is_typical)
+    }
+
+    /// Whether the keys may be behind a refusal that does not tell: then another request has to ask
+    /// for the reason.
+    pub(super) fn is_unexplained(&self, fault: &Fault) -> bool {
+        let may_change = self.credentials.is_some() && self.sessions.is_none();
+        may_change && fault.is_mute && fault.error.status == Some(403)
     }
 
     /// The verdict on keys of `generation`, which are in use and were refused without a reason.

@@ -16,6 +16,9 @@ pub(in crate::crt_client) struct Fault {
     pub(in crate::crt_client) retry_after: Option<Duration>,
     /// The server said that the credentials have expired.
     pub(in crate::crt_client) expired: bool,
+    /// The server does not know the credentials, or not with this secret: they may have been
+    /// replaced.
+    pub(in crate::crt_client) is_unknown_key: bool,
     /// The server refused without a reason: answers to HEAD have no body.
     pub(in crate::crt_client) is_mute: bool,
     /// The answer is not S3's, and its status is none that tells of an outage.
@@ -33,6 +36,7 @@ impl From<ClientError> for Fault {
             error,
             retry_after: None,
             expired: false,
+            is_unknown_key: false,
             is_mute: false,
             is_foreign: false,
             is_silence: false,

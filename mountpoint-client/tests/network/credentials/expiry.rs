@@ -134,3 +134,40 @@ fn keys_that_the_server_calls_expired_are_replaced() {
     assert!(answer.contains("ExpiredToken"), "{answer}");
     assert_eq!(access_keys(&server).len(), 2, "one new look-up, not more");
 }
+
+/// The keys were deleted, or have another secret: others are looked up. An answer to HEAD does not
+/// tell, so that a GET asks for the reason.
+#[test]
+fn keys_that_the_server_no_longer_knows_are_replaced() {
+    for (code, command, refusals) in [
+        ("InvalidAccessKeyId", "get", 1),
+        ("InvalidToken", "put", 1),
+        ("SignatureDoesNotMatch", "get", 1),
+        ("InvalidAccessKeyId", "head", 2),
+        // The keys are good again when the GET comes.
+        ("InvalidAccessKeyId", "head", 1),
+    ] {
+        let server = server();
+        let pod = container(HOUR);
+        let mut child = in_pod(Setting::new(&server), &pod).start();
+        child.check("connect", "ok");
+        access_keys(&server);
+        let unknown = Fault::Error { status: 403, code };
+        let rule = server
+            .faults()
+            .add(Rule::always(unknown.clone()).times(refusals));
+        child.check(command, "ok");
+        assert_eq!(server.faults().remove(rule), Some(refusals), "{command}");
+        assert_eq!(access_keys(&server), ["BOX1", "BOX2"], "{command}");
+        server.faults().add(Rule::always(unknown));
+        for _ in 0..3 {
+            let answer = child.say("get");
+            assert!(answer.contains(code), "{answer}");
+        }
+        assert_eq!(
+            access_keys(&server),
+            ["BOX2"],
+            "no look-up for each request"
+        );
+    }
+}

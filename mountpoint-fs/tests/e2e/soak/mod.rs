@@ -29,8 +29,8 @@ use load::writer::Writer;
 use mountpoint_client::testing::server::{LogMode, Server, ServerOptions};
 use nix::errno::Errno;
 use place::{KINDS, Kind, Outcome, Place};
-use rand::rngs::StdRng;
 use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 use settings::Settings;
 use tally::Tally;
 
@@ -80,17 +80,14 @@ fn run(settings: Settings) {
     let mut writers = soak.writers();
     let series = std::thread::scope(|scope| {
         let watch = scope.spawn(|| soak.guard(|| watch::run(&soak)));
-        let rounds = soak.guard(|| rounds(&soak, &mut writers));
+        soak.guard(|| rounds(&soak, &mut writers));
         soak.is_over.store(true, Ordering::SeqCst);
-        let series = watch
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        rounds.and(series)
+        watch.join().ok().flatten()
     });
-    let series = series.expect("a thread has failed, see above");
+    assert!(!soak.has_failed(), "a thread has failed, see above");
     finish(&soak, &writers);
     if !soak.settings.is_smoke {
-        series.judge(&soak);
+        series.expect("the series of the watch").judge(&soak);
     }
 }
 

@@ -93,6 +93,10 @@ impl<'a> ErrorAnswer<'a> {
                 self.code,
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
             ),
+            is_unknown_key: matches!(
+                self.code,
+                Some("InvalidAccessKeyId" | "InvalidToken" | "SignatureDoesNotMatch")
+            ),
             is_silence: false,
             error: operation.error(kind, &what).with_status(self.status),
         }
