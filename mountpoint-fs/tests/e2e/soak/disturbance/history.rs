@@ -25,6 +25,11 @@ const EVENTS_MAX: usize = 40;
 const AFTERMATH: Duration = Duration::from_secs(90);
 
 impl History {
+    /// Disturbances so far.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().back().map_or(0, |last| last.number + 1)
+    }
+
     /// Notes the beginning; for [`History::end`].
     pub(super) fn begin(&self, name: &str, explains: &'static [i32]) -> u64 {
         let mut events = self.0.lock();

@@ -19,8 +19,10 @@ use super::place::Place;
 /// Disturbs the mounts until the run stops; then every fault is over.
 pub(super) fn run(soak: &Soak, mut numbers: StdRng) {
     while !soak.is_stopped() {
-        let disturbance = next(&mut numbers, &soak.settings, soak.allows_kills());
-        soak.pause(Duration::from_millis(numbers.random_range(0..1500)));
+        let count = soak.history.count();
+        let disturbance = next(&mut numbers, &soak.settings, (count, soak.allows_kills()));
+        let calm = if soak.settings.is_smoke { 300 } else { 1500 };
+        soak.pause(Duration::from_millis(numbers.random_range(0..calm)));
         let name = disturbance.name();
         let event = soak.history.begin(&name, disturbance.explains());
         soak.tally.failed(&format!("({})", disturbance.kind()));
