@@ -68,7 +68,7 @@ impl History {
         let line = |event: &Event| {
             let began = event.began.elapsed().as_secs_f32();
             let ended = event.ended.map(|ended| ended.elapsed().as_secs_f32());
-            let ended = ended.map_or("now".to_owned(), |ended| format!("{ended:.1} s ago"));
+            let ended = ended.map_or_else(|| "now".to_owned(), |ended| format!("{ended:.1} s ago"));
             format!("{began:.1} s ago to {ended}: {}", event.name)
         };
         events

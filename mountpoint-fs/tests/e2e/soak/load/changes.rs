@@ -80,13 +80,7 @@ impl Change {
         let names = files.names();
         let bytes = |len: u64| synthetic_bytes(version, 0..len);
         if names.is_empty() {
-            let content = Arc::new(bytes(any_size(numbers)));
-            return Self::Write {
-                name: other,
-                content,
-                piece: 1 << 17,
-                synced: None,
-            };
+            return Self::any_write(numbers, other, version);
         }
         let name = pick(numbers, &names).clone();
         let content = files.get(&name).unwrap();
@@ -95,18 +89,7 @@ impl Change {
             return Self::Remove { name };
         }
         match numbers.random_range(0..100) {
-            0..30 => {
-                let content = Arc::new(bytes(any_size(numbers)));
-                let synced = numbers.random_ratio(1, 8);
-                let synced = synced.then(|| numbers.random_range(0..=content.len()));
-                let piece = 1 << numbers.random_range(12..21);
-                Self::Write {
-                    name: other,
-                    content,
-                    piece,
-                    synced,
-                }
-            }
+            0..30 => Self::any_write(numbers, other, version),
             30..40 => Self::Save {
                 name: other,
                 content: Arc::new(bytes(any_size(numbers))),
@@ -144,6 +127,19 @@ impl Change {
                 mode: *pick(numbers, &[0o600, 0o644, 0o755]),
             },
             _ => Self::Remove { name },
+        }
+    }
+
+    fn any_write(numbers: &mut StdRng, name: String, version: u64) -> Self {
+        let content = Arc::new(synthetic_bytes(version, 0..any_size(numbers)));
+        let synced = numbers.random_ratio(1, 8);
+        let synced = synced.then(|| numbers.random_range(0..=content.len()));
+        let piece = 1 << numbers.random_range(12..21);
+        Self::Write {
+            name,
+            content,
+            piece,
+            synced,
         }
     }
 

@@ -55,7 +55,7 @@ pub(in crate::soak) fn text(world: &World) -> String {
         format!("{} bytes, sum {sum:x}", content.len())
     };
     let texts = world.iter().map(|(name, content)| {
-        let content = content.as_ref().map_or("nothing".to_owned(), text);
+        let content = content.as_ref().map_or_else(|| "nothing".to_owned(), text);
         format!("{name}: {content}")
     });
     texts.collect::<Vec<_>>().join("; ")

@@ -8,7 +8,7 @@ use mountpoint_client::testing::server::Server;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
-use super::hot::{Hot, Seen, equals};
+use super::hot::{Hot, Seen, Version, equals};
 use super::reading::Way;
 use crate::harness::BUCKET;
 use crate::soak::Soak;
@@ -131,7 +131,7 @@ fn hot(soak: &Soak, place: &Place, numbers: &mut StdRng) {
     );
     match outcome {
         Outcome::Failed(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-            let is_deleted = visible.iter().any(|version| version.is_deleted());
+            let is_deleted = visible.iter().any(Version::is_deleted);
             assert!(is_deleted, "no such file: {}", context());
         }
         Outcome::Failed(error) => {
