@@ -12,6 +12,7 @@ mod disturbance;
 mod keys;
 mod load;
 mod place;
+mod program;
 mod settings;
 mod tally;
 mod watch;
@@ -28,7 +29,8 @@ use load::reader;
 use load::writer::Writer;
 use mountpoint_client::testing::server::{LogMode, Server, ServerOptions};
 use nix::errno::Errno;
-use place::{KINDS, Kind, Outcome, Place};
+use place::{KINDS, Kind, Mounting, Outcome, Place};
+use program::Program;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use settings::Settings;
@@ -41,6 +43,7 @@ struct Soak {
     settings: Settings,
     server: Server,
     keys: Keys,
+    program: Program,
     places: Vec<Place>,
     hot: Hot,
     history: History,
@@ -205,11 +208,13 @@ impl Soak {
         let mut numbers = StdRng::seed_from_u64(!settings.seed);
         let hot = Hot::new(&server, settings.seed, &mut numbers);
         reader::store(&server, settings.seed);
-        let places = KINDS.map(|kind| Place::new(kind, &server, &keys));
+        let program = Program::new();
+        let places = KINDS.map(|kind| Place::new(kind, (&server, &keys, &program)));
         Self {
             settings,
             server,
             keys,
+            program,
             places: places.into(),
             hot,
             history: History::default(),
@@ -265,6 +270,10 @@ impl Soak {
             }
         }
         outcome
+    }
+
+    fn mounting(&self) -> Mounting<'_> {
+        (&self.server, &self.keys, &self.program)
     }
 
     /// Whether mounts may be killed now: long lives in the second half of a run show leaks.

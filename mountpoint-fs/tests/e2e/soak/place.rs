@@ -15,9 +15,10 @@ use parking_lot::{Mutex, RwLock};
 use tempfile::TempDir;
 
 use super::keys::Keys;
+use super::program::Program;
 use super::tally::Tally;
 use super::watch::{Handles, handles};
-use crate::harness::{BUCKET, Mounted, mount_s3};
+use crate::harness::{BUCKET, Mounted};
 
 /// What a mount is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,9 @@ impl Kind {
     }
 }
 
+/// What every mount of a run is made with.
+pub(super) type Mounting<'a> = (&'a Server, &'a Keys, &'a Program);
+
 /// A mount, or the next one in its place: the folder of its cache or staged files stays.
 pub(super) struct Place {
     pub(super) kind: Kind,
@@ -127,7 +131,7 @@ pub(super) enum Outcome<T> {
 }
 
 impl Place {
-    pub(super) fn new(kind: Kind, server: &Server, keys: &Keys) -> Self {
+    pub(super) fn new(kind: Kind, (server, keys, program): Mounting<'_>) -> Self {
         let place = Self {
             kind,
             folder: tempfile::tempdir().unwrap(),
@@ -137,13 +141,13 @@ impl Place {
             process: Mutex::new(None),
             lives: AtomicU64::new(0),
         };
-        let mounted = place.mount(server, keys);
+        let mounted = place.mount((server, keys, program));
         *place.gate.write() = Some(mounted);
         place
     }
 
-    fn mount(&self, server: &Server, keys: &Keys) -> Mounted {
-        let mut command = mount_s3();
+    fn mount(&self, (server, keys, program): Mounting<'_>) -> Mounted {
+        let mut command = program.command();
         keys.give(&mut command);
         command.args([BUCKET, "--endpoint-url", &server.url()]);
         command.args(["--force-path-style", "--state-directory"]);
@@ -188,7 +192,7 @@ impl Place {
     }
 
     /// Kills the process in the midst of calls, and mounts again.
-    pub(super) fn kill(&self, server: &Server, keys: &Keys) {
+    pub(super) fn kill(&self, (server, keys, program): Mounting<'_>) {
         let Some(process) = self.process.lock().take() else {
             return;
         };
@@ -196,11 +200,16 @@ impl Place {
         kill(process.pid, Signal::SIGKILL).unwrap();
         let mut gate = self.gate.write();
         gate.take().unwrap().kill();
-        *gate = Some(self.mount(server, keys));
+        *gate = Some(self.mount((server, keys, program)));
     }
 
     /// Unmounts lazily while a file is read, and mounts anew when the process has ended.
-    pub(super) fn mount_anew(&self, server: &Server, keys: &Keys, file: &str, content: &[u8]) {
+    pub(super) fn mount_anew(
+        &self,
+        (server, keys, program): Mounting<'_>,
+        file: &str,
+        content: &[u8],
+    ) {
         let mut gate = self.gate.write();
         let mounted = gate.take().unwrap();
         self.process.lock().take();
@@ -214,7 +223,7 @@ impl Place {
         );
         drop(open);
         assert!(mounted.end().success(), "{:?}", self.kind);
-        *gate = Some(self.mount(server, keys));
+        *gate = Some(self.mount((server, keys, program)));
     }
 
     /// How often its process was killed.

@@ -101,7 +101,7 @@ pub(crate) fn script_in_namespace(script: &str) -> Command {
 }
 
 /// A program whose environment holds the server's keys and little else.
-fn with_keys(program: &str) -> Command {
+pub(crate) fn with_keys(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
         .env_clear()

@@ -50,7 +50,7 @@ fn act(soak: &Soak, disturbance: Disturbance) {
             server.start_again().unwrap();
         }
         Disturbance::NewKeys => soak.keys.rotate(server),
-        Disturbance::Kill(place) => soak.places[place].kill(server, &soak.keys),
+        Disturbance::Kill(place) => soak.places[place].kill(soak.mounting()),
         Disturbance::Anew(place) => anew(soak, &soak.places[place]),
     }
 }
@@ -58,7 +58,7 @@ fn act(soak: &Soak, disturbance: Disturbance) {
 fn anew(soak: &Soak, place: &Place) {
     let (name, size) = KNOWN;
     let content = synthetic_bytes(soak.settings.seed + 3, 0..size);
-    place.mount_anew(&soak.server, &soak.keys, name, &content);
+    place.mount_anew(soak.mounting(), name, &content);
 }
 
 /// Changes objects behind the mounts until the run stops.

@@ -34,7 +34,7 @@ pub(super) fn run(soak: &Soak) -> Series {
     while !soak.is_over() {
         let began = Instant::now();
         for (number, place) in soak.places.iter().enumerate() {
-            let Some((life, sample)) = sample(place, &mut tails[number]) else {
+            let Some((life, sample)) = sample(&soak.program, place, &mut tails[number]) else {
                 continue;
             };
             let name = place.kind.name();

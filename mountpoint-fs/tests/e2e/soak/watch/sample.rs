@@ -6,11 +6,11 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use nix::unistd::Pid;
-use serde_json::Value;
 
 use super::policy::MEASURES;
-use crate::metrics::stats::{number, stats};
+use crate::metrics::stats::number;
 use crate::soak::place::{Place, Process};
+use crate::soak::program::Program;
 
 /// Numbers in the order of [`MEASURES`].
 pub(in crate::soak) type Sample = [f64; MEASURES.len()];
@@ -63,11 +63,11 @@ impl Tail {
 }
 
 /// Looks at a place; nothing while its mount is exchanged.
-pub(super) fn sample(place: &Place, tail: &mut Tail) -> Option<(u64, Sample)> {
+pub(super) fn sample(program: &Program, place: &Place, tail: &mut Tail) -> Option<(u64, Sample)> {
     let process = place.process()?;
     let status = status(process.pid)?;
     let handles = handles(process.pid)?;
-    let document = document(&process.directory)?;
+    let document = program.stats(&process.directory)?;
     let number = |name| number(&document, name, "");
     assert!(
         number("process.panics") == 0.0,
@@ -115,13 +115,6 @@ pub(in crate::soak) fn handles(pid: Pid) -> Option<Handles> {
         }
     }
     Some(handles)
-}
-
-/// The mount's own numbers.
-fn document(directory: &Path) -> Option<Value> {
-    let output = stats(directory, &["--once", "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).ok()?;
-    answer["mounts"].as_array()?.first().cloned()
 }
 
 /// Bytes that files below a folder occupy. Files may go meanwhile.
