@@ -74,11 +74,12 @@ async fn ask<T>(
     exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }
 
-/// The reason of a refusal, which an answer to HEAD does not tell, from a GET of the first byte. If
-/// that is not refused, the keys may have been replaced between the two.
+/// A refusal that tells whether the keys are behind it, which an answer to HEAD does not tell, from
+/// a GET of the first byte. If that is not refused, the keys were replaced between the two.
 async fn explained_by_get(core: &Core, key: &Key, fault: Fault) -> Fault {
     match described_by_get(core, key, None).await {
-        Err(told) if !is_unsatisfiable(&told) => told,
+        Err(told) if told.expired || told.is_unknown_key => told,
+        Err(told) if !is_unsatisfiable(&told) => fault,
         _ => Fault {
             is_unknown_key: true,
             ..fault
