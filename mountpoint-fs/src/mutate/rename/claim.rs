@@ -112,6 +112,11 @@ impl Claim {
         Ok(there.is_some_and(|there| there.token.as_ref() == Some(&self.token)))
     }
 
+    /// The rename has succeeded: the marker that was there does not come back.
+    pub(super) fn forget_replaced(&mut self) {
+        self.replaced = None;
+    }
+
     /// Gives the name back as it was, unless requests fail. Returns whether no claim is left.
     pub(super) async fn release(self, mutator: &Mutator) -> bool {
         let released = self.try_release(mutator).await;

@@ -92,8 +92,9 @@ impl Mutator {
             copied = moves.copied(),
             "renaming a directory"
         );
+        let is_marked = there.iter().any(|object| object.key.as_str() == to);
+        let mut is_claimed = false;
         if let Some(newest) = newest {
-            let is_marked = there.iter().any(|object| object.key.as_str() == to);
             let seen = match is_marked {
                 true => self.details(&marker(to)?).await?,
                 false => None,
@@ -110,12 +111,34 @@ impl Mutator {
                     return Err(error);
                 }
             };
+            is_claimed = claim.is_some();
             let series = (&token, was_begun);
             self.move_all(&mut moves, (claim, condition), series, stop)
                 .await?;
         }
+        if is_marked && moves.marker.is_none() && !is_claimed {
+            self.remove_replaced(to).await?;
+        }
         self.journal.renamed(from, to).await;
         Ok(moves.renamed_versions())
+    }
+
+    /// Removes the marker of the empty directory `to`, which one without a marker has replaced.
+    async fn remove_replaced(&self, to: &str) -> Result<(), FsError> {
+        let key = marker(to)?;
+        let Some(there) = self.details(&key).await? else {
+            return Ok(());
+        };
+        refuse_claimed(&self.clock, &there)?;
+        match there.info.etag.as_str().is_empty() {
+            true => self.deleter.delete(&key).await,
+            // Another host's newer one stays.
+            false => self
+                .deleter
+                .delete_version(&key, &there.info.etag)
+                .await
+                .map(drop),
+        }
     }
 
     /// Claims the directory `to`, in which `there` was listed, if more is moved than the marker of
@@ -194,6 +217,9 @@ impl Mutator {
                 let renamed = self.rename_each(moves, &condition, &mut progress).await;
                 // The claim has become the marker.
                 claim.take_if(|_| renamed.is_ok() && moves.marker.is_some());
+                if let Some(claim) = claim.as_mut().filter(|_| renamed.is_ok()) {
+                    claim.forget_replaced();
+                }
                 renamed
             }
             Ok(false) => {
@@ -241,10 +267,11 @@ impl Mutator {
             // The claim has become the marker.
             claim.take_if(|_| is_copied);
         }
-        if let Some(claim) = claim.take()
-            && !claim.try_release(self).await?
-        {
-            return Err(progress.failed(FsError::NotEmpty));
+        if let Some(mut claim) = claim.take() {
+            claim.forget_replaced();
+            if !claim.try_release(self).await? {
+                return Err(progress.failed(FsError::NotEmpty));
+            }
         }
         self.delete_each(moves, progress).await
     }

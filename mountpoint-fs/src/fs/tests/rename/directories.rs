@@ -49,6 +49,28 @@ fn a_directory_moves_with_all_that_is_in_it() {
     assert_eq!(mount.names(ROOT), ["d-not", "free/", "n/"]);
 }
 
+/// The attributes of an empty directory are in its marker. What replaces it has others.
+#[test]
+fn the_marker_of_a_replaced_directory_goes_with_it() {
+    let write = || WriteConfig {
+        allow_rename: true,
+        allow_overwrite: true,
+        ..WriteConfig::default()
+    };
+    let keys = ["d/a", "e/", "g/"];
+    for mount in [writable(&keys), directory_bucket(&keys, write())] {
+        mount.walk("e");
+        mount.walk("d");
+        rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
+        assert_eq!(mount.bucket.keys(), ["e/a", "g/"]);
+        mkdir(&mount, ROOT, "f").unwrap();
+        mount.walk("g");
+        rename(&mount, (ROOT, "f"), (ROOT, "g"), Replace).unwrap();
+        assert_eq!(mount.bucket.keys(), ["e/a"]);
+        assert_eq!(mount.names(ROOT), ["e/", "g/"]);
+    }
+}
+
 /// The copy of an object that was uploaded in parts has another ETag.
 #[test]
 fn files_have_the_versions_of_their_copies_behind_the_rename_of_their_directory() {
