@@ -136,12 +136,14 @@ impl Contents {
         self.change(range, Place::Data(file));
     }
 
-    /// Makes `range` zeros, as far as it is in the file.
-    pub(in crate::file) fn zero(&mut self, range: &Range<u64>) {
+    /// Makes `range` zeros, as far as it is in the file. Returns whether some of it is.
+    pub(in crate::file) fn zero(&mut self, range: &Range<u64>) -> bool {
         let range = range.start..range.end.min(self.now.size);
-        if range.start < range.end {
+        let is_there = range.start < range.end;
+        if is_there {
             self.change(range, Place::Zeros);
         }
+        is_there
     }
 
     /// Has the server copy the range of `source` to `offset`. `false`, and no change, if the file
@@ -177,8 +179,8 @@ impl Contents {
         self.changed = self.now.generation;
     }
 
-    /// Sets the size: bytes behind the old one are zeros.
-    pub(in crate::file) fn set_len(&mut self, len: u64) {
+    /// Sets the size: bytes behind the old one are zeros. Returns whether it is another one.
+    pub(in crate::file) fn set_len(&mut self, len: u64) -> bool {
         if len < self.now.size {
             self.now.changes.remove(len..u64::MAX);
             self.now.base_len = self.now.base_len.min(len);
@@ -186,10 +188,12 @@ impl Contents {
                 storing.base_len = storing.base_len.min(len);
             }
         }
-        if len != self.now.size {
+        let is_other = len != self.now.size;
+        if is_other {
             self.now.size = len;
             self.touch();
         }
+        is_other
     }
 
     /// Whether some bytes of `range` were written.

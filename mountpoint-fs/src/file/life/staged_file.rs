@@ -331,10 +331,10 @@ impl StagedFile {
         let mut state = parts.state.lock();
         if let Some(base) = state.base.as_mut().filter(|_| parts.files.have_no_disk()) {
             base.is_emptied = true;
-            // An object without bytes is made anew, too.
-            state.contents.touch();
-            changed(&parts, &mut state);
         }
+        // An object without bytes is made anew, too, and has the time of this open.
+        state.contents.touch();
+        changed(&parts, &mut state);
         Ok(())
     }
 
@@ -367,7 +367,9 @@ impl StagedFile {
         state.check()?;
         check_gap(&state, len)?;
         state.check_cut(len)?;
-        state.contents.set_len(len);
+        if !state.contents.set_len(len) {
+            return Ok(());
+        }
         state.ahead.cut(len);
         changed(&parts, &mut state);
         drop(state);
@@ -405,9 +407,10 @@ impl StagedFile {
         let mut state = parts.state.lock();
         state.check()?;
         state.check_change(&range)?;
-        state.contents.zero(&range);
-        state.ahead.changed(&range, false);
-        changed(&parts, &mut state);
+        if state.contents.zero(&range) {
+            state.ahead.changed(&range, false);
+            changed(&parts, &mut state);
+        }
         Ok(())
     }
 

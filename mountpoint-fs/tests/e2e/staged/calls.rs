@@ -2,7 +2,7 @@
 
 use crate::harness::{put, server};
 
-use super::{Staged, staged, stored};
+use super::{BOTH, Staged, staged, stored};
 
 /// Calls on the files of one folder: on the local disk, then in the mount.
 const CALLS: &str = r"
@@ -54,6 +54,21 @@ def calls(root):
     for fd in fds: os.close(fd)
     yield open(root + '/shared', 'rb').read()
 ";
+
+/// A program that makes other files from a stamp looks at its time.
+#[test]
+fn an_empty_file_that_is_opened_with_o_trunc_has_a_new_time() {
+    for make in BOTH {
+        let server = server();
+        let staged = make(&server, &["--posix-metadata"]);
+        let set = ": > f; touch -d 2001-01-01 f";
+        staged.run(&format!("{set}; test $(date -r f +%Y) = 2001"));
+        staged.run(": > f; test $(date -r f +%Y) != 2001");
+        assert!(staged.mounted.unmount().success());
+        let again = make(&server, &["--posix-metadata"]);
+        again.run("test $(date -r f +%Y) != 2001");
+    }
+}
 
 #[test]
 fn calls_do_what_they_do_on_a_local_disk() {

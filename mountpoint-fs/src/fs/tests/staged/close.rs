@@ -192,6 +192,31 @@ fn lengths_and_ranges_change() {
 }
 
 #[test]
+fn an_open_that_empties_an_empty_file_stores_it_and_an_unchanged_length_does_not() {
+    in_both(|| {
+        let mount = Staged::new(&[]);
+        mount.bucket.put_object("f", "");
+        let handle = mount.open("f");
+        let ino = mount.walk("f");
+        mount.requests();
+        mount.set_len(handle, ino, 0).unwrap();
+        let keeps_size = true;
+        let zero = AllocateMode::Zero { keeps_size };
+        wait(mount.fs.allocate(handle, 3..9, zero)).unwrap();
+        mount.close(handle).unwrap();
+        assert_eq!(mount.requests(), 0);
+        let truncate = WriteOptions {
+            truncate: true,
+            ..WRITE
+        };
+        let handle = mount.open_with("f", truncate).unwrap().handle;
+        mount.requests();
+        mount.close(handle).unwrap();
+        assert!(mount.requests() > 0);
+    });
+}
+
+#[test]
 fn a_truncation_by_path_is_stored_when_it_returns() {
     in_both(|| {
         let mount = Staged::new(&["f"]);
