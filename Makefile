@@ -8,7 +8,8 @@ TOOLS := $(CURDIR)/.tools
 PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
-APT_TEST := $(APT_BUILD) attr fish git iproute2 procps python3 rpm rsync systemd zsh
+APT_TEST := $(APT_BUILD) attr fish git iproute2 libpython3.11-testsuite procps python3 python3-gdbm python3-hypothesis rpm rsync \
+  stress-ng systemd zsh
 APT_PACKAGING := binutils gzip rpm
 # Programs that the tests have write into a mount.
 APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
@@ -20,6 +21,8 @@ MORE_WHEELS := datasets==5.2.0 duckdb==2.0.0 imageio-ffmpeg==0.8.1 polars==2.1.0
 # PyTorch needs 2.5 GB of CUDA's libraries; with stubs of them its own wheel of 540 MB suffices. What it needs beside:
 TORCH_WHEELS := litdata==0.2.76 torch==2.15.0 torchvision==0.29.2
 TORCH_NEEDS := boto3 filelock fsspec jinja2 lightning-utilities networkx numpy obstore requests sympy tifffile typing-extensions
+# Test programs of other projects, for `make test-suites` alone.
+APT_SUITES := bonnie++ dbench fio postmark
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples
@@ -177,6 +180,16 @@ HOURS ?= 8
 soak: test-packages ## A mixed load with faults and kills for HOURS=8, no part of make test (SOAK_SECONDS=1200, SEED=7, FAULTS=harsh)
 	MOUNTPOINT_TEST_SOAK_SECONDS=$(or $(SOAK_SECONDS),$$(( $(HOURS) * 3600 ))) MOUNTPOINT_TEST_SOAK_SEED=$(SEED) \
 	  MOUNTPOINT_TEST_SOAK_FAULTS=$(FAULTS) $(CARGO) test --locked --workspace --test e2e -- --ignored --nocapture soak::hours
+
+ALL_SUITES := folders loads python stress-ng
+SUITES ?= $(ALL_SUITES)
+
+.PHONY: test-suites
+test-suites: test-packages ## Test suites of others in each mode of writing: CPython, stress-ng, fio, dbench and more (SUITES='python'), no part of make test
+	@unknown='$(filter-out $(ALL_SUITES),$(SUITES))'; [ -z "$$unknown" ] || { echo "no such suite: $$unknown" >&2; exit 1; }
+	$(if $(filter loads,$(SUITES)),$(call apt_install,$(APT_SUITES)))
+	$(CARGO) test --locked --workspace --test e2e -- --ignored --nocapture --test-threads 1 \
+	  $(addprefix staged::suites::,$(subst -,_,$(SUITES)))
 
 .PHONY: test-servers
 test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to

@@ -8,6 +8,7 @@ mod hosts;
 mod programs;
 mod random;
 mod resuming;
+mod suites;
 mod thorough;
 mod write_back;
 mod write_back_kills;
