@@ -280,8 +280,8 @@ class Machine(RuleBasedStateMachine):
     @rule(handle=HANDLES, offset=SIZES, length=SIZES, byte=BYTES)
     def map(self, handle, offset, length, byte):
         def call(fd):
-            size = os.fstat(fd).st_size
-            if not is_file(fd) or offset + length > size or length == 0:
+            size = os.fstat(fd).st_size if is_file(fd) else 0
+            if offset + length > size or length == 0:
                 return None
             try:
                 with mmap.mmap(fd, size) as mapped:
@@ -300,7 +300,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(is_open)
     @rule(handle=HANDLES)
     def fstat(self, handle):
-        if self.is_stale(handle):
+        if self.is_removed(handle, and_regular=False):
             return
 
         def call(fd):
@@ -310,22 +310,25 @@ class Machine(RuleBasedStateMachine):
 
         self.on(handle, "fstat", call)
 
-    def is_stale(self, handle):
-        """Whether it is of a removed directory or pipe, whose attributes the mount has no more."""
+    def is_removed(self, handle, and_regular=True):
+        """Whether its name is gone, and with it its attributes in the mount.
+
+        They cannot be changed there any more; of a regular file they are still told.
+        """
         native = os.fstat(self.sides[0].opened[handle])
-        return native.st_nlink == 0 and not stat.S_ISREG(native.st_mode)
+        return native.st_nlink == 0 and (and_regular or not stat.S_ISREG(native.st_mode))
 
     @precondition(is_open)
     @rule(handle=HANDLES, mode=MODES)
     def fchmod(self, handle, mode):
-        if self.is_stale(handle):
+        if self.is_removed(handle):
             return
         self.on(handle, f"fchmod {mode:#o}", lambda fd: os.fchmod(fd, mode))
 
     @precondition(is_open)
     @rule(handle=HANDLES, time=TIMES)
     def futimens(self, handle, time):
-        if self.is_stale(handle):
+        if self.is_removed(handle):
             return
 
         def call(fd):
