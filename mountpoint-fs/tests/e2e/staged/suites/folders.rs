@@ -96,10 +96,6 @@ fn a_few_sequences_of_calls_do_the_same_as_on_a_local_disk() {
 
 #[test]
 #[ignore = "`make test-suites` runs it, for some ten minutes"]
-#[expect(
-    clippy::print_stdout,
-    reason = "a run takes minutes, and tells how far it is"
-)]
 fn all_sequences() {
     for mode in MODES {
         for sequences in &ALL {
