@@ -284,7 +284,7 @@ impl FileSystem {
     /// Closes a directory.
     pub fn release_directory(&self, handle: HandleNo) {
         if let Some(directory) = self.directories.remove(handle) {
-            self.parts.namespace.close(directory.ino);
+            directory.close(&self.parts.namespace);
         }
     }
 

@@ -31,11 +31,29 @@ pub(super) struct OpenDirectory {
 pub(super) struct WrittenFiles {
     /// Files of the beginning that no page has shown.
     unseen: HashSet<Arc<str>>,
+    /// All files of the beginning. Each stays known for the listing, which may lack it, although it
+    /// is stored meanwhile and the kernel has never looked it up.
+    held: Vec<InodeNo>,
     /// The page behind the last one, and its number.
     page: Option<(usize, Arc<Page>)>,
 }
 
+impl WrittenFiles {
+    fn release(self, namespace: &Namespace) {
+        for ino in self.held {
+            namespace.forget(ino, 1);
+        }
+    }
+}
+
 impl OpenDirectory {
+    /// The directory is closed.
+    pub(super) fn close(&self, namespace: &Namespace) {
+        let written = std::mem::take(&mut *self.written.lock());
+        written.release(namespace);
+        namespace.close(self.ino);
+    }
+
     /// Offers entries to `sink` from `offset` on. Stops when the sink is full, the directory ends,
     /// or the next entry needs a wait.
     ///
@@ -53,10 +71,14 @@ impl OpenDirectory {
             listing.rewind();
             listing.set_kept(namespace.kept_children(self.ino));
             // Before S3 is asked: what is stored meanwhile is shown all the same.
-            *self.written.lock() = WrittenFiles {
-                unseen: namespace.written_names(self.ino),
+            let files = namespace.hold_written(self.ino);
+            let written = WrittenFiles {
+                held: files.iter().map(|(ino, _)| *ino).collect(),
+                unseen: files.into_iter().map(|(_, name)| name).collect(),
                 page: None,
             };
+            let before = std::mem::replace(&mut *self.written.lock(), written);
+            before.release(namespace);
         }
         namespace.begin_listing(&mut listing).await;
         let mut position = Position::of_offset(offset)?;

@@ -204,11 +204,10 @@ impl Namespace {
     }
 
     /// The files in `directory` that are being written, new or staged: a listing that is made from
-    /// now on may lack them.
+    /// now on may lack them. The lookup count of each is raised, so that it stays known.
     #[must_use]
-    pub fn written_names(&self, directory: InodeNo) -> HashSet<Arc<str>> {
-        let names = self.table.written_names(directory, true);
-        names.into_iter().collect()
+    pub fn hold_written(&self, directory: InodeNo) -> Vec<(InodeNo, Arc<str>)> {
+        self.table.hold_written(directory)
     }
 
     /// The new files in `directory` that are being written, and those of `before` that are there
@@ -216,7 +215,7 @@ impl Namespace {
     #[must_use]
     pub fn written_page(&self, directory: InodeNo, before: &HashSet<Arc<str>>) -> Option<Page> {
         let mut names: BTreeSet<_> = before.iter().cloned().collect();
-        names.extend(self.table.written_names(directory, false));
+        names.extend(self.table.new_names(directory));
         let entries = names.into_iter().filter_map(|name| {
             let ino = self.table.child(directory, &name)?;
             let found = self.table.view(ino).ok()?.found;

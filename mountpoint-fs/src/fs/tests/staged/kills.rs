@@ -10,7 +10,9 @@ use std::time::Duration;
 use mountpoint_client::SimClient;
 use tempfile::TempDir;
 
+use super::super::Sink;
 use super::{ROOT, Staged, all_changes, wait};
+use crate::clock::wait_until;
 use crate::config::{ConflictPolicy, WriteBackConfig, WriteConfig};
 
 /// Longer than any test takes: nothing is uploaded before [`Staged::upload`].
@@ -169,4 +171,32 @@ fn a_file_that_is_not_closed_replaces_no_other_one_before() {
             next.check_bucket(&[("f", expected)], &context);
         }
     }
+}
+
+/// The kernel has never looked the file up, and S3 has listed the directory without it.
+#[test]
+fn a_file_that_is_stored_while_its_directory_is_read_is_shown() {
+    let mount = Staged::write_back();
+    mount.make("f", "content");
+    let mount = mount.killed();
+    let handle = wait(mount.fs.open_directory(ROOT)).unwrap();
+    let read = |offset, room| {
+        let mut sink = Sink::new(room);
+        wait(mount.fs.read_directory(handle, offset, false, &mut sink)).unwrap();
+        sink.entries
+    };
+    let mut last = read(0, 1);
+    mount.upload();
+    let namespace = &mount.fs.parts.namespace;
+    wait_until("the end of the upload", || {
+        namespace.written_below(ROOT).is_empty()
+    });
+    let mut names = Vec::new();
+    while let Some(entry) = last.last() {
+        names.extend(last.iter().map(|entry| entry.name.clone()));
+        last = read(entry.next_offset, 10);
+    }
+    assert_eq!(names, [".", "..", "f"]);
+    mount.fs.release_directory(handle);
+    assert_eq!(mount.fs.inode_count(), 0, "it is forgotten");
 }

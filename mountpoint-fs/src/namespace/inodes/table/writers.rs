@@ -231,28 +231,49 @@ impl InodeTable {
         !is_idle && !self.written_below(directory).is_empty()
     }
 
-    /// The files in `directory` that are being written: new ones, and those that S3 has in an older
-    /// version if `has_old`.
-    pub(crate) fn written_names(&self, directory: InodeNo, has_old: bool) -> Vec<Arc<str>> {
+    /// The new files in `directory` that are being written.
+    pub(crate) fn new_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
         let table = self.table.lock();
-        let name_of = |ino: &InodeNo| {
-            table.progress(*ino)?;
-            let inode = table.inode(*ino).ok()?;
-            let is_new = match inode.found() {
-                Found::File(version) => version.etag.as_str().is_empty(),
-                Found::Directory => false,
-            };
-            let is_there = table.child(directory, &inode.name) == Some(*ino);
-            ((is_new || has_old) && is_there).then(|| Arc::from(&*inode.name))
+        let is_new = |ino: &InodeNo| match table.inode(*ino).map(Inode::found) {
+            Ok(Found::File(version)) => version.etag.as_str().is_empty(),
+            _ => false,
         };
-        let files = table.written_in.get(&directory);
-        let mut names: Vec<_> = files.into_iter().flatten().filter_map(name_of).collect();
-        names.sort();
-        names
+        let files = table.written_names(directory).into_iter();
+        files
+            .filter(|(ino, _)| is_new(ino))
+            .map(|(_, name)| name)
+            .collect()
+    }
+
+    /// The files in `directory` that are being written, also those that S3 has in an older version.
+    /// Raises the lookup count of each.
+    pub(crate) fn hold_written(&self, directory: InodeNo) -> Vec<(InodeNo, Arc<str>)> {
+        let mut table = self.table.lock();
+        let files = table.written_names(directory);
+        for (ino, _) in &files {
+            if let Ok(inode) = table.inode_mut(*ino) {
+                inode.lookups += 1;
+            }
+        }
+        files
     }
 }
 
 impl Table {
+    /// The files in `directory` that are being written, by their names.
+    fn written_names(&self, directory: InodeNo) -> Vec<(InodeNo, Arc<str>)> {
+        let name_of = |ino: &InodeNo| {
+            self.progress(*ino)?;
+            let inode = self.inode(*ino).ok()?;
+            let is_there = self.child(directory, &inode.name) == Some(*ino);
+            is_there.then(|| (*ino, Arc::from(&*inode.name)))
+        };
+        let files = self.written_in.get(&directory);
+        let mut files: Vec<_> = files.into_iter().flatten().filter_map(name_of).collect();
+        files.sort_by(|(_, a): &(_, Arc<str>), (_, b)| a.cmp(b));
+        files
+    }
+
     fn adopt_directories(&mut self, names: &[&str], observed: Observed) -> Option<InodeNo> {
         let mut directory = InodeNo::ROOT;
         for name in names {

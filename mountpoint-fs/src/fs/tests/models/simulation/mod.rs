@@ -5,8 +5,8 @@
 //! states that each may have: one behind a call that succeeded, several behind one that failed. Each
 //! of its reads must find one of these, and so must a look into the bucket behind the last start of
 //! its host. Programs also read each other's files, which have one of the contents that any file
-//! ever had. One program of each host writes a file that they share, whose last content must not be older than another one that
-//! was promised.
+//! ever had. One program of each host writes a file that all share. Its last content must not be
+//! older than another one that was promised.
 
 mod content;
 mod host;
