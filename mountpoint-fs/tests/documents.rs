@@ -515,7 +515,7 @@ fn results_are_those_that_documents_show() {
 
 /// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each
 /// other.
-const LAYERS: [&[&str]; 12] = [
+const LAYERS: [&[&str]; 13] = [
     &[
         "doctor",
         "indexer",
@@ -534,7 +534,8 @@ const LAYERS: [&[&str]; 12] = [
     &["journal", "index", "cache"],
     &["memory"],
     &["disk_threads", "local_disk", "metrics", "operation"],
-    &["config", "clock", "executor", "sync"],
+    &["config", "clock", "executor"],
+    &["sync"],
 ];
 
 fn sources(module: &str) -> Vec<PathBuf> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
 use nix::errno::Errno;
 
@@ -62,7 +63,7 @@ fn answer_once(ends: &[End], mut harness: Harness) {
             let (end, gate, parked) = (*end, Arc::clone(&gate), Arc::clone(&harness.parked));
             shuttle::thread::spawn(move || match end {
                 End::Delivered => executor::deliver(gate.open()),
-                End::Woken => gate.open().into_iter().for_each(|waker| waker.wake()),
+                End::Woken => gate.open().into_iter().for_each(Waker::wake),
                 End::Killed => parked.interrupt(UNIQUE),
                 // The mount ends after its session threads: the operation has been started.
                 End::Unmounted => {

@@ -489,6 +489,9 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
+    /// Begins and ends of ranges, in KiB.
+    type Ranges<'a> = &'a [(u64, u64)];
+
     /// The history of reads of `ranges`, in KiB.
     fn read(ranges: &[(u64, u64)]) -> AccessHistory {
         let mut history = AccessHistory::default();
@@ -532,7 +535,7 @@ mod tests {
 
     #[test]
     fn reads_make_extents() {
-        let cases: [(&[(u64, u64)], &[(u64, u64)]); 8] = [
+        let cases: [(Ranges<'_>, Ranges<'_>); 8] = [
             (&[(0, 4), (4, 8), (8, 9)], &[(0, 9)]),
             (&[(0, 4), (8, 12)], &[(0, 4), (8, 12)]),
             // In front of one; both touch, and stay apart until one goes on.

@@ -9,7 +9,7 @@ use super::*;
 use crate::fs::tests::{OPENER, READ};
 use crate::handle::Opener;
 use crate::operation::{
-    AttributeChange, FsError, HandleNo, InodeNo, RenameMode, Stop, WriteOptions,
+    AttributeChange, FsError, HandleNo, InodeNo, ReadData, RenameMode, Stop, WriteOptions,
 };
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -48,7 +48,7 @@ impl Edit {
                 let at = thread_rng().gen_range(0..100);
                 Self::Part { number, at, len }
             }
-            2 if number % 8 == 0 => Self::Whole {
+            2 if number.is_multiple_of(8) => Self::Whole {
                 number,
                 len: LONG_FILE + len,
             },
@@ -451,9 +451,14 @@ async fn read_open(host: &Host, path: &str, ino: InodeNo) -> Option<Vec<u8>> {
     let mut bytes = None;
     if let Ok(opened) = fs.open(ino, READ).await {
         let read = fs
-            .read(opened.handle, 0, READ_MAX as u32, !opened.direct_io)
+            .read(
+                opened.handle,
+                0,
+                READ_MAX.try_into().unwrap(),
+                !opened.direct_io,
+            )
             .await;
-        host.note(|| format!("{path} is read: {:?}", read.as_ref().map(|it| it.len())));
+        host.note(|| format!("{path} is read: {:?}", read.as_ref().map(ReadData::len)));
         bytes = read.ok().map(|it| it.to_vec());
         fs.release(opened.handle);
     }
