@@ -68,9 +68,10 @@ impl Process {
     }
 
     fn booted(storage: &SimulatedDisk, boot: &str) -> Self {
-        // Later than all that is on the disk.
+        // Later than all that is on the disk, but not so much that the room's thread removes an
+        // entry which has only one of its files yet.
         let clock = Clock::manual();
-        clock.advance(Duration::from_secs(3600));
+        clock.advance(Duration::from_secs(300));
         let room = room(storage, &clock);
         let disk = Disk::new(Storage::simulated(storage), room, clock, boot.to_owned());
         Self { disk }

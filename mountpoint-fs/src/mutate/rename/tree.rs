@@ -116,7 +116,8 @@ impl Mutator {
             self.move_all(&mut moves, (claim, condition), series, stop)
                 .await?;
         }
-        if is_marked && moves.marker.is_none() && !is_claimed {
+        // A marker that an attempt before this one has found may be the moved one.
+        if is_marked && moves.marker.is_none() && !is_claimed && !was_begun {
             self.remove_replaced(to).await?;
         }
         self.journal.renamed(from, to).await;
@@ -217,7 +218,7 @@ impl Mutator {
                 let renamed = self.rename_each(moves, &condition, &mut progress).await;
                 // The claim has become the marker.
                 claim.take_if(|_| renamed.is_ok() && moves.marker.is_some());
-                if let Some(claim) = claim.as_mut().filter(|_| renamed.is_ok()) {
+                if let Some(claim) = claim.as_mut().filter(|_| renamed.is_ok() && !was_begun) {
                     claim.forget_replaced();
                 }
                 renamed
@@ -225,7 +226,8 @@ impl Mutator {
             Ok(false) => {
                 is_in_parts = true;
                 let marker = (&mut claim, &condition);
-                self.copy_all(moves, marker, token, &mut progress).await
+                self.copy_all(moves, marker, (token, was_begun), &mut progress)
+                    .await
             }
             Err((error, _)) => Err(error),
         };
@@ -252,7 +254,7 @@ impl Mutator {
         &self,
         moves: &mut Moves,
         (claim, condition): (&mut Option<Claim>, &PutCondition),
-        token: &WriteToken,
+        (token, was_begun): (&WriteToken, bool),
         progress: &mut Progress<'_>,
     ) -> Result<(), FsError> {
         self.copy_each(moves, token, progress).await?;
@@ -268,7 +270,9 @@ impl Mutator {
             claim.take_if(|_| is_copied);
         }
         if let Some(mut claim) = claim.take() {
-            claim.forget_replaced();
+            if !was_begun {
+                claim.forget_replaced();
+            }
             if !claim.try_release(self).await? {
                 return Err(progress.failed(FsError::NotEmpty));
             }
