@@ -13,9 +13,9 @@ use crate::sync::explore;
 /// How an operation may end; each is a thread beside the one that starts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// What it waits for is there; the thread that brings it resumes it.
+    /// The bytes arrive, and the thread that brings them resumes the operation.
     Delivered,
-    /// The same; the runtime resumes it.
+    /// The bytes arrive, and the runtime resumes the operation.
     Woken,
     /// Its program is killed.
     Killed,

@@ -105,11 +105,7 @@ fn rounds(soak: &Soak, writers: &mut [Writer]) {
             for writer in &mut *writers {
                 scope.spawn(|| soak.guard(|| writer.run(soak)));
             }
-            for place in KINDS
-                .iter()
-                .enumerate()
-                .map(|(number, _)| &soak.places[number])
-            {
+            for place in &soak.places {
                 let numbers = StdRng::from_rng(&mut numbers);
                 scope.spawn(|| soak.guard(|| reader::run(soak, place, numbers)));
             }
@@ -300,18 +296,12 @@ impl Soak {
 
     /// Sleeps, unless the load comes to rest.
     fn pause(&self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until && !self.is_stopped() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        sleep_unless(time, || self.is_stopped());
     }
 
     /// Sleeps, unless the run is over.
     fn pause_watch(&self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until && !self.is_over() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        sleep_unless(time, || self.is_over());
     }
 
     /// Runs a part of the run. If it panics, the others stop, and calls that hang end.
@@ -323,6 +313,13 @@ impl Soak {
             self.places.iter().for_each(Place::give_up);
         }
         outcome.ok()
+    }
+}
+
+fn sleep_unless(time: Duration, is_to_end: impl Fn() -> bool) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !is_to_end() {
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) struct Process {
     pub(super) log: File,
     /// Counts the processes of the place.
     pub(super) life: u64,
-    /// What it had before it was used.
+    /// Descriptors and threads before the first call.
     pub(super) first: Handles,
 }
 
@@ -131,7 +131,7 @@ pub(super) enum Outcome<T> {
 }
 
 impl Place {
-    pub(super) fn new(kind: Kind, (server, keys, program): Mounting<'_>) -> Self {
+    pub(super) fn new(kind: Kind, mounting: Mounting<'_>) -> Self {
         let place = Self {
             kind,
             folder: tempfile::tempdir().unwrap(),
@@ -141,7 +141,7 @@ impl Place {
             process: Mutex::new(None),
             lives: AtomicU64::new(0),
         };
-        let mounted = place.mount((server, keys, program));
+        let mounted = place.mount(mounting);
         *place.gate.write() = Some(mounted);
         place
     }
@@ -192,7 +192,7 @@ impl Place {
     }
 
     /// Kills the process in the midst of calls, and mounts again.
-    pub(super) fn kill(&self, (server, keys, program): Mounting<'_>) {
+    pub(super) fn kill(&self, mounting: Mounting<'_>) {
         let Some(process) = self.process.lock().take() else {
             return;
         };
@@ -200,16 +200,11 @@ impl Place {
         kill(process.pid, Signal::SIGKILL).unwrap();
         let mut gate = self.gate.write();
         gate.take().unwrap().kill();
-        *gate = Some(self.mount((server, keys, program)));
+        *gate = Some(self.mount(mounting));
     }
 
     /// Unmounts lazily while a file is read, and mounts anew when the process has ended.
-    pub(super) fn mount_anew(
-        &self,
-        (server, keys, program): Mounting<'_>,
-        file: &str,
-        content: &[u8],
-    ) {
+    pub(super) fn mount_anew(&self, mounting: Mounting<'_>, file: &str, content: &[u8]) {
         let mut gate = self.gate.write();
         let mounted = gate.take().unwrap();
         self.process.lock().take();
@@ -223,7 +218,7 @@ impl Place {
         );
         drop(open);
         assert!(mounted.end().success(), "{:?}", self.kind);
-        *gate = Some(self.mount((server, keys, program)));
+        *gate = Some(self.mount(mounting));
     }
 
     /// How often its process was killed.

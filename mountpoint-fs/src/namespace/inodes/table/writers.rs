@@ -260,7 +260,7 @@ impl InodeTable {
 }
 
 impl Table {
-    /// The files in `directory` that are being written, by their names.
+    /// The files in `directory` that are being written, with their names.
     fn written_names(&self, directory: InodeNo) -> Vec<(InodeNo, Arc<str>)> {
         let name_of = |ino: &InodeNo| {
             self.progress(*ino)?;
@@ -269,9 +269,7 @@ impl Table {
             is_there.then(|| (*ino, Arc::from(&*inode.name)))
         };
         let files = self.written_in.get(&directory);
-        let mut files: Vec<_> = files.into_iter().flatten().filter_map(name_of).collect();
-        files.sort_by(|(_, a): &(_, Arc<str>), (_, b)| a.cmp(b));
-        files
+        files.into_iter().flatten().filter_map(name_of).collect()
     }
 
     fn adopt_directories(&mut self, names: &[&str], observed: Observed) -> Option<InodeNo> {

@@ -284,7 +284,7 @@ impl Change {
 }
 
 /// The name of a file that is to replace another.
-fn beside(name: &str) -> String {
+pub(super) fn beside(name: &str) -> String {
     format!(".{name}.new")
 }
 

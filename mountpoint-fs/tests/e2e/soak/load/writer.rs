@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
-use super::changes::Change;
+use super::changes::{Change, beside};
 use super::hot::Seen;
 use super::model::{Content, Files, World, text};
 use super::passing;
@@ -116,7 +116,7 @@ impl Writer {
     fn settle(&mut self, soak: &Soak, place: &Place, change: &Change) {
         let name = match change {
             Change::Remove { name } => name.clone(),
-            Change::Save { name, .. } => format!(".{name}.new"),
+            Change::Save { name, .. } => beside(name),
             _ => return,
         };
         while self.files.get(&name).is_some() && !soak.has_failed() {

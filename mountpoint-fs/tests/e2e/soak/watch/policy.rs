@@ -16,7 +16,7 @@ const LIFE_MIN: usize = 600;
 
 const MIB: f64 = 1_048_576.0;
 
-/// What is looked at, in the order of a sample's numbers.
+/// The measures, in the order of a sample's numbers.
 pub(in crate::soak) const MEASURES: [Measure; 9] = [
     // The memory for data, and what the process has beside it.
     measure("rss_anon", 512.0 * MIB + 160.0 * MIB, (24.0 * MIB, 0.10)),

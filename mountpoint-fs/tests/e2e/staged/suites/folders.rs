@@ -1,4 +1,5 @@
-//! The same calls in a mount and in a folder of the local disk: `two_folders.py`.
+//! Random calls in a mount and in a folder of the local disk, with equal outcomes:
+//! `two_folders.py`.
 
 use std::path::Path;
 use std::process::Command;

@@ -2,11 +2,11 @@
 //! schedule of all threads, the order and the faults of answers, power losses and the time.
 //!
 //! Each program writes, edits, cuts, renames, removes and reads files of its own, and knows the
-//! states that each may have: one behind a call that succeeded, several behind one that failed. Each
-//! of its reads must find one of these, and so must a look into the bucket behind the last start of
-//! its host. Programs also read each other's files, which have one of the contents that any file
-//! ever had. One program of each host writes a file that all share. Its last content must not be
-//! older than another one that was promised.
+//! states that each may have: one behind a call that succeeded, several behind one that failed.
+//! Each of its reads must find one of these, and so must a look into the bucket behind the last
+//! start of its host. Programs also read each other's files, which have one of the contents that
+//! any file ever had. One program of each host writes a file that all share. Its last content must
+//! not be older than another one that was promised.
 
 mod content;
 mod host;

@@ -31,11 +31,11 @@ pub(super) struct Program {
 /// The change of a file between its open and its close.
 #[derive(Clone, Copy, Debug)]
 enum Edit {
-    /// It is emptied, and then written.
+    /// The file is emptied, and then written.
     Whole { number: u16, len: usize },
-    /// Some of its bytes are written.
+    /// Some bytes are written, at any place.
     Part { number: u16, at: usize, len: usize },
-    /// The same behind its end.
+    /// Bytes are written behind the end.
     Append { number: u16, len: usize },
 }
 
