@@ -139,6 +139,12 @@ impl FileSystem {
         self.parts.namespace.vouches(ino, purpose)
     }
 
+    /// Whether the kernel may have the size of another version of `ino` than is opened now.
+    #[must_use]
+    pub fn was_found_again(&self, ino: InodeNo) -> bool {
+        self.parts.namespace.was_found_again(ino)
+    }
+
     /// Waits until no later mount shows names from before the changes so far.
     pub async fn settled(&self) {
         self.parts.namespace.settled().await;

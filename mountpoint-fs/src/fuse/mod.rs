@@ -14,6 +14,7 @@ mod connection;
 mod dispatch;
 mod errno;
 mod init;
+mod inode_notices;
 mod log;
 mod mounting;
 mod parked;
@@ -27,7 +28,6 @@ mod session_options;
 mod tests;
 mod transport;
 mod wire;
-mod written_pages;
 
 pub use allowed_users::OtherUsers;
 pub use connection::Connection;

@@ -12,12 +12,12 @@ use tokio::runtime::Handle;
 use super::allowed_users::AllowedUsers;
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
+use super::inode_notices::InodeNotices;
 use super::mounting::DeviceNumber;
 use super::parked::{OnSignal, Parked, PendingReply, Requester, Starter};
 use super::passthrough::Passthrough;
 use super::reply::{Channel, Reply, ReplyTo};
 use super::wire::{Header, InitReply, Malformed, Operation, Request, init_flags};
-use super::written_pages::WrittenPages;
 use crate::clock::Clock;
 use crate::executor::{self, panic_message};
 use crate::fs::FileSystem;
@@ -44,7 +44,7 @@ impl Service {
         &self,
         agreed: &InitReply,
         passthrough: Option<Passthrough>,
-        pages: Option<WrittenPages>,
+        inode_notices: Option<InodeNotices>,
     ) -> impl Fn() -> RequestLoop + use<> {
         let rules = Rules {
             access: self.access,
@@ -53,7 +53,8 @@ impl Service {
             can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
         };
         let fs = Arc::clone(&self.fs);
-        let dispatcher = Dispatcher::new(fs, rules, passthrough, pages, &Clock::monotonic());
+        let dispatcher =
+            Dispatcher::new(fs, rules, passthrough, inode_notices, &Clock::monotonic());
         let (parked, runtime) = (Arc::clone(&self.parked), self.runtime.clone());
         move || {
             let starter = Starter::new(&parked, &runtime);

@@ -19,6 +19,7 @@ use crate::fuse::allowed_users::AllowedUsers;
 use crate::fuse::errno::{
     Access, FuseOperation, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, TOO_LITTLE_ROOM, errno,
 };
+use crate::fuse::inode_notices::InodeNotices;
 use crate::fuse::mounting::DeviceNumber;
 use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::passthrough::Passthrough;
@@ -26,7 +27,6 @@ use crate::fuse::proc::LookingThread;
 use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::reply::Reply;
 use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
-use crate::fuse::written_pages::WrittenPages;
 use crate::metrics::capture::CallRecord;
 use crate::operation::{
     DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, Maker, Stop, WriteOptions,
@@ -66,7 +66,7 @@ pub(in crate::fuse) struct Dispatcher {
     pub(super) rules: Rules,
     pub(super) failures: FailureLog,
     pub(super) passthrough: Option<Passthrough>,
-    pages: Option<WrittenPages>,
+    pub(super) inode_notices: Option<InodeNotices>,
 }
 
 impl Dispatcher {
@@ -75,7 +75,7 @@ impl Dispatcher {
         fs: Arc<FileSystem>,
         rules: Rules,
         passthrough: Option<Passthrough>,
-        pages: Option<WrittenPages>,
+        inode_notices: Option<InodeNotices>,
         clock: &Clock,
     ) -> Arc<Self> {
         let failures = FailureLog::new(&fs, rules.access, clock);
@@ -84,7 +84,7 @@ impl Dispatcher {
             rules,
             failures,
             passthrough,
-            pages,
+            inode_notices,
         })
     }
 
@@ -381,7 +381,7 @@ impl Dispatcher {
         let drops_set_id = drops_set_id && self.fs.has_set_id(ino);
         let old = offset..offset + u64::from(len);
         let old = self
-            .pages
+            .inode_notices
             .as_ref()
             .filter(|_| len > 0 && (is_direct || self.fs.overtakes_pages(handle)))
             .map(|_| old);
@@ -417,8 +417,8 @@ impl Dispatcher {
 
     /// Returns when the kernel has no old page of a range that was written past its cache.
     async fn forget_pages(&self, ino: InodeNo, old: Range<u64>) {
-        if let Some(pages) = &self.pages {
-            pages.forget(ino, old).await;
+        if let Some(notices) = &self.inode_notices {
+            notices.forget_pages(ino, old).await;
         }
     }
 

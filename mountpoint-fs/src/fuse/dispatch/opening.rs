@@ -41,6 +41,12 @@ impl Dispatcher {
             } else {
                 fs.open(ino, options).await
             };
+            if result.is_ok()
+                && fs.was_found_again(ino)
+                && let Some(notices) = &self.inode_notices
+            {
+                notices.forget_attributes(ino).await;
+            }
             if result.is_ok() && how.truncate {
                 // The first write tries again, and has the error.
                 self.drop_set_id(ino, keeps_set_id).await.ok();

@@ -13,12 +13,12 @@ use mountpoint_crt_sys::fuse_device;
 use super::handshake::shake_hands;
 use super::notices;
 use crate::fuse::init::SessionLimits;
+use crate::fuse::inode_notices::InodeNotices;
 use crate::fuse::passthrough::Passthrough;
 use crate::fuse::reply::Channel;
 use crate::fuse::request_loop::{RequestLoop, Service};
 use crate::fuse::session_options::{SessionError, SessionOptions};
 use crate::fuse::wire::forget_name;
-use crate::fuse::written_pages::WrittenPages;
 
 /// Shakes hands with the kernel and starts the session threads.
 pub(super) fn start(
@@ -40,8 +40,8 @@ pub(super) fn start(
         channel.tell(&forget_name(name.directory, &name.name))
     })?;
     let passthrough = Passthrough::begin(&channel, &agreed, &service.fs, options)?;
-    let pages = WrittenPages::new(Arc::clone(&channel), &options.runtime);
-    let server = service.servers(&agreed, passthrough, Some(pages));
+    let inode_notices = InodeNotices::new(Arc::clone(&channel), &options.runtime);
+    let server = service.servers(&agreed, passthrough, Some(inode_notices));
     let mut threads = Vec::new();
     for index in 0..options.threads {
         let worker = Worker {

@@ -19,7 +19,7 @@ mod time;
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
 pub(super) use mutation::{AllocateRequest, CopyRangeRequest, Mutation};
-pub(super) use notice::{forget_name, forget_pages};
+pub(super) use notice::{forget_attributes, forget_name, forget_pages};
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader, open_flags_of};
 pub(super) use request::{Header, InitRequest, Malformed, Operation, Request, Unsupported};
 pub(super) use time::kept_for;

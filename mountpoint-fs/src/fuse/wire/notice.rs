@@ -26,6 +26,17 @@ pub(in crate::fuse) fn forget_name(directory: InodeNo, name: &str) -> Vec<u8> {
 /// `FUSE_NOTIFY_INVAL_INODE`: the kernel drops the pages of `range`, and asks for the attributes
 /// when they are needed. It waits for pages that are being read or written.
 pub(in crate::fuse) fn forget_pages(ino: InodeNo, range: Range<u64>) -> Vec<u8> {
+    forget_of_inode(ino, range.start.cast_signed(), range.end - range.start)
+}
+
+/// `FUSE_NOTIFY_INVAL_INODE` of no page: the kernel asks for the attributes when they are needed,
+/// and takes none that it has asked for before.
+pub(in crate::fuse) fn forget_attributes(ino: InodeNo) -> Vec<u8> {
+    forget_of_inode(ino, -1, 0)
+}
+
+/// A negative `offset` stands for no page.
+fn forget_of_inode(ino: InodeNo, offset: i64, pages_len: u64) -> Vec<u8> {
     let len = OUT_HEADER_LEN + 24;
     let mut message = Vec::with_capacity(len);
     message.extend_from_slice(&length(len).to_ne_bytes());
@@ -33,8 +44,8 @@ pub(in crate::fuse) fn forget_pages(ino: InodeNo, range: Range<u64>) -> Vec<u8> 
     // No request.
     message.extend_from_slice(&0_u64.to_ne_bytes());
     message.extend_from_slice(&ino.0.to_ne_bytes());
-    message.extend_from_slice(&range.start.to_ne_bytes());
-    message.extend_from_slice(&(range.end - range.start).to_ne_bytes());
+    message.extend_from_slice(&offset.to_ne_bytes());
+    message.extend_from_slice(&pages_len.to_ne_bytes());
     message
 }
 
@@ -69,5 +80,8 @@ mod tests {
         assert_eq!(message[4..8], 2_u32.to_ne_bytes());
         assert_eq!(message[8..16], [0; 8]);
         assert_eq!(message[16..], fields);
+        let message = forget_attributes(InodeNo(7));
+        assert_eq!(message[16..24], 7_u64.to_ne_bytes());
+        assert_eq!(message[24..32], (-1_i64).to_ne_bytes());
     }
 }

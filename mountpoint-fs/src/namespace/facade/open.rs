@@ -133,6 +133,12 @@ impl Namespace {
         self.table.open_file(ino, version)
     }
 
+    /// Whether the kernel may have the size of another version of `ino` than is opened now.
+    #[must_use]
+    pub fn was_found_again(&self, ino: InodeNo) -> bool {
+        self.table.was_found_again(ino)
+    }
+
     /// A handle of `ino` was closed.
     pub fn close(&self, ino: InodeNo) {
         self.table.close(ino);

@@ -44,6 +44,9 @@ pub(crate) struct Inode {
     pub(crate) is_kept: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
     pub(crate) was_opened: bool,
+    /// Whether the file took another version under its old number, so that the kernel may have a
+    /// size of the old one.
+    pub(crate) was_found_again: bool,
     /// Whether this mount removed the name, or gave it to another file.
     pub(crate) is_taken: bool,
     pub(crate) observed: Observed,
@@ -83,6 +86,7 @@ impl Inode {
             openers: 0,
             is_kept: false,
             was_opened: false,
+            was_found_again: false,
             is_taken: false,
             observed,
             body,

@@ -45,9 +45,14 @@ fn a_file_that_others_have_replaced_is_found_again_when_it_is_closed() {
     for _ in 0..2 {
         assert!(matches!(read(f), Err(FsError::Stale(_))));
     }
+    assert!(!mount.fs.was_found_again(f));
     // It knows the new size before it opens the new version.
     assert_eq!(stat().unwrap().size, 3);
     assert_eq!(read(f).unwrap(), (b"new".to_vec(), false));
+    assert!(
+        mount.fs.was_found_again(f),
+        "a late answer may have the old size"
+    );
     assert_eq!(mount.walk("f"), f);
     mount.bucket.put_object("f", "newest");
     mount.clock.advance(FILE_TTL);

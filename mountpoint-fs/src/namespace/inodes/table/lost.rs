@@ -19,6 +19,13 @@ impl InodeTable {
         !is_taken && table.view(ino).is_ok_and(|view| !view.is_attached)
     }
 
+    /// Whether the kernel may have attributes of a version that `ino` no longer is: an answer from
+    /// before the change that arrives after a newer one stays (Linux 6.18).
+    pub(crate) fn was_found_again(&self, ino: InodeNo) -> bool {
+        let table = self.table.lock();
+        table.inode(ino).is_ok_and(|inode| inode.was_found_again)
+    }
+
     /// The name of the lost inode `ino` means `found` now. `None` if that is something else, if the
     /// name has another inode by now, or if the file is open in its old version.
     pub(crate) fn find_again(
@@ -60,6 +67,7 @@ impl Table {
                 *known = PackedVersion::pack(version);
                 // The kernel's pages are of the old version.
                 inode.was_opened = false;
+                inode.was_found_again = true;
             }
             (Body::Directory { .. }, Found::Directory) => {}
             (Body::File(_), Found::Directory) | (Body::Directory { .. }, Found::File(_)) => {
