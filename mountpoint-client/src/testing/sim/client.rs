@@ -223,6 +223,8 @@ impl SimClient {
             if let Some(kind) = failure {
                 return Err(injected(kind, &what));
             }
+            // Bodies are given back to their owners, who may do anything, when the lock is free.
+            let _bodies = work.clone();
             let mut store = shared.store.lock();
             match fault {
                 Some(fault) => faulty(&fault, (operation, &its_key), &mut store, work),
