@@ -44,13 +44,20 @@ pub(crate) struct Inode {
     pub(crate) is_kept: bool,
     /// Whether the file was opened before, so that the kernel may have pages of it.
     pub(crate) was_opened: bool,
-    /// Whether the file took another version under its old number, so that the kernel may have a
-    /// size of the old one.
-    pub(crate) was_found_again: bool,
-    /// Whether this mount removed the name, or gave it to another file.
-    pub(crate) is_taken: bool,
+    pub(crate) lost_name: LostName,
     pub(crate) observed: Observed,
     pub(crate) body: Body,
+}
+
+/// Whether an inode lost its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LostName {
+    Never,
+    /// To another client, and has it back: a file in another version, of whose old one the kernel
+    /// may have the size.
+    FoundAgain,
+    /// This mount removed the name, or gave it to another file.
+    Taken,
 }
 
 #[derive(Debug)]
@@ -86,8 +93,7 @@ impl Inode {
             openers: 0,
             is_kept: false,
             was_opened: false,
-            was_found_again: false,
-            is_taken: false,
+            lost_name: LostName::Never,
             observed,
             body,
         }

@@ -1,7 +1,7 @@
 //! Inodes that begin and end, and names that are taken from them.
 
 use super::entries::Table;
-use crate::namespace::inodes::inode::{Inode, Observed};
+use crate::namespace::inodes::inode::{Inode, LostName, Observed};
 use crate::namespace::version::Found;
 use crate::operation::InodeNo;
 
@@ -74,7 +74,7 @@ impl Table {
     /// Detaches `ino`, because its name was removed or given to another file through this mount.
     pub(crate) fn take_name(&mut self, ino: InodeNo) {
         if let Ok(inode) = self.inode_mut(ino) {
-            inode.is_taken = true;
+            inode.lost_name = LostName::Taken;
         }
         self.detach(ino);
     }

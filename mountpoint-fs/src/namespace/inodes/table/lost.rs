@@ -6,7 +6,7 @@
 
 use super::InodeTable;
 use super::entries::{Table, View};
-use crate::namespace::inodes::inode::{Body, Observed};
+use crate::namespace::inodes::inode::{Body, Inode, LostName, Observed};
 use crate::namespace::inodes::packed_version::PackedVersion;
 use crate::namespace::version::Found;
 use crate::operation::{FileKind, InodeNo};
@@ -15,15 +15,17 @@ impl InodeTable {
     /// Whether another client took the name of `ino` away.
     pub(crate) fn is_lost(&self, ino: InodeNo) -> bool {
         let table = self.table.lock();
-        let is_taken = table.inode(ino).is_ok_and(|inode| inode.is_taken);
-        !is_taken && table.view(ino).is_ok_and(|view| !view.is_attached)
+        let is_taken = |inode: &Inode| inode.lost_name == LostName::Taken;
+        !table.inode(ino).is_ok_and(is_taken) && table.view(ino).is_ok_and(|view| !view.is_attached)
     }
 
     /// Whether the kernel may have attributes of a version that `ino` no longer is: an answer from
     /// before the change that arrives after a newer one stays (Linux 6.18).
     pub(crate) fn was_found_again(&self, ino: InodeNo) -> bool {
         let table = self.table.lock();
-        table.inode(ino).is_ok_and(|inode| inode.was_found_again)
+        table
+            .inode(ino)
+            .is_ok_and(|inode| inode.lost_name == LostName::FoundAgain)
     }
 
     /// The name of the lost inode `ino` means `found` now. `None` if that is something else, if the
@@ -40,7 +42,8 @@ impl InodeTable {
             return view.found.is_same(found).then_some(view);
         }
         let is_in_use = view.openers > 0 && *found != Found::Directory;
-        if table.inode(ino).ok()?.is_taken || is_in_use || table.writing.contains_key(&ino) {
+        let is_taken = table.inode(ino).ok()?.lost_name == LostName::Taken;
+        if is_taken || is_in_use || table.writing.contains_key(&ino) {
             return None;
         }
         table.find_again(ino, found, observed)?;
@@ -67,7 +70,6 @@ impl Table {
                 *known = PackedVersion::pack(version);
                 // The kernel's pages are of the old version.
                 inode.was_opened = false;
-                inode.was_found_again = true;
             }
             (Body::Directory { .. }, Found::Directory) => {}
             (Body::File(_), Found::Directory) | (Body::Directory { .. }, Found::File(_)) => {
@@ -75,6 +77,7 @@ impl Table {
             }
         }
         inode.observed = observed;
+        inode.lost_name = LostName::FoundAgain;
         self.forget_lost(ino, parent, &name);
         self.name(parent, &name, ino);
         Some(())
@@ -92,7 +95,7 @@ impl Table {
     pub(super) fn lose_directory(&mut self, ino: InodeNo) {
         if let Ok(inode) = self.inode(ino)
             && inode.kind() == FileKind::Directory
-            && !inode.is_taken
+            && inode.lost_name != LostName::Taken
         {
             let name = (inode.parent, inode.name.clone());
             self.lost.insert(name, ino);
