@@ -27,7 +27,8 @@ use crate::operation::InodeNo;
 #[derive(Debug)]
 pub(super) struct InodeNotices {
     channel: Arc<Channel>,
-    /// Its threads for blocking work wait for the kernel, at most one for each write or open in flight.
+    /// Its threads for blocking work wait for the kernel, at most one for each write or open in
+    /// flight.
     runtime: Handle,
 }
 
