@@ -39,8 +39,11 @@ pub(crate) fn explore(model: impl Fn() + Send + Sync + 'static) {
     let its = std::sync::Arc::clone(&model);
     shuttle::Runner::new(random, config.clone()).run(move || its());
     let preempting = PctScheduler::new_from_seed(seed, PREEMPTIONS, count);
-    shuttle::Runner::new(preempting, config).run(move || model());
+    let its = std::sync::Arc::clone(&model);
+    shuttle::Runner::new(preempting, config).run(move || its());
     drop(ending);
+    // What it holds may lock something.
+    drop(model);
 }
 
 /// As `std`'s: in an exploration, a thread of that.

@@ -1,5 +1,7 @@
 //! Hedges in virtual time: when a second GET is sent, which answer counts, and what it may cost.
 
+mod schedules;
+
 use super::*;
 use crate::memory::Purpose;
 use crate::read::fetch::{HEDGE_BURST, HEDGE_SHARE};
