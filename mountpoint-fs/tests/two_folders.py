@@ -300,7 +300,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(is_open)
     @rule(handle=HANDLES)
     def fstat(self, handle):
-        if self.is_removed(handle, and_regular=False):
+        if self.is_removed_directory(handle):
             return
 
         def call(fd):
@@ -310,25 +310,22 @@ class Machine(RuleBasedStateMachine):
 
         self.on(handle, "fstat", call)
 
-    def is_removed(self, handle, and_regular=True):
-        """Whether its name is gone, and with it its attributes in the mount.
-
-        They cannot be changed there any more; of a regular file they are still told.
-        """
+    def is_removed_directory(self, handle):
+        """Whether it is a directory whose name is gone, and with it its attributes in the mount."""
         native = os.fstat(self.sides[0].opened[handle])
-        return native.st_nlink == 0 and (and_regular or not stat.S_ISREG(native.st_mode))
+        return native.st_nlink == 0 and not stat.S_ISREG(native.st_mode)
 
     @precondition(is_open)
     @rule(handle=HANDLES, mode=MODES)
     def fchmod(self, handle, mode):
-        if self.is_removed(handle):
+        if self.is_removed_directory(handle):
             return
         self.on(handle, f"fchmod {mode:#o}", lambda fd: os.fchmod(fd, mode))
 
     @precondition(is_open)
     @rule(handle=HANDLES, time=TIMES)
     def futimens(self, handle, time):
-        if self.is_removed(handle):
+        if self.is_removed_directory(handle):
             return
 
         def call(fd):

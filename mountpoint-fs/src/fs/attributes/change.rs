@@ -19,6 +19,9 @@ pub(in crate::fs) async fn set(
     change: AttributeChange,
 ) -> Result<Attributes, FsError> {
     let now = stat(parts, ino).await?;
+    if parts.namespace.is_removed(ino) {
+        return set_removed(parts, ino, &change, &now).await;
+    }
     if parts.config.posix_metadata {
         return set_stored(parts, ino, change, now).await;
     }
@@ -66,13 +69,8 @@ async fn set_stored(
     now: Attributes,
 ) -> Result<Attributes, FsError> {
     let progress = parts.namespace.progress(ino);
-    let mut posix = PosixAttributes::of_attributes(&now);
     let wall = parts.wall_now();
-    apply(&change, wall, &mut posix);
-    let is_owner_set = change.uid.is_some() || change.gid.is_some();
-    if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
-        posix.mode = posix.mode.map(without_set_id);
-    }
+    let posix = changed(&change, &now, wall);
     if posix == PosixAttributes::of_attributes(&now) {
         return Ok(now);
     }
@@ -111,6 +109,32 @@ async fn set_stored(
     stat(parts, ino).await
 }
 
+/// Sets attributes of an open file whose name this mount removed: they go with it.
+async fn set_removed(
+    parts: &Parts,
+    ino: InodeNo,
+    change: &AttributeChange,
+    now: &Attributes,
+) -> Result<Attributes, FsError> {
+    if !parts.config.posix_metadata {
+        touches(change, now)?;
+    }
+    let posix = changed(change, now, parts.wall_now());
+    let progress = parts.namespace.progress(ino);
+    if let (Some(progress), Some(mtime)) =
+        (&progress, posix.mtime.filter(|_| change.mtime.is_some()))
+    {
+        progress.set_mtime(mtime);
+    }
+    if parts.config.posix_metadata {
+        let mtime = posix.mtime.filter(|_| progress.is_none());
+        parts
+            .namespace
+            .set_posix(ino, PosixAttributes { mtime, ..posix });
+    }
+    stat(parts, ino).await
+}
+
 /// Sets the time that a written file shows until it is stored, as in mountpoint-s3.
 ///
 /// Programs that copy files set it before they close them.
@@ -133,6 +157,17 @@ async fn set_while_written(
         progress.set_mtime(mtime);
     }
     stat(parts, ino).await
+}
+
+/// The POSIX attributes of what has the attributes `now`, behind `change`.
+fn changed(change: &AttributeChange, now: &Attributes, wall: SystemTime) -> PosixAttributes {
+    let mut posix = PosixAttributes::of_attributes(now);
+    apply(change, wall, &mut posix);
+    let is_owner_set = change.uid.is_some() || change.gid.is_some();
+    if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
+        posix.mode = posix.mode.map(without_set_id);
+    }
+    posix
 }
 
 /// Applies `change` to the POSIX attributes of an object. The time of the last access is not kept.

@@ -70,6 +70,12 @@ impl Namespace {
         self.begin_change((directory, name), Moving::Removal, self.key_locks.hold())
     }
 
+    /// Whether this mount removed the name of `ino`, or gave it to another file.
+    #[must_use]
+    pub fn is_removed(&self, ino: InodeNo) -> bool {
+        self.table.is_removed(ino)
+    }
+
     /// The name that `ino` has, to be changed in its place. [`FsError::Stale`] if it has none any
     /// more.
     pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {

@@ -356,3 +356,36 @@ fn pipes_and_sockets_are_what_s3fs_would_show() {
     let error = now(plain.fs.make_special(ROOT, name, FileKind::Pipe, how)).unwrap_err();
     assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--posix-metadata")));
 }
+
+#[test]
+fn an_open_file_without_a_name_has_attributes_of_its_own() {
+    let mount = mount(&[("f", "bytes", &[("mode", "33152")]), ("other", "x", &[])]);
+    let f = mount.walk("f");
+    let opened = now(mount.fs.open(f, READ)).unwrap();
+    now(mount.fs.unlink(ROOT, OsStr::new("f"))).unwrap();
+    mount.requests();
+    let change = AttributeChange {
+        mode: Some(0o640),
+        mtime: Some(TimeChange::At {
+            seconds: 1_000_000_000,
+            nanos: 0,
+        }),
+        ..NONE
+    };
+    let shown = set(&mount, f, change).unwrap();
+    assert_eq!((shown.mode, shown.nlink), (0o640, 0));
+    let again = now(mount.fs.attributes(f)).unwrap();
+    assert_eq!((again.mode, again.mtime), (0o640, shown.mtime));
+    assert_eq!(mount.requests(), (0, 0, 0));
+    assert_eq!(mount.bucket.keys(), ["other"]);
+    mount.fs.release(opened.handle);
+    // An object that another client replaced would lose the change.
+    let other = mount.walk("other");
+    let opened = now(mount.fs.open(other, READ)).unwrap();
+    mount.bucket.put_object("other", "new");
+    mount.clock.advance(FILE_TTL);
+    assert_ne!(mount.walk("other"), other);
+    let refused = set(&mount, other, change);
+    assert!(matches!(refused, Err(FsError::Stale(_))), "{refused:?}");
+    mount.fs.release(opened.handle);
+}

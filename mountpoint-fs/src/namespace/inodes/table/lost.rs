@@ -19,6 +19,14 @@ impl InodeTable {
         !table.inode(ino).is_ok_and(is_taken) && table.view(ino).is_ok_and(|view| !view.is_attached)
     }
 
+    /// Whether this mount removed the name of `ino`, or gave it to another file.
+    pub(crate) fn is_removed(&self, ino: InodeNo) -> bool {
+        let table = self.table.lock();
+        table
+            .inode(ino)
+            .is_ok_and(|inode| inode.lost_name == LostName::Taken)
+    }
+
     /// Whether the kernel may have attributes of a version that `ino` no longer is: an answer from
     /// before the change that arrives after a newer one stays (Linux 6.18).
     pub(crate) fn was_found_again(&self, ino: InodeNo) -> bool {
