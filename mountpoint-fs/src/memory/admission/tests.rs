@@ -105,6 +105,21 @@ fn parts_take_half_and_leave_the_rest_to_reads() {
 }
 
 #[test]
+fn a_small_file_that_waited_is_served_beyond_the_half_that_large_ones_leave() {
+    let mut admission = Admission::new(64 * MIB, WHOLE);
+    admission.take(BufferKind::Small, 32 * MIB);
+    admission.take(BufferKind::Part, WHOLE);
+    let small = request(0, MIB);
+    let large = BufferRequest {
+        is_large: true,
+        ..small
+    };
+    let chosen = |request| admission.choose(request, WaitState::Waited);
+    assert_eq!(chosen(small), Some((BufferKind::Small, MIB)));
+    assert_eq!(chosen(large), None);
+}
+
+#[test]
 fn a_file_gets_a_whole_part_early_only_while_little_is_held() {
     let mut admission = Admission::new(512 * MIB, WHOLE);
     let growing = BufferRequest {

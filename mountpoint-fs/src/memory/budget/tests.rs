@@ -16,6 +16,10 @@ fn read_ahead_is_refused_beyond_its_share() {
     drop(ahead);
     drop(demand);
     assert_eq!((budget.used(), budget.peak()), (0, 100));
+    // Read-ahead may take the last byte.
+    let _demand = budget.try_reserve(60, Purpose::Demand).unwrap();
+    assert!(budget.try_reserve(41, Purpose::ReadAhead).is_none());
+    assert!(budget.try_reserve(40, Purpose::ReadAhead).is_some());
 }
 
 #[test]

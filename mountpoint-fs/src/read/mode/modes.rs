@@ -166,6 +166,7 @@ const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::mode::watch::READS_WATCHED;
 
     const GIB: u64 = 1 << 30;
     const KIB: u32 = 1 << 10;
@@ -217,6 +218,37 @@ mod tests {
         assert!(!mount.read("c", 16 * KIB, 2 * GIB));
         assert!(!mount.read("d", 512 * KIB, 3 * GIB));
         assert!(mount.read("e", 512 * KIB, 4 * GIB));
+    }
+
+    #[test]
+    fn a_few_small_reads_of_a_direct_file_say_nothing_yet() {
+        let mount = Mount::new();
+        assert!(!mount.read("a", 512 * KIB, 0));
+        let (is_direct, watch) = mount.open("b", GIB);
+        assert!(is_direct);
+        for read in 1..READS_WATCHED {
+            mount.0.observe(&watch, u64::from(read), 4 * KIB, false);
+        }
+        assert!(mount.open("c", GIB).0);
+        mount.0.observe(&watch, 0, 4 * KIB, false);
+        assert!(!mount.open("d", GIB).0);
+    }
+
+    #[test]
+    fn only_large_files_of_a_mount_that_chooses_are_watched() {
+        let is_watched = |mode, size, direct| {
+            let modes = ReadModes::new(mode, 16 * GIB);
+            let options = OpenOptions {
+                direct,
+                ..OpenOptions::default()
+            };
+            modes.open(("a", "etag"), size, options, 0).1.is_some()
+        };
+        assert!(is_watched(ReadMode::Auto, DIRECT_FILE_MIN, false));
+        assert!(!is_watched(ReadMode::Auto, DIRECT_FILE_MIN - 1, false));
+        assert!(!is_watched(ReadMode::Auto, DIRECT_FILE_MIN, true));
+        assert!(!is_watched(ReadMode::Cached, DIRECT_FILE_MIN, false));
+        assert!(!is_watched(ReadMode::Direct, DIRECT_FILE_MIN, false));
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn size_of_reader(offset: u64, size: u32, readahead: u32) -> Option<ReadSize> {
 }
 
 /// Number of reads to observe in a direct open.
-const READS_WATCHED: u32 = 16;
+pub(super) const READS_WATCHED: u32 = 16;
 
 /// Size from which direct reads are as fast as cached ones. Measured: 64 KiB.
 const DIRECT_READ_MIN: u32 = 64 << 10;

@@ -31,9 +31,6 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The program opens its file with `O_WRONLY`, and goes back in it.
-const STAGED_ALONE: &str = "ffmpeg to MP4";
-
 const FLAGS: [&[&str]; 3] = [
     &["--allow-changes"],
     &["--allow-changes", "--staging"],
@@ -131,11 +128,7 @@ fn check(case: &Case) -> Result<(), String> {
 #[ignore = "its programs are installed by `make test-more-programs`"]
 fn programs_write_in_place() {
     for flags in FLAGS {
-        let is_staged = flags.ends_with(&["--staging"]);
-        let cases = CASES
-            .iter()
-            .filter(|(name, _)| is_staged || *name != STAGED_ALONE);
-        let cases = cases.map(|&(name, script)| Case {
+        let cases = CASES.iter().map(|&(name, script)| Case {
             name,
             flags,
             outcome: Outcome::Works,
