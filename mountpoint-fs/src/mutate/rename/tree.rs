@@ -73,7 +73,8 @@ impl Mutator {
             false => newest.map(|_| SystemTime::UNIX_EPOCH),
         };
         let begun = self.journal.is_renaming(from, to, moved, now).await;
-        let there = match seems_new && begun.is_none() {
+        // A claim shows whether the directory is new. An empty one is moved without.
+        let there = match seems_new && begun.is_none() && newest.is_some() {
             true => Vec::new(),
             false => self.keys(to).await?,
         };
