@@ -123,8 +123,10 @@ impl Bench {
 }
 
 pub(super) fn bytes(len: usize, seed: u8) -> Vec<u8> {
-    let bytes = (0..len).map(|at| (at % 251).to_le_bytes()[0] ^ seed);
-    bytes.collect()
+    let period: Vec<u8> = (0..251).map(|at: u8| at ^ seed).collect();
+    let mut bytes = period.repeat(len.div_ceil(period.len()));
+    bytes.truncate(len);
+    bytes
 }
 
 #[test]

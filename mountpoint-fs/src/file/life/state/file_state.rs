@@ -544,8 +544,10 @@ impl FileState {
         let algorithm = base.grows_with?;
         let now = self.contents.now();
         let size = base.version.size;
-        let is_whole = now.base_len() == size && now.in_base_until(0) == size && !now.has_sent();
-        (is_whole && now.size() > size).then(|| (base.version.clone(), algorithm))
+        let is_whole = now.base_len() == size && now.in_base_until(0) == size;
+        // What was sent or copied is in an upload.
+        let is_ours = !now.has_sent() && now.copied().is_empty();
+        (is_whole && is_ours && now.size() > size).then(|| (base.version.clone(), algorithm))
     }
 
     /// Whether the server can copy another object behind the end. Nothing was sent that has no

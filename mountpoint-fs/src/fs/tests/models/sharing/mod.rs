@@ -151,6 +151,24 @@ proptest! {
     }
 }
 
+/// A file that grows by appended lines goes into an upload with what the server copied to it.
+#[test]
+fn a_copy_to_the_end_of_an_appended_file_leaves_no_upload() {
+    let mut model = Model::new(true, true);
+    let steps = [
+        Step::Open(0, 2, How::Plain),
+        Step::Write(0, Len::Large),
+        Step::Release(0),
+        Step::Hold(1, 2),
+        Step::Open(0, 0, How::Plain),
+        Step::Release(0),
+        Step::Open(1, 0, How::Append),
+        Step::Copy(0, 0),
+    ];
+    steps.iter().for_each(|step| model.run(step));
+    model.finish();
+}
+
 /// Two hosts make a file, and the second one cannot tell whose empty object is there.
 #[test]
 fn an_empty_object_may_be_that_of_a_request_with_a_lost_answer() {
