@@ -315,6 +315,12 @@ proptest! {
             let object = index.find(key, DiskWait::Refused).or_else(|_| index.find(key, DiskWait::Allowed));
             let object = object.unwrap().unwrap();
             prop_assert_eq!(object.key.as_str(), key);
+            let entry = found.iter().find(|it| it.key == *key).unwrap();
+            let is_archived = object.storage_class.is_some();
+            let described = IndexEntry::new(
+                key.clone(), object.size, object.last_modified, &object.etag, is_archived,
+            );
+            prop_assert_eq!(&described, entry);
         }
         prop_assert!(index.find("e", DiskWait::Allowed).unwrap().is_none());
         prop_assert_eq!(files_in(directory.path()), vec!["index"]);
