@@ -92,8 +92,8 @@ pub(super) struct Place {
     state: TempDir,
     /// Read-locked by every call of the load, write-locked while the mount is exchanged.
     gate: RwLock<Option<Mounted>>,
-    /// Counts the kills: a call that fails meanwhile was cut.
-    kills: AtomicU64,
+    /// Counts the beginnings and ends of kills: a call that fails meanwhile was cut.
+    kill_steps: AtomicU64,
     process: Mutex<Option<Process>>,
     lives: AtomicU64,
 }
@@ -130,6 +130,11 @@ pub(super) enum Outcome<T> {
     Failed(io::Error),
 }
 
+/// Whether a kill was under way when a call began, or has begun since.
+fn is_cut(before: u64, now: u64) -> bool {
+    now != before || !before.is_multiple_of(2)
+}
+
 impl Place {
     pub(super) fn new(kind: Kind, mounting: Mounting<'_>) -> Self {
         let place = Self {
@@ -137,7 +142,7 @@ impl Place {
             folder: tempfile::tempdir().unwrap(),
             state: tempfile::tempdir().unwrap(),
             gate: RwLock::new(None),
-            kills: AtomicU64::new(0),
+            kill_steps: AtomicU64::new(0),
             process: Mutex::new(None),
             lives: AtomicU64::new(0),
         };
@@ -180,12 +185,12 @@ impl Place {
     ) -> (Outcome<T>, Instant) {
         let gate = self.gate.read();
         let mounted = gate.as_ref().expect("a mount");
-        let kills = self.kills.load(Ordering::SeqCst);
+        let kill_steps = self.kill_steps.load(Ordering::SeqCst);
         let _running = tally.begin(&format!("{} {what}", self.kind.name()));
         let start = Instant::now();
         let outcome = match call(mounted.path()) {
             Ok(value) => Outcome::Done(value),
-            Err(_) if self.kills.load(Ordering::SeqCst) != kills => Outcome::Cut,
+            Err(_) if is_cut(kill_steps, self.kill_steps.load(Ordering::SeqCst)) => Outcome::Cut,
             Err(error) => Outcome::Failed(error),
         };
         (outcome, start)
@@ -196,11 +201,12 @@ impl Place {
         let Some(process) = self.process.lock().take() else {
             return;
         };
-        self.kills.fetch_add(1, Ordering::SeqCst);
+        self.kill_steps.fetch_add(1, Ordering::SeqCst);
         kill(process.pid, Signal::SIGKILL).unwrap();
         let mut gate = self.gate.write();
         gate.take().unwrap().kill();
         *gate = Some(self.mount(mounting));
+        self.kill_steps.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Unmounts lazily while a file is read, and mounts anew when the process has ended.
@@ -223,7 +229,7 @@ impl Place {
 
     /// How often its process was killed.
     pub(super) fn kills(&self) -> u64 {
-        self.kills.load(Ordering::SeqCst)
+        self.kill_steps.load(Ordering::SeqCst).div_ceil(2)
     }
 
     /// Unmounts for good.

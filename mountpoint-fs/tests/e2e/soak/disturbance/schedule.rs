@@ -57,17 +57,26 @@ impl Disturbance {
     /// Errors that calls may return for it.
     pub(super) fn explains(&self) -> &'static [i32] {
         match self {
-            Self::Faults(rules, _) if rules.iter().any(|rule| rule.probability >= HARSH) => {
-                &[libc::EIO]
-            }
+            Self::Faults(rules, _) if failing(rules) > OVERCOME_SHARE => &[libc::EIO],
             Self::Outage(length) if *length > OVERCOME => &[libc::EIO],
             _ => &[],
         }
     }
 }
 
-/// From this probability on, ten attempts in a row may fail.
-const HARSH: f64 = 0.5;
+/// The share of the requests that fail by one of `rules`, where each rule hits.
+fn failing(rules: &[Rule]) -> f64 {
+    let fails = |rule: &&Rule| !matches!(rule.fault, Fault::Latency { .. } | Fault::Bandwidth(_));
+    let answered = rules
+        .iter()
+        .filter(fails)
+        .map(|rule| 1.0 - rule.probability);
+    1.0 - answered.product::<f64>()
+}
+
+/// Where more fail, ten attempts in a row may: at 0.2 those of one request in ten millions, as many
+/// as some hours send while faults last.
+const OVERCOME_SHARE: f64 = 0.2;
 
 /// The one that comes after `count` others. Kills come in the first half of a run, so that mounts
 /// live long in the second.
@@ -87,7 +96,11 @@ pub(super) fn next(
         0..55 => {
             let count = numbers.random_range(1..=3);
             let rules = (0..count).map(|_| rule(numbers, settings.is_harsh));
-            Disturbance::Faults(rules.collect(), length)
+            let mut rules: Vec<_> = rules.collect();
+            while !settings.is_harsh && failing(&rules) > OVERCOME_SHARE {
+                rules.pop();
+            }
+            Disturbance::Faults(rules, length)
         }
         55..68 if settings.is_harsh && numbers.random_ratio(1, 4) => {
             Disturbance::Outage(Duration::from_secs(numbers.random_range(15..80)))
@@ -116,7 +129,7 @@ fn rule(numbers: &mut StdRng, is_harsh: bool) -> Rule {
         numbers,
         &[
             (Fault::SlowDown, None, 0.15),
-            (Fault::SlowDownAbove(60), None, 1.0 / 3.0),
+            (Fault::SlowDownAbove(60), None, 0.2),
             (error(500, "InternalError"), None, 0.15),
             (error(503, "ServiceUnavailable"), None, 0.1),
             (Fault::Page(503), None, 0.1),
