@@ -19,15 +19,12 @@ pub(in crate::fs) async fn set(
     change: AttributeChange,
 ) -> Result<Attributes, FsError> {
     let now = stat(parts, ino).await?;
-    if parts.namespace.is_removed(ino) {
-        return set_removed(parts, ino, &change, &now).await;
-    }
     if parts.config.posix_metadata {
         return set_stored(parts, ino, change, now).await;
     }
     let is_stored = || parts.staged.of(ino).is_some_and(|it| !it.file.is_changed());
     if let Some(progress) = parts.namespace.progress(ino)
-        && !is_stored()
+        && (parts.namespace.is_removed(ino) || !is_stored())
     {
         return set_while_written(parts, ino, &change, &progress).await;
     }
@@ -69,8 +66,13 @@ async fn set_stored(
     now: Attributes,
 ) -> Result<Attributes, FsError> {
     let progress = parts.namespace.progress(ino);
+    let mut posix = PosixAttributes::of_attributes(&now);
     let wall = parts.wall_now();
-    let posix = changed(&change, &now, wall);
+    apply(&change, wall, &mut posix);
+    let is_owner_set = change.uid.is_some() || change.gid.is_some();
+    if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
+        posix.mode = posix.mode.map(without_set_id);
+    }
     if posix == PosixAttributes::of_attributes(&now) {
         return Ok(now);
     }
@@ -87,11 +89,15 @@ async fn set_stored(
     if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
         progress.set_mtime(mtime);
     }
-    let changed = change_headers(parts, ino, |headers| {
+    let change_object = change_headers(parts, ino, |headers| {
         told.store(now.kind, wall, &mut headers.metadata);
         Ok(())
     });
-    let changed = changed.await;
+    let changed = match parts.namespace.is_removed(ino) {
+        // No object will have them: they go with the open file.
+        true => Ok(None),
+        false => change_object.await,
+    };
     if let (Err(_), Some(progress), Some(written)) = (&changed, &progress, written) {
         progress.set_mtime(written);
     }
@@ -105,32 +111,6 @@ async fn set_stored(
     );
     if change.mtime.is_some() {
         parts.namespace.set_directory_time(ino);
-    }
-    stat(parts, ino).await
-}
-
-/// Sets attributes of an open file whose name this mount removed: they go with it.
-async fn set_removed(
-    parts: &Parts,
-    ino: InodeNo,
-    change: &AttributeChange,
-    now: &Attributes,
-) -> Result<Attributes, FsError> {
-    if !parts.config.posix_metadata {
-        touches(change, now)?;
-    }
-    let posix = changed(change, now, parts.wall_now());
-    let progress = parts.namespace.progress(ino);
-    if let (Some(progress), Some(mtime)) =
-        (&progress, posix.mtime.filter(|_| change.mtime.is_some()))
-    {
-        progress.set_mtime(mtime);
-    }
-    if parts.config.posix_metadata {
-        let mtime = posix.mtime.filter(|_| progress.is_none());
-        parts
-            .namespace
-            .set_posix(ino, PosixAttributes { mtime, ..posix });
     }
     stat(parts, ino).await
 }
@@ -157,17 +137,6 @@ async fn set_while_written(
         progress.set_mtime(mtime);
     }
     stat(parts, ino).await
-}
-
-/// The POSIX attributes of what has the attributes `now`, behind `change`.
-fn changed(change: &AttributeChange, now: &Attributes, wall: SystemTime) -> PosixAttributes {
-    let mut posix = PosixAttributes::of_attributes(now);
-    apply(change, wall, &mut posix);
-    let is_owner_set = change.uid.is_some() || change.gid.is_some();
-    if now.kind == FileKind::File && (change.drops_set_id || is_owner_set) {
-        posix.mode = posix.mode.map(without_set_id);
-    }
-    posix
 }
 
 /// Applies `change` to the POSIX attributes of an object. The time of the last access is not kept.

@@ -234,6 +234,27 @@ fn a_truncation_by_path_is_stored_when_it_returns() {
 }
 
 #[test]
+fn a_written_file_that_was_removed_shows_the_time_that_it_gets() {
+    in_both(|| {
+        let mount = Staged::new(&[]);
+        let (ino, handle) = mount.create(ROOT, "f");
+        mount.write(handle, 0, "abc").unwrap();
+        mount.unlink(ROOT, "f").unwrap();
+        let change = AttributeChange {
+            mtime: Some(TimeChange::At {
+                seconds: 1_000_000_000,
+                nanos: 0,
+            }),
+            ..AttributeChange::default()
+        };
+        let shown = wait(mount.fs.set_attributes(ino, change)).unwrap();
+        assert!(change.mtime.unwrap().is(shown.mtime), "{shown:?}");
+        mount.close(handle).unwrap();
+        assert_eq!(mount.stored("f"), None);
+    });
+}
+
+#[test]
 fn touching_an_open_file_makes_a_new_version() {
     in_both(|| {
         let mount = Staged::new(&["f"]);
