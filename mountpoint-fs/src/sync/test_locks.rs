@@ -42,7 +42,7 @@ pub(crate) fn explore(model: impl Fn() + Send + Sync + 'static) {
     let its = std::sync::Arc::clone(&model);
     shuttle::Runner::new(preempting, config).run(move || its());
     drop(ending);
-    // What it holds may lock something.
+    // Values of the model may take locks when they are dropped.
     drop(model);
 }
 

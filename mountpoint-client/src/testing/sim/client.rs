@@ -223,7 +223,7 @@ impl SimClient {
             if let Some(kind) = failure {
                 return Err(injected(kind, &what));
             }
-            // Bodies are given back to their owners, who may do anything, when the lock is free.
+            // Dropped behind the lock: owners of bodies may take locks of their own.
             let _bodies = work.clone();
             let mut store = shared.store.lock();
             match fault {

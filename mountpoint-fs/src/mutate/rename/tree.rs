@@ -35,10 +35,11 @@ use crate::operation::{FsError, Stop};
 impl Mutator {
     /// Moves all objects below the prefix `from` to the prefix `to`. Both end with `/`.
     ///
-    /// A directory `to` that `seems_new` is claimed before it is listed. [`FsError::NotEmpty`] if
-    /// an object below `to` cannot be left from an earlier attempt, or if another host has claimed
-    /// it; [`FsError::Interrupted`] if `stop` was asked for before the end: then none of its
-    /// requests is in flight. Returns the objects that have another version now.
+    /// A directory `to` that `seems_new` is claimed before it is listed, unless `from` has no
+    /// object. [`FsError::NotEmpty`] if an object below `to` cannot be left from an earlier attempt,
+    /// or if another host has claimed it; [`FsError::Interrupted`] if `stop` was asked for before
+    /// the end: then none of its requests is in flight. Returns the objects that have another
+    /// version now.
     pub async fn rename_directory(
         &self,
         (from, to): (&str, &str),
@@ -73,7 +74,7 @@ impl Mutator {
             false => newest.map(|_| SystemTime::UNIX_EPOCH),
         };
         let begun = self.journal.is_renaming(from, to, moved, now).await;
-        // A claim shows whether the directory is new. An empty one is moved without.
+        // A claim shows whether the directory is new; where nothing moves, there is none.
         let there = match seems_new && begun.is_none() && newest.is_some() {
             true => Vec::new(),
             false => self.keys(to).await?,

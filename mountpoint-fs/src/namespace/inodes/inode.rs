@@ -106,6 +106,11 @@ impl Inode {
         }
     }
 
+    /// Whether this mount removed the name, or gave it to another file.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.lost_name == LostName::Taken
+    }
+
     /// The inode's kind and version.
     pub(crate) fn found(&self) -> Found {
         match &self.body {

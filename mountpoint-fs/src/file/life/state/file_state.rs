@@ -545,9 +545,9 @@ impl FileState {
         let now = self.contents.now();
         let size = base.version.size;
         let is_whole = now.base_len() == size && now.in_base_until(0) == size;
-        // What was sent or copied is in an upload.
-        let is_ours = !now.has_sent() && now.copied().is_empty();
-        (is_whole && is_ours && now.size() > size).then(|| (base.version.clone(), algorithm))
+        let has_bytes_in_upload = now.has_sent() || !now.copied().is_empty();
+        (is_whole && !has_bytes_in_upload && now.size() > size)
+            .then(|| (base.version.clone(), algorithm))
     }
 
     /// Whether the server can copy another object behind the end. Nothing was sent that has no

@@ -15,16 +15,13 @@ impl InodeTable {
     /// Whether another client took the name of `ino` away.
     pub(crate) fn is_lost(&self, ino: InodeNo) -> bool {
         let table = self.table.lock();
-        let is_taken = |inode: &Inode| inode.lost_name == LostName::Taken;
-        !table.inode(ino).is_ok_and(is_taken) && table.view(ino).is_ok_and(|view| !view.is_attached)
+        !table.inode(ino).is_ok_and(Inode::is_taken)
+            && table.view(ino).is_ok_and(|view| !view.is_attached)
     }
 
     /// Whether this mount removed the name of `ino`, or gave it to another file.
     pub(crate) fn is_removed(&self, ino: InodeNo) -> bool {
-        let table = self.table.lock();
-        table
-            .inode(ino)
-            .is_ok_and(|inode| inode.lost_name == LostName::Taken)
+        self.table.lock().inode(ino).is_ok_and(Inode::is_taken)
     }
 
     /// Whether the kernel may have attributes of a version that `ino` no longer is: an answer from
@@ -50,8 +47,7 @@ impl InodeTable {
             return view.found.is_same(found).then_some(view);
         }
         let is_in_use = view.openers > 0 && *found != Found::Directory;
-        let is_taken = table.inode(ino).ok()?.lost_name == LostName::Taken;
-        if is_taken || is_in_use || table.writing.contains_key(&ino) {
+        if table.inode(ino).ok()?.is_taken() || is_in_use || table.writing.contains_key(&ino) {
             return None;
         }
         table.find_again(ino, found, observed)?;
@@ -103,7 +99,7 @@ impl Table {
     pub(super) fn lose_directory(&mut self, ino: InodeNo) {
         if let Ok(inode) = self.inode(ino)
             && inode.kind() == FileKind::Directory
-            && inode.lost_name != LostName::Taken
+            && !inode.is_taken()
         {
             let name = (inode.parent, inode.name.clone());
             self.lost.insert(name, ino);

@@ -74,8 +74,7 @@ fn failing(rules: &[Rule]) -> f64 {
     1.0 - answered.product::<f64>()
 }
 
-/// Where more fail, ten attempts in a row may: at 0.2 those of one request in ten millions, as many
-/// as some hours send while faults last.
+/// Where more fail, ten attempts in a row may; at 0.2 they do for one request in ten millions.
 const OVERCOME_SHARE: f64 = 0.2;
 
 /// The one that comes after `count` others. Kills come in the first half of a run, so that mounts
