@@ -36,10 +36,10 @@ impl Mutator {
     /// Moves all objects below the prefix `from` to the prefix `to`. Both end with `/`.
     ///
     /// A directory `to` that `seems_new` is claimed before it is listed, unless `from` has no
-    /// object. [`FsError::NotEmpty`] if an object below `to` cannot be left from an earlier attempt,
-    /// or if another host has claimed it; [`FsError::Interrupted`] if `stop` was asked for before
-    /// the end: then none of its requests is in flight. Returns the objects that have another
-    /// version now.
+    /// object. [`FsError::NotEmpty`] if an object below `to` cannot be left from an earlier
+    /// attempt, or if another host has claimed it; [`FsError::Interrupted`] if `stop` was asked for
+    /// before the end: then none of its requests is in flight. Returns the objects that have
+    /// another version now.
     pub async fn rename_directory(
         &self,
         (from, to): (&str, &str),
