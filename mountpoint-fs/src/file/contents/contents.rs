@@ -4,7 +4,8 @@
 //! A store sends a [`Snapshot`], while the file goes on changing: bytes that the snapshot has in
 //! one data file are then written to the other, so nothing is ever copied for it. Changes have the
 //! number of their generation, which a snapshot raises; so after a store it is known which are
-//! stored.
+//! stored. Where commits are local, the version of the last one is such a snapshot as well, from
+//! the first change behind it on.
 //!
 //! Invariants: no change begins behind the end; the base shows through below `base_len` only, which
 //! never rises but by a store.
@@ -13,6 +14,7 @@ use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::last_commit::{Apart, LastCommit, Storing};
 use super::piece::{CopyPlace, DataFileNo, Piece};
 use super::snapshot::{Change, LocalRange, Place, Snapshot};
 use crate::write::CopiedRange;
@@ -24,14 +26,9 @@ pub(in crate::file) struct Contents {
     /// The generation of the latest change of any kind.
     changed: u64,
     storing: Option<Storing>,
-}
-
-/// A store in progress.
-#[derive(Debug)]
-struct Storing {
-    snapshot: Arc<Snapshot>,
-    /// How far the stored version will show through.
-    base_len: u64,
+    last_commit: LastCommit,
+    /// An upload found the bytes of the last commit written over: those of the next one stay.
+    pins_next_commit: bool,
 }
 
 impl Contents {
@@ -56,6 +53,8 @@ impl Contents {
             },
             changed: 0,
             storing: None,
+            last_commit: LastCommit::None,
+            pins_next_commit: false,
         }
     }
 
@@ -109,29 +108,98 @@ impl Contents {
         self.now.pieces(range)
     }
 
-    /// The data files for the bytes of a write to `range`.
-    pub(in crate::file) fn places(&self, range: &Range<u64>) -> Vec<(Range<u64>, DataFileNo)> {
-        let mut places = Vec::new();
-        let mut at = range.start;
-        let snapshot = self.storing.as_ref().map(|storing| &storing.snapshot);
-        let pinned = snapshot.map(|snapshot| snapshot.changes.overlapping(range));
-        let in_first = pinned.into_iter().flatten();
-        for (pinned, _) in in_first.filter(|(_, it)| it.place == Place::Data(DataFileNo::First)) {
-            let pinned = pinned.start.max(range.start)..pinned.end.min(range.end);
-            if at < pinned.start {
-                places.push((at..pinned.start, DataFileNo::First));
-            }
-            at = pinned.end;
-            places.push((pinned, DataFileNo::Second));
+    /// The contents are those of a commit, whose upload is to come.
+    pub(in crate::file) fn committed(&mut self) {
+        if let Some(storing) = &mut self.storing {
+            storing.is_last_commit = false;
         }
-        if at < range.end {
-            places.push((at..range.end, DataFileNo::First));
+        self.last_commit = LastCommit::Newest;
+    }
+
+    /// Where the version of the last commit is.
+    pub(in crate::file) fn last_commit(&self) -> &LastCommit {
+        &self.last_commit
+    }
+
+    /// The upload of the last commit is not to come.
+    pub(in crate::file) fn forget_commit(&mut self) {
+        if let Some(storing) = &mut self.storing {
+            storing.is_last_commit = false;
+        }
+        self.last_commit = LastCommit::None;
+    }
+
+    /// No room is taken for the bytes of the last commit beside those that change: they may be
+    /// written over. Returns whether they were kept apart before.
+    pub(in crate::file) fn give_up_commit(&mut self) -> bool {
+        let is_apart = matches!(self.last_commit, LastCommit::Apart(_));
+        if is_apart {
+            self.last_commit = LastCommit::Lost;
+        }
+        is_apart
+    }
+
+    /// An upload waits for the next commit, as the bytes of the last one were written over.
+    pub(in crate::file) fn await_commit(&mut self) {
+        self.pins_next_commit = true;
+    }
+
+    /// The contents are about to change: they leave the version of the last commit behind. Returns
+    /// whether they were that version.
+    pub(in crate::file) fn leave_commit(&mut self) -> bool {
+        if !matches!(self.last_commit, LastCommit::Newest) {
+            return false;
+        }
+        let storing = self.storing.as_ref();
+        self.last_commit = match storing {
+            Some(storing) if storing.is_last_commit => LastCommit::Sending,
+            _ => {
+                let snapshot = Arc::new(self.now.clone());
+                self.now.generation += 1;
+                LastCommit::Apart(Apart {
+                    rebased_len: storing.map_or(self.now.base_len, |storing| storing.base_len),
+                    is_pinned: self.pins_next_commit,
+                    version: Storing {
+                        base_len: snapshot.size,
+                        snapshot,
+                        is_last_commit: true,
+                    },
+                })
+            }
+        };
+        true
+    }
+
+    /// The data files for the bytes of a write to `range`: others than those that a store sends,
+    /// and than those of the last commit where that is possible.
+    pub(in crate::file) fn places(&self, range: &Range<u64>) -> Vec<(Range<u64>, DataFileNo)> {
+        let storing = self.storing.as_ref().map(|storing| &*storing.snapshot);
+        let spared = self.last_commit.spared(self.now.range_count());
+        let mut places: Vec<(Range<u64>, DataFileNo)> = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let look = |version: Option<&Snapshot>, run: Range<u64>| match version {
+                Some(version) => version.data_at(run),
+                None => (None, run),
+            };
+            let (sent, run) = look(storing, at..range.end);
+            let (kept, run) = look(spared, run);
+            let place = match sent.or(kept) {
+                Some(DataFileNo::First) => DataFileNo::Second,
+                Some(DataFileNo::Second) | None => DataFileNo::First,
+            };
+            at = run.end;
+            match places.last_mut().filter(|(_, last)| *last == place) {
+                Some((last, _)) => last.end = at,
+                None => places.push((run, place)),
+            }
         }
         places
     }
 
     /// Notes that the bytes of `range` were written to a data file.
     pub(in crate::file) fn wrote(&mut self, range: Range<u64>, file: DataFileNo) {
+        self.last_commit.wrote(&range, file);
         self.now.size = self.now.size.max(range.end);
         self.change(range, Place::Data(file));
     }
@@ -187,6 +255,7 @@ impl Contents {
             if let Some(storing) = &mut self.storing {
                 storing.base_len = storing.base_len.min(len);
             }
+            self.last_commit.cut(len);
         }
         let is_other = len != self.now.size;
         if is_other {
@@ -234,6 +303,11 @@ impl Contents {
     pub(in crate::file) fn begin_store_until(&mut self, limit: u64) -> Arc<Snapshot> {
         debug_assert!(limit >= self.now.base_len, "the base is before the limit");
         debug_assert!(self.storing.is_none(), "one store at a time");
+        let is_last_commit = limit >= self.now.size && self.is_committed();
+        if !is_last_commit {
+            // The store may end with changes behind the last commit.
+            self.give_up_commit();
+        }
         self.merge();
         let mut snapshot = self.now.clone();
         self.now.generation += 1;
@@ -261,8 +335,32 @@ impl Contents {
         self.storing = Some(Storing {
             snapshot: Arc::clone(&snapshot),
             base_len: snapshot.size,
+            is_last_commit,
         });
         snapshot
+    }
+
+    /// Begins a store of the last commit, if the contents have left it behind and its bytes are
+    /// there. One at a time.
+    pub(in crate::file) fn begin_store_of_commit(&mut self) -> Option<Arc<Snapshot>> {
+        debug_assert!(self.storing.is_none(), "one store at a time");
+        match std::mem::take(&mut self.last_commit) {
+            LastCommit::Apart(apart) => {
+                let snapshot = Arc::clone(&apart.version.snapshot);
+                self.last_commit = LastCommit::Sending;
+                self.pins_next_commit = false;
+                self.storing = Some(apart.version);
+                Some(snapshot)
+            }
+            other => {
+                self.last_commit = other;
+                None
+            }
+        }
+    }
+
+    fn is_committed(&self) -> bool {
+        matches!(self.last_commit, LastCommit::Newest)
     }
 
     /// Joins neighbours that were stored, and those that were not. No store is in progress.
@@ -284,9 +382,23 @@ impl Contents {
 
     /// The store has ended. With `is_stored` the stored version is the base.
     pub(in crate::file) fn end_store(&mut self, is_stored: bool) {
-        let Some(storing) = self.storing.take().filter(|_| is_stored) else {
+        let Some(storing) = self.storing.take() else {
             return;
         };
+        if !is_stored {
+            if let LastCommit::Sending = self.last_commit {
+                self.last_commit = LastCommit::Apart(Apart {
+                    rebased_len: storing.snapshot.base_len,
+                    is_pinned: self.pins_next_commit,
+                    version: storing,
+                });
+            }
+            return;
+        }
+        match storing.is_last_commit {
+            true => self.last_commit = LastCommit::None,
+            false => self.last_commit.rebase(storing.snapshot.generation),
+        }
         self.now.stored = storing.snapshot.generation;
         self.now.base_len = storing.base_len;
         self.drop_sent();

@@ -12,7 +12,7 @@ pub(crate) fn contents(data: &[u8]) {
     model.check();
     for step in steps.chunks_exact(3).take(STEPS_MAX) {
         let (at, len) = (u64::from(step[1]) % SIZE_MAX, u64::from(step[2] % 9) + 1);
-        model.take(&match step[0] % 9 {
+        model.take(&match step[0] % 12 {
             0 => Step::Write(at, len),
             1 => Step::SetLen(at),
             2 => Step::Zero(at, len),
@@ -21,6 +21,9 @@ pub(crate) fn contents(data: &[u8]) {
             5 => Step::DropStored,
             6 => Step::BeginStoreUntil(at),
             7 => Step::MarkSent(at, len),
+            9 => Step::Commit,
+            10 => Step::BeginStoreOfCommit,
+            11 => Step::GiveUpCommit,
             _ => Step::Copy(at, u64::from(step[2] % 30), len),
         });
         model.check();

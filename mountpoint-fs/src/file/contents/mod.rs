@@ -7,6 +7,7 @@
 mod contents;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
+mod last_commit;
 mod piece;
 mod snapshot;
 #[cfg(any(test, fuzzing))]
@@ -15,5 +16,6 @@ mod test_model;
 mod tests;
 
 pub(super) use contents::Contents;
+pub(super) use last_commit::LastCommit;
 pub(super) use piece::{DataFileNo, Piece, Source};
 pub(super) use snapshot::{LocalRange, Snapshot};

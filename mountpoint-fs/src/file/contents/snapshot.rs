@@ -92,6 +92,23 @@ impl Snapshot {
         })
     }
 
+    /// The data file with the byte at the beginning of `run`, if it is in one, and as much of
+    /// `run` as is the same there.
+    pub(super) fn data_at(&self, run: Range<u64>) -> (Option<DataFileNo>, Range<u64>) {
+        let next = self.changes.overlapping(run.clone()).next();
+        let Some((range, change)) = next else {
+            return (None, run);
+        };
+        if range.start > run.start {
+            return (None, run.start..range.start);
+        }
+        let place = match change.place {
+            Place::Data(file) => Some(file),
+            Place::Zeros | Place::Sent | Place::Copied(_) => None,
+        };
+        (place, run.start..range.end.min(run.end))
+    }
+
     /// Whether an unfinished upload alone has some of the bytes.
     pub(in crate::file) fn has_sent(&self) -> bool {
         self.has_sent_in(0..self.size)

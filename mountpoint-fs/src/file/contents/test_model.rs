@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{ETag, Key};
 
-use super::{Contents, DataFileNo, Snapshot, Source};
+use super::{Contents, DataFileNo, LastCommit, Snapshot, Source};
 use crate::write::CopiedRange;
 
 /// A step of a staged file's life.
@@ -23,6 +23,12 @@ pub(super) enum Step {
     MarkSent(u64, u64),
     /// Copies so many bytes of an object to an offset.
     Copy(u64, u64, u64),
+    /// The bytes become those of a commit.
+    Commit,
+    /// An upload of the last commit begins.
+    BeginStoreOfCommit,
+    /// A full disk has room for no bytes of the last commit beside those that change.
+    GiveUpCommit,
 }
 
 /// A staged file and the bytes that it must have.
@@ -39,6 +45,8 @@ pub(super) struct Model {
     is_changed: bool,
     /// Whether it was changed since the store in progress began.
     is_changed_since: bool,
+    /// The bytes of the last commit, and whether they were changed since.
+    committed: Option<(Vec<u8>, bool)>,
     next_byte: u8,
 }
 
@@ -67,6 +75,7 @@ impl Model {
             storing: None,
             is_changed: base.is_none(),
             is_changed_since: false,
+            committed: None,
             next_byte: 0,
         }
     }
@@ -75,6 +84,7 @@ impl Model {
         match *step {
             Step::Write(start, len) => self.write(start..start + len),
             Step::SetLen(len) => {
+                self.leave_commit();
                 if len != self.contents.size() {
                     self.change();
                 }
@@ -82,6 +92,7 @@ impl Model {
                 self.expected.resize(index(len), 0);
             }
             Step::Zero(start, len) => {
+                self.leave_commit();
                 let range = start..(start + len).min(self.contents.size());
                 self.contents.zero(&(start..start + len));
                 if range.start < range.end {
@@ -102,6 +113,14 @@ impl Model {
             }
             Step::MarkSent(start, len) => self.mark_sent(&(start..start + len)),
             Step::Copy(at, from, len) => self.copy(at, from, len),
+            Step::Commit => {
+                self.contents.committed();
+                self.committed = Some((self.expected.clone(), false));
+            }
+            Step::BeginStoreOfCommit => self.begin_store_of_commit(),
+            Step::GiveUpCommit => drop(self.contents.give_up_commit()),
+            // A record may need them.
+            Step::DropStored if self.committed.is_some() => {}
             Step::DropStored => {
                 for (range, file) in self.contents.drop_stored() {
                     self.file(file)[indexes(&range)].fill(254);
@@ -126,8 +145,30 @@ impl Model {
         self.is_changed |= limit < size;
     }
 
-    fn mark_sent(&mut self, range: &Range<u64>) {
+    fn begin_store_of_commit(&mut self) {
         if self.storing.is_some() {
+            return;
+        }
+        match self.contents.last_commit() {
+            LastCommit::Lost => self.contents.await_commit(),
+            LastCommit::Apart(_) => {
+                let snapshot = self.contents.begin_store_of_commit().unwrap();
+                let (bytes, is_changed) = self.committed.clone().unwrap();
+                self.storing = Some((snapshot, bytes));
+                self.is_changed_since = is_changed;
+            }
+            _ => assert!(self.contents.begin_store_of_commit().is_none()),
+        }
+    }
+
+    fn leave_commit(&mut self) {
+        let was_newest = matches!(self.contents.last_commit(), LastCommit::Newest);
+        assert_eq!(self.contents.leave_commit(), was_newest);
+    }
+
+    fn mark_sent(&mut self, range: &Range<u64>) {
+        // Files without a disk have no commits.
+        if self.storing.is_some() || self.committed.is_some() {
             return;
         }
         for piece in self.contents.pieces(range.clone()) {
@@ -149,6 +190,7 @@ impl Model {
             object_size: OBJECT_SIZE + from % 2,
             range: from..from + len,
         };
+        self.leave_commit();
         assert!(self.contents.copy(at, &source));
         let range = at..at + len;
         let size = self.expected.len().max(index(range.end));
@@ -161,6 +203,7 @@ impl Model {
 
     fn write(&mut self, range: Range<u64>) {
         self.next_byte = (self.next_byte + 1) % 100;
+        self.leave_commit();
         let mut at = range.start;
         for (piece, file) in self.contents.places(&range) {
             assert_eq!(piece.start, at, "places are in order and whole");
@@ -178,6 +221,9 @@ impl Model {
 
     fn change(&mut self) {
         (self.is_changed, self.is_changed_since) = (true, true);
+        if let Some((_, is_changed)) = &mut self.committed {
+            *is_changed = true;
+        }
     }
 
     fn file(&mut self, file: DataFileNo) -> &mut Vec<u8> {
@@ -223,6 +269,11 @@ impl Model {
         }
         if let Some((snapshot, sent)) = self.storing.clone() {
             assert_eq!(self.bytes(&snapshot), sent, "a store sends what was there");
+        }
+        if let LastCommit::Apart(apart) = self.contents.last_commit() {
+            let snapshot = Arc::clone(apart.snapshot());
+            let (committed, _) = self.committed.clone().unwrap();
+            assert_eq!(self.bytes(&snapshot), committed, "a commit stays as it was");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The contents against a model of plain bytes.
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 
 use super::test_model::{Model, SIZE_MAX, Step};
-use super::{Contents, DataFileNo};
+use super::{Contents, DataFileNo, LastCommit};
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let offset = 0..SIZE_MAX;
@@ -18,12 +20,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..SIZE_MAX).prop_map(Step::BeginStoreUntil),
         1 => (offset.clone(), len.clone()).prop_map(|(start, len)| Step::MarkSent(start, len)),
         1 => (offset, 0..30_u64, len).prop_map(|(at, from, len)| Step::Copy(at, from, len)),
+        2 => Just(Step::Commit),
+        2 => Just(Step::BeginStoreOfCommit),
+        1 => Just(Step::GiveUpCommit),
     ];
     prop::collection::vec(step, 1..60)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
     #[test]
     fn every_byte_is_where_the_contents_say(
         base in prop::option::of(0..SIZE_MAX),
@@ -70,6 +75,37 @@ fn a_file_that_is_as_it_was_needs_no_store() {
     contents.touch();
     assert!(contents.is_changed());
     assert!(Contents::new().is_changed(), "an empty object is missing");
+}
+
+#[test]
+fn a_commit_is_spared_while_few_ranges_change_and_pinned_for_an_upload_that_waits() {
+    let mut contents = Contents::new();
+    let write = |contents: &mut Contents, range: Range<u64>| {
+        contents.leave_commit();
+        for (range, file) in contents.places(&range) {
+            contents.wrote(range, file);
+        }
+    };
+    let is_lost = |contents: &Contents| matches!(contents.last_commit(), LastCommit::Lost);
+    write(&mut contents, 0..10_000);
+    for is_pinned in [false, true] {
+        contents.committed();
+        let ranges = (0..1000).find(|at| {
+            write(&mut contents, at * 10..at * 10 + 1);
+            is_lost(&contents)
+        });
+        assert_eq!(ranges.is_none(), is_pinned, "{ranges:?}");
+        if !is_pinned {
+            assert!(contents.begin_store_of_commit().is_none());
+            contents.await_commit();
+        }
+    }
+    assert_eq!(contents.begin_store_of_commit().unwrap().size(), 10_000);
+    let mut few = Contents::new();
+    write(&mut few, 0..10);
+    few.committed();
+    write(&mut few, 0..10);
+    assert!(few.give_up_commit() && is_lost(&few));
 }
 
 #[test]

@@ -67,20 +67,20 @@ pub(super) enum Taken {
     Needs(BufferRequest),
 }
 
-/// Writes to data files in memory: in that of `grant`, if there is one, and in what is free.
+/// Writes to the `places` of data files in memory: in that of `grant`, if there is one, and in what
+/// is free.
 pub(super) fn write_in_memory(
     file: &FileParts,
-    (offset, data): (u64, &[u8]),
+    (places, data): (&Places, &[u8]),
     grant: &mut Option<Grant>,
 ) -> Result<Taken, FsError> {
     let files = &file.files;
     if !files.are_in_memory() {
         return Ok(Taken::NotInMemory);
     }
-    let range = offset..offset + data.len() as u64;
     let mut rest = data;
     let _stays = file.giving_back.read();
-    for (range, place) in places_to_write(file, &range)? {
+    for (range, place) in places.iter().cloned() {
         let (piece, behind) = split(rest, &range);
         rest = behind;
         if files.have_no_disk() {
@@ -98,11 +98,11 @@ pub(super) fn write_in_memory(
     Ok(Taken::Whole)
 }
 
-/// The data files for the bytes of a write to `range`.
-fn places_to_write(
-    file: &FileParts,
-    range: &Range<u64>,
-) -> Result<Vec<(Range<u64>, DataFileNo)>, FsError> {
+/// The data files for the bytes of a write, in order and whole.
+pub(super) type Places = Vec<(Range<u64>, DataFileNo)>;
+
+/// The data files for the bytes of a write to `range`, as long as the caller has the gate.
+pub(super) fn places_to_write(file: &FileParts, range: &Range<u64>) -> Result<Places, FsError> {
     let mut state = file.state.lock();
     state.check()?;
     state.check_change(range)?;
@@ -116,19 +116,26 @@ fn places_to_write(
             state.key
         )));
     }
+    state.leave_commit(file.progress.mtime());
     Ok(state.contents.places(range))
 }
 
-/// Writes to the data files. Returns the error of a full disk, which may have room later.
-/// Blocks.
+/// Whether a record has sums of bytes in the `places`, or behind one in its data file.
+pub(super) fn are_sealed(file: &FileParts, places: &Places) -> bool {
+    let is_sealed =
+        |(range, place): &(Range<u64>, DataFileNo)| file.files.is_sealed(*place, range.start);
+    places.iter().any(is_sealed)
+}
+
+/// Writes to the `places` of the data files. Returns the error of a full disk, which may have room
+/// later. Blocks.
 pub(super) fn write_local(
     file: &FileParts,
-    offset: u64,
+    places: Places,
     data: &[u8],
 ) -> Result<Option<io::Error>, FsError> {
-    let range = offset..offset + data.len() as u64;
     let mut rest = data;
-    for (range, place) in places_to_write(file, &range)? {
+    for (range, place) in places {
         let (piece, behind) = split(rest, &range);
         rest = behind;
         let written = write_piece(file, &range, place, piece);

@@ -7,6 +7,7 @@ use super::ending::keep_unsynced;
 use super::releasing::release;
 use super::state::{Awake, Recorded};
 use crate::file::commit::{CommitFailure, CommitRequest, commit, drop_sums};
+use crate::file::contents::DataFileNo;
 use crate::file::context::{StagingContext, WriteBack};
 use crate::file::queue::PendingFile;
 use crate::metrics::trace::{WaitCause, waits};
@@ -109,7 +110,10 @@ pub(super) async fn unseal(file: &Awake) -> Result<(), FsError> {
 
 /// As [`unseal`], for a caller that holds the gate exclusively.
 pub(super) async fn unseal_in_turn(file: &Awake) -> Result<(), FsError> {
-    if !file.files.is_sealed(0) {
+    if !DataFileNo::ALL
+        .iter()
+        .any(|place| file.files.is_sealed(*place, 0))
+    {
         return Ok(());
     }
     file.files.begin_rewriting();

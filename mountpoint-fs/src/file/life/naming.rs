@@ -41,7 +41,7 @@ pub(super) async fn settle(file: &Awake) -> Result<(), FsError> {
         return Ok(());
     }
     end_record(file, write_back).await?;
-    file.state.lock().recorded = None;
+    file.state.lock().record_ended();
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub(super) fn forget(file: &Awake, (id, number): (RecordId, u64), released: Comm
                 .recorded
                 .filter(|it| it.record.id.version > id.version);
             if newer.is_none() {
-                state.recorded = None;
+                state.record_ended();
                 file.files.records_ended(number);
             }
             drop(state);

@@ -18,8 +18,8 @@ use mountpoint_client::types::{ETag, Key, ObjectHeaders, StoredChecksum};
 use tokio::sync::OwnedMutexGuard;
 
 use super::bytes::{
-    READS_MAX, Taken, changed, may_be_replaced_by_itself, places_of, read_base, write_in_memory,
-    write_local,
+    READS_MAX, Taken, are_sealed, changed, may_be_replaced_by_itself, places_of, places_to_write,
+    read_base, write_in_memory, write_local,
 };
 use super::committing::{
     RoomWait, ask_others, commit_file, committed, seal, unseal, unseal_in_turn,
@@ -202,7 +202,14 @@ impl StagedFile {
         let mut grant = None;
         loop {
             let turn = Arc::clone(&parts.gate).read_owned().await;
-            if parts.files.is_sealed(offset) {
+            if is_throttled(&parts) {
+                drop(turn);
+                unthrottled(&parts).await;
+                continue;
+            }
+            check_gap(&parts.state.lock(), offset)?;
+            let places = places_to_write(&parts, &(offset..end))?;
+            if are_sealed(&parts, &places) {
                 drop(turn);
                 match unseal(&parts).await {
                     Err(FsError::NoSpace(_)) if room.wait(&parts.context, false).await => {}
@@ -210,13 +217,7 @@ impl StagedFile {
                 }
                 continue;
             }
-            if is_throttled(&parts) {
-                drop(turn);
-                unthrottled(&parts).await;
-                continue;
-            }
-            check_gap(&parts.state.lock(), offset)?;
-            match write_in_memory(&parts, (offset, &data), &mut grant)? {
+            match write_in_memory(&parts, (&places, &data), &mut grant)? {
                 Taken::Whole => {
                     drop(turn);
                     send_due(&parts, Haste::None);
@@ -231,7 +232,7 @@ impl StagedFile {
             }
             let (this, data) = (parts.clone(), data.clone());
             let job = move || {
-                let written = write_local(&this, offset, &data);
+                let written = write_local(&this, places, &data);
                 drop(turn);
                 written
             };
@@ -240,6 +241,8 @@ impl StagedFile {
                     send_due(&parts, Haste::None);
                     return Ok(());
                 }
+                // Bytes in place need no room.
+                Some(_) if parts.state.lock().contents.give_up_commit() => {}
                 Some(full) => {
                     if !room.wait(&parts.context, true).await {
                         return Err(parts.files.error(&full));
@@ -261,10 +264,12 @@ impl StagedFile {
         let _turn = parts.gate.try_read().ok()?;
         let checked = self.check_len(end);
         let checked = checked.and_then(|()| check_gap(&parts.state.lock(), offset));
-        if let Err(error) = checked {
-            return Some(Err(error));
-        }
-        match write_in_memory(&parts, (offset, data), &mut None) {
+        let places = checked.and_then(|()| places_to_write(&parts, &(offset..end)));
+        let places = match places {
+            Ok(places) => places,
+            Err(error) => return Some(Err(error)),
+        };
+        match write_in_memory(&parts, (&places, data), &mut None) {
             Ok(Taken::Whole) => {
                 send_due(&parts, Haste::None);
                 Some(Ok(()))
@@ -367,6 +372,7 @@ impl StagedFile {
         state.check()?;
         check_gap(&state, len)?;
         state.check_cut(len)?;
+        state.leave_commit(parts.progress.mtime());
         if !state.contents.set_len(len) {
             return Ok(());
         }
@@ -391,6 +397,7 @@ impl StagedFile {
         state.check()?;
         check_gap(&state, range.end)?;
         if range.end > state.contents.size() {
+            state.leave_commit(parts.progress.mtime());
             state.contents.set_len(range.end);
             changed(&parts, &mut state);
         }
@@ -407,6 +414,7 @@ impl StagedFile {
         let mut state = parts.state.lock();
         state.check()?;
         state.check_change(&range)?;
+        state.leave_commit(parts.progress.mtime());
         if state.contents.zero(&range) {
             state.ahead.changed(&range, false);
             changed(&parts, &mut state);
@@ -661,12 +669,14 @@ impl StagedFile {
                 if data.is_empty() {
                     break;
                 }
-                let offset = at;
-                at += data.len() as u64;
+                let range = at..at + data.len() as u64;
+                at = range.end;
+                // The bytes stay those of the last commit.
+                let places = parts.state.lock().contents.places(&range);
                 if parts.files.have_no_disk() {
                     let mut grant = None;
                     while let Taken::Needs(request) =
-                        write_in_memory(&parts, (offset, &data), &mut grant)?
+                        write_in_memory(&parts, (&places, &data), &mut grant)?
                     {
                         drop(grant.take());
                         grant = Some(memory_for(&parts, request).await?);
@@ -674,8 +684,8 @@ impl StagedFile {
                     continue;
                 }
                 loop {
-                    let (this, data) = (parts.clone(), data.clone());
-                    let job = move || write_local(&this, offset, &data);
+                    let (this, data, places) = (parts.clone(), data.clone(), places.clone());
+                    let job = move || write_local(&this, places, &data);
                     let Some(full) = parts.context.on_disk(job).await? else {
                         break;
                     };

@@ -1,6 +1,7 @@
-//! Stores of a file: the bucket gets it as it is.
+//! Stores of a file: the bucket gets it as it is, or as it was at the last commit.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mountpoint_client::types::ObjectHeaders;
 use tokio::sync::OwnedMutexGuard;
@@ -28,7 +29,7 @@ pub(super) async fn store(file: &Awake) -> Result<(), FsError> {
     let (this, settled) = (file.clone(), outcome.clone());
     let work = file.context.writing.begin_work();
     background::run(async move {
-        let (turn, stored) = store_in_turn(&this, turn).await;
+        let (turn, stored) = store_in_turn(&this, turn, Extent::Newest).await;
         // A caller that drops the file next is the last one to have it.
         drop(turn);
         drop(this);
@@ -41,22 +42,40 @@ pub(super) async fn store(file: &Awake) -> Result<(), FsError> {
 /// The right to store a file: `storing` is held.
 pub(super) type StoreTurn = OwnedMutexGuard<()>;
 
-/// Stores the file as it is. Returns the turn as well.
+/// The changes that a store sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of them, which are committed first.
+    Newest,
+    /// Those of the last commit.
+    LastCommit,
+    /// Those before the end of a part, while the file is written.
+    Part(Haste),
+}
+
+/// Stores changes of the file. Returns the turn as well.
 ///
 /// A change of the name that waits for the turn goes first: the store ends, and begins anew behind
 /// it with what there is to store.
 pub(super) async fn store_in_turn(
     file: &Awake,
     mut turn: StoreTurn,
+    extent: Extent,
 ) -> (StoreTurn, Result<(), FsError>) {
     loop {
-        let stored = store_now(file, None).await;
+        let stored = store_now(file, extent).await;
         if !matches!(stored, Ok(StoreEnd::Stopped)) {
             return (turn, stored.map(drop));
         }
         drop(turn);
         turn = Arc::clone(&file.storing).lock_owned().await;
-        let needs_store = file.state.lock().needs_store();
+        let needs_store = {
+            let state = file.state.lock();
+            match extent {
+                Extent::LastCommit => Ok(state.has_pending_commit()),
+                Extent::Newest | Extent::Part(_) => state.needs_store(),
+            }
+        };
         match needs_store {
             Ok(true) => {}
             other => return (turn, other.map(drop)),
@@ -114,16 +133,15 @@ async fn grow_once(file: &Awake, haste: Haste) -> bool {
     if next.is_none() {
         return false;
     }
-    let stored = store_now(file, Some(haste)).await;
+    let stored = store_now(file, Extent::Part(haste)).await;
     if stored.is_err() {
         file.state.lock().ahead.stop();
     }
     matches!(stored, Ok(StoreEnd::Done))
 }
 
-/// Stores the file as it is, or the part of it that is due ahead of its close. The caller holds
-/// `storing`.
-async fn store_now(file: &Awake, ahead: Option<Haste>) -> Result<StoreEnd, FsError> {
+/// Stores changes of the file. The caller holds `storing`.
+async fn store_now(file: &Awake, extent: Extent) -> Result<StoreEnd, FsError> {
     if file.stop.is_asked() {
         return Ok(StoreEnd::Stopped);
     }
@@ -131,14 +149,13 @@ async fn store_now(file: &Awake, ahead: Option<Haste>) -> Result<StoreEnd, FsErr
     let mut sends_left = SENDS_MAX;
     while sends_left > 0 {
         sends_left -= 1;
-        let (mut request, is_part) = begin(file, ahead).await?;
-        keep_time(file, &mut request.headers);
+        let (mut request, is_part) = begin(file, extent).await?;
         request.beside = beside.take();
         match resolve(&file.context, &request).await {
             Ok(Resolved::Stored { version, is_sent }) => {
                 let has_all = end_sent(file, &request, version, is_sent);
                 match is_part {
-                    true if ahead.is_none() => sends_left = SENDS_MAX,
+                    true if extent == Extent::Newest => sends_left = SENDS_MAX,
                     _ if !has_all => {}
                     true | false => return Ok(StoreEnd::Done),
                 }
@@ -259,10 +276,9 @@ fn conflict_reason(config: &StagingConfig, snapshot: &Snapshot, error: &FsError)
     format!("another client changed the object: {error}{lacks}")
 }
 
-/// Begins a store of the file as it is, or of a part of it where the object grows: with that, tells
-/// whether more is to come. The version that it sends is in the journal before, unless the disk is
-/// full.
-async fn begin(file: &Awake, ahead: Option<Haste>) -> Result<(StoreRequest, bool), FsError> {
+/// Begins a store: with that, tells whether more is to come, where the object grows. The version
+/// that it sends is in the journal before, unless the disk is full.
+async fn begin(file: &Awake, extent: Extent) -> Result<(StoreRequest, bool), FsError> {
     let ranges = file.state.lock().contents.range_count();
     if ranges > FEW_RANGES {
         // The snapshot of many ranges takes time that no thread of the kernel has.
@@ -271,29 +287,47 @@ async fn begin(file: &Awake, ahead: Option<Haste>) -> Result<(StoreRequest, bool
     let _turn = file.gate.write().await;
     // Another end may have come behind an attempt that found newer bytes.
     file.state.lock().check()?;
+    if extent == Extent::LastCommit {
+        let begun = file
+            .state
+            .lock()
+            .begin_store_of_commit(file.places(), file.ways())?;
+        if let Some((mut request, mtime)) = begun {
+            keep_time(file, mtime, &mut request.headers);
+            return Ok((request, false));
+        }
+    }
     match commit_now(file).await {
         // The upload makes room.
         Ok(_) | Err(FsError::NoSpace(_)) => {
             let writing = &*file.context.writing;
-            let mut state = file.state.lock();
-            let limit = state.next_growth((&file.files, writing), ahead);
-            let is_part = limit.is_some_and(|limit| limit < state.contents.size());
-            let request = state.begin_store(file.places(), file.ways(), (writing, limit));
+            let haste = match extent {
+                Extent::Part(haste) => Some(haste),
+                Extent::Newest | Extent::LastCommit => None,
+            };
+            let (mut request, is_part) = {
+                let mut state = file.state.lock();
+                let limit = state.next_growth((&file.files, writing), haste);
+                let is_part = limit.is_some_and(|limit| limit < state.contents.size());
+                let request = state.begin_store(file.places(), file.ways(), (writing, limit));
+                (request, is_part)
+            };
+            keep_time(file, file.progress.mtime(), &mut request.headers);
             Ok((request, is_part))
         }
         Err(error) => Err(error),
     }
 }
 
-/// Sends the time of the last change along, if objects carry times and there is room: programs that
-/// compare times see none change by a store.
-fn keep_time(file: &FileParts, headers: &mut ObjectHeaders) {
+/// Sends the time of the last change along, `mtime`, if objects carry times and there is room:
+/// programs that compare times see none change by a store.
+fn keep_time(file: &FileParts, mtime: SystemTime, headers: &mut ObjectHeaders) {
     // A directory has the time that was set, or that of its making.
     let is_file = !file.state.lock().key.is_marker();
     // The object of a file in memory is as new as its close.
     if is_file && !file.files.have_no_disk() && file.context.writing.config().posix_metadata {
         let posix = PosixAttributes {
-            mtime: Some(file.progress.mtime()),
+            mtime: Some(mtime),
             ..PosixAttributes::default()
         };
         let now = file.context.clock.wall();

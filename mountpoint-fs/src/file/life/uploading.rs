@@ -11,7 +11,7 @@ use mountpoint_client::types::Key;
 use super::ending::keep_as;
 use super::releasing::release;
 use super::state::{Awake, FileLife};
-use super::storing::store_in_turn;
+use super::storing::{Extent, store_in_turn};
 use crate::file::queue::{Attempt, PendingFile, PendingUpload};
 use crate::operation::FsError;
 
@@ -52,13 +52,13 @@ impl PendingFile for FileLife {
 
 async fn upload(file: &Awake) -> Attempt {
     let turn = Arc::clone(&file.storing).lock_owned().await;
-    if !file.state.lock().needs_store().unwrap_or(false) {
+    if !file.state.lock().has_pending_commit() {
         // Stored by somebody else, or removed; a file that failed has its record as long as it is
         // not kept.
         release(file, false);
         return Attempt::Ended;
     }
-    let (_turn, stored) = store_in_turn(file, turn).await;
+    let (_turn, stored) = store_in_turn(file, turn, Extent::LastCommit).await;
     let Err(error) = stored else {
         return Attempt::Ended;
     };
@@ -72,6 +72,10 @@ async fn upload(file: &Awake) -> Attempt {
         let mut state = file.state.lock();
         if state.end.failure().is_some() {
             return Attempt::Ended;
+        }
+        if state.awaits_commit() {
+            state.last_failure = Some(error.to_string());
+            return Attempt::Early;
         }
         state.upload_failed(&error);
         match attempt_of(&error) {

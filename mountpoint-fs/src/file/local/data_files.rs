@@ -52,6 +52,8 @@ struct DataFile {
     open: Option<Arc<dyn DiskFile>>,
     /// A power loss leaves its name.
     is_named: bool,
+    /// Nothing was written since the last sync.
+    is_synced: bool,
 }
 
 /// The bytes of a small file that are in memory alone, for a file that nobody uses.
@@ -186,6 +188,7 @@ impl DataFiles {
             is_made,
             open: None,
             is_named: is_made,
+            is_synced: false,
         });
         Self {
             directory,
@@ -213,6 +216,7 @@ impl DataFiles {
         let there = self.make(file)?;
         let range = offset..offset + data.len() as u64;
         self.compare(file, &range, true)?;
+        self.files.lock()[index(file)].is_synced = false;
         let write = self.sums.begin(file, range);
         let written = there.write_at(data, offset);
         let is_written = written.is_ok();
@@ -281,9 +285,10 @@ impl DataFiles {
         Ok(noted)
     }
 
-    /// Whether a record that the journal may have has sums of bytes at `offset` or behind it.
-    pub(in crate::file) fn is_sealed(&self, offset: u64) -> bool {
-        self.sums.is_sealed(offset) && self.is_recorded()
+    /// Whether a record that the journal may have has sums of bytes of `file` at `offset` or behind
+    /// it.
+    pub(in crate::file) fn is_sealed(&self, file: DataFileNo, offset: u64) -> bool {
+        self.sums.is_sealed(file, offset) && self.is_recorded()
     }
 
     /// Notes that committed bytes are written over: no record has sums until the last close, as
@@ -502,6 +507,9 @@ impl DataFiles {
         let Some(open) = self.on_disk(file)? else {
             return Ok(());
         };
+        if self.files.lock()[index(file)].is_synced {
+            return Ok(());
+        }
         self.directory()?.faults.check_sync()?;
         open.sync_data()?;
         if !self.files.lock()[index(file)].is_named {
@@ -512,6 +520,7 @@ impl DataFiles {
                 .iter_mut()
                 .for_each(|it| it.is_named |= it.is_made);
         }
+        self.files.lock()[index(file)].is_synced = true;
         Ok(())
     }
 
@@ -547,6 +556,7 @@ impl DataFiles {
         }
         if let Ok(Some(there)) = self.file(file) {
             self.sums.changed(file, range);
+            self.files.lock()[index(file)].is_synced = false;
             there.discard(range);
         }
         Discarded::default()
@@ -667,6 +677,7 @@ impl DataFiles {
             is_made: true,
             open: Some(Arc::clone(&made)),
             is_named: false,
+            is_synced: false,
         };
         let before = std::mem::replace(place, on_disk);
         drop(files);

@@ -168,9 +168,9 @@ impl FileSums {
         });
     }
 
-    /// Whether a record may have sums of bytes at `offset` or behind it.
-    pub(super) fn is_sealed(&self, offset: u64) -> bool {
-        let is_sealed = self.with(|state| state.sealed_ends.iter().any(|end| offset < *end));
+    /// Whether a record may have sums of bytes of `file` at `offset` or behind it.
+    pub(super) fn is_sealed(&self, file: DataFileNo, offset: u64) -> bool {
+        let is_sealed = self.with(|state| offset < state.sealed_ends[index(file)]);
         is_sealed.unwrap_or(false)
     }
 

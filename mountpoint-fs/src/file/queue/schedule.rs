@@ -178,7 +178,7 @@ impl Schedule {
     pub(super) fn finished(&mut self, file: u64, attempt: Attempt, now: Duration) -> bool {
         match attempt {
             Attempt::Ended => self.away = None,
-            Attempt::Failed => {}
+            Attempt::Failed | Attempt::Early => {}
             Attempt::Away => {
                 let failures = self.away.map_or(0, |away| away.failures) + 1;
                 let until = now + pause(failures);
@@ -206,6 +206,7 @@ impl Schedule {
                     false => now + self.delay,
                 }
             }
+            (Attempt::Early, _) => now + PAUSE_MIN,
             (Attempt::Failed | Attempt::Away, _) => {
                 entry.failures += 1;
                 now + pause(entry.failures)
@@ -482,6 +483,24 @@ mod tests {
         );
         schedule.flush(ms(3));
         assert_eq!(all(&mut schedule, ms(3)), [1]);
+    }
+
+    #[test]
+    fn a_file_that_is_written_over_is_looked_at_again_soon_whatever_its_failures() {
+        let mut schedule = Schedule::new(Duration::ZERO);
+        schedule.committed(1, (10, Duration::ZERO), ms(0));
+        for (attempt, pause) in [
+            (Attempt::Failed, ms(500)),
+            (Attempt::Failed, ms(1000)),
+            (Attempt::Early, PAUSE_MIN),
+            (Attempt::Early, PAUSE_MIN),
+            (Attempt::Failed, ms(2000)),
+        ] {
+            let now = schedule.wakes_at().unwrap();
+            assert_eq!(all(&mut schedule, now), [1]);
+            assert!(!schedule.finished(1, attempt, now));
+            assert_eq!(schedule.wakes_at(), Some(now + pause));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mountpoint_client::types::Key;
 
 /// A committed file that the bucket lacks.
 pub(in crate::file) trait PendingFile: Send + Sync + fmt::Debug {
-    /// Uploads it as it is now.
+    /// Uploads it as it was at the last commit.
     fn upload(self: Arc<Self>) -> BoxFuture<'static, Attempt>;
 
     /// Bytes of the file.
@@ -29,6 +29,8 @@ pub(in crate::file) enum Attempt {
     Ended,
     /// The upload failed, and later ones may succeed.
     Failed,
+    /// The file is written over: the next commit makes a version to upload.
+    Early,
     /// The bucket cannot be reached, by any file.
     Away,
 }

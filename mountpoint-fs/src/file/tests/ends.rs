@@ -54,7 +54,7 @@ const SECOND: &[u8] = b"second bytes";
 
 impl Bench {
     /// A mount whose requests wait for the test.
-    fn manual(policy: ConflictPolicy, writes_back: bool) -> Self {
+    pub(super) fn manual(policy: ConflictPolicy, writes_back: bool) -> Self {
         let options = SimOptions {
             time: Time::Manual,
             ..SimOptions::default()
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     /// Runs `work` to its end, and answers all requests.
-    fn drive<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(super) fn drive<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
             if let Some(outcome) = work.as_mut().now_or_never() {
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     /// Polls `work` until a request waits, or it has ended.
-    fn until_asked<T>(&self, work: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+    pub(super) fn until_asked<T>(&self, work: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
         loop {
             if let Some(outcome) = work.now_or_never() {
                 return Some(outcome);

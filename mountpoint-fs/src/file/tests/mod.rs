@@ -11,6 +11,7 @@ mod model;
 mod recovery;
 mod resuming;
 mod storing;
+mod versions;
 mod write_back;
 
 use std::cell::Cell;
@@ -133,6 +134,13 @@ impl Bench {
 
     fn told(&self) -> Vec<String> {
         std::mem::take(&mut self.events.0.lock())
+    }
+
+    /// The descriptions of kept versions.
+    fn kept(&self) -> Vec<String> {
+        let mut names = self.names("kept");
+        names.retain(|name| name.ends_with(".json"));
+        names
     }
 
     /// The names in one of the folders of the staging directory.

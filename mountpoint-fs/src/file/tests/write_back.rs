@@ -343,7 +343,7 @@ fn failed_sync(len: usize) -> Bench {
     assert_eq!(bench.told(), ["failed"]);
     bench.drain();
     assert_eq!(bench.client.keys(), [""; 0]);
-    assert_eq!(bench.names("kept").len(), 4);
+    assert_eq!(bench.kept().len(), 2);
     bench
 }
 

@@ -13,7 +13,7 @@ use crate::config::limits::UPLOAD_PART_MIN;
 use crate::file::commit::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
 };
-use crate::file::contents::{Contents, Snapshot};
+use crate::file::contents::{Contents, LastCommit, Snapshot};
 use crate::file::directory::DataFileName;
 use crate::file::life::ahead::{CORRECTED_MAX, SendAhead};
 use crate::file::local::DataFiles;
@@ -133,6 +133,8 @@ pub(in crate::file::life) struct FileState {
     pub(super) recovered: u64,
     /// The record of the version that was committed last.
     pub(in crate::file::life) recorded: Option<Recorded>,
+    /// The headers and the time of that version, if the contents have left it behind.
+    pub(super) left_behind: Option<(ObjectHeaders, SystemTime)>,
     /// Changes that the store in progress sends.
     pub(in crate::file::life) sent_edits: u64,
     /// Changes whose store was refused.
@@ -203,6 +205,7 @@ impl FileState {
             edits_min: 0,
             recovered: 0,
             recorded: None,
+            left_behind: None,
             sent_edits: 0,
             refused_edits: 0,
             stored_edits: 0,
@@ -227,10 +230,12 @@ impl FileState {
             number: FIRST_RECORD,
         };
         let new = Self::new(key, headers, base, version.is_unasked);
+        let mut contents = version.contents();
+        contents.committed();
         // An older record has neither.
         let (series, edits) = (WriteToken::parse(&version.series), version.number.max(1));
         Self {
-            contents: version.contents(),
+            contents,
             edits,
             edits_min: StoreIdentity::first_behind(edits),
             recovered: edits,
@@ -310,6 +315,23 @@ impl FileState {
     pub(in crate::file::life) fn committed(&mut self, record: CommittedRecord, edits: u64) {
         self.recorded = Some(Recorded { record, edits });
         self.due_edits = 0;
+        self.contents.committed();
+        self.left_behind = None;
+    }
+
+    /// The journal has no version of the file any more.
+    pub(in crate::file::life) fn record_ended(&mut self) {
+        self.recorded = None;
+        self.contents.forget_commit();
+        self.left_behind = None;
+    }
+
+    /// The bytes are about to change, which have the time `mtime`: a version that waits for its
+    /// upload stays as it is.
+    pub(in crate::file::life) fn leave_commit(&mut self, mtime: SystemTime) {
+        if self.pending_record().is_some() && self.contents.leave_commit() {
+            self.left_behind = Some((self.headers.clone(), mtime));
+        }
     }
 
     /// The version that the next store replaces: the base, or another file's.
@@ -369,6 +391,16 @@ impl FileState {
     pub(in crate::file::life) fn pending_record(&self) -> Option<CommittedRecord> {
         let pending = self.recorded.filter(|it| it.edits > self.stored_edits);
         pending.map(|it| it.record)
+    }
+
+    /// Whether an upload has something to do.
+    pub(in crate::file::life) fn has_pending_commit(&self) -> bool {
+        self.needs_store().unwrap_or(false) && self.pending_record().is_some()
+    }
+
+    /// Whether the bytes of the version that waits for its upload were written over.
+    pub(in crate::file::life) fn awaits_commit(&self) -> bool {
+        self.pending_record().is_some() && matches!(self.contents.last_commit(), LastCommit::Lost)
     }
 
     /// Whether a commit has something to do.
@@ -618,6 +650,38 @@ impl FileState {
         };
         self.may_have_been_stored = std::mem::replace(&mut self.may_be_stored, true);
         StoreRequest { early, ..request }
+    }
+
+    /// Begins a store of the last commit, with its time, if the file was changed since. `None` if
+    /// it was not.
+    ///
+    /// # Errors
+    /// [`FsError::Busy`] if bytes of it were written over: the next commit is to be stored.
+    pub(in crate::file::life) fn begin_store_of_commit(
+        &mut self,
+        places: (&Arc<DataFiles>, &ReadContext),
+        ways: (&Arc<UploadCheckpoint>, &Arc<StoreStop>),
+    ) -> Result<Option<(StoreRequest, SystemTime)>, FsError> {
+        if self.awaits_commit() {
+            self.contents.await_commit();
+            return Err(FsError::Busy(format!(
+                "{} is written over: its next close or fsync is uploaded",
+                self.key
+            )));
+        }
+        let (Some(recorded), Some((headers, mtime))) = (self.recorded, &self.left_behind) else {
+            return Ok(None);
+        };
+        let (headers, mtime) = (headers.clone(), *mtime);
+        let Some(snapshot) = self.contents.begin_store_of_commit() else {
+            return Ok(None);
+        };
+        self.sent_edits = recorded.edits;
+        let mut request = self.request(places, ways, snapshot);
+        request.headers = headers;
+        request.identity.number = recorded.edits;
+        self.may_have_been_stored = std::mem::replace(&mut self.may_be_stored, true);
+        Ok(Some((request, mtime)))
     }
 
     /// The request to store `snapshot`, contents of the file.

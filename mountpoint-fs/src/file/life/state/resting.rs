@@ -184,7 +184,8 @@ fn unpack_state(unpacker: &mut Unpacker<'_>, name: DataFileName) -> FileState {
         base.is_sent = unpacker.number() > 0;
         base
     });
-    let contents = unpack_contents(unpacker);
+    let mut contents = unpack_contents(unpacker);
+    contents.committed();
     FileState {
         contents,
         last_failure,

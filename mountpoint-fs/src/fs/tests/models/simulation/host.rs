@@ -136,7 +136,7 @@ impl Host {
 
 fn staging(mode: Mode, number: usize, directory: std::path::PathBuf) -> StagingConfig {
     let write_back = WriteBackConfig {
-        delay: Duration::from_millis(200),
+        delay: UPLOAD_DELAY,
         drain_timeout: LONG,
         is_exclusive: false,
     };
@@ -150,6 +150,9 @@ fn staging(mode: Mode, number: usize, directory: std::path::PathBuf) -> StagingC
         write_back: (mode == Mode::WriteBack).then_some(write_back),
     }
 }
+
+/// The time from a commit to its upload.
+pub(super) const UPLOAD_DELAY: Duration = Duration::from_millis(200);
 
 const LONG: Duration = Duration::from_secs(1 << 30);
 

@@ -54,6 +54,14 @@ impl World {
         self.newest.fetch_add(1, Ordering::SeqCst)
     }
 
+    /// Returns when the time has passed.
+    fn pass(&self, time: Duration) {
+        let until = self.clock.now() + time;
+        while self.clock.now() < until {
+            shuttle::thread::yield_now();
+        }
+    }
+
     /// Notes that files may have `content`.
     fn may_have(&self, content: &Content) {
         self.contents.lock().push(content.clone());
@@ -98,12 +106,24 @@ fn serve(world: &World) {
                 1 if !is_calm => world.bucket.add_fault(lost_answer()),
                 _ => drop(world.bucket.finish(id)),
             }
+            let answered = others.iter().find(|it| it.id == id);
+            // Each object of a file is one of its versions, at any time.
+            if let Some(answered) = answered.filter(|it| is_file(&it.key)) {
+                let object = world.bucket.object(&answered.key);
+                let bytes = object.map(|it| it.content.to_vec()).unwrap_or_default();
+                world.check_whole(&answered.key, &bytes[..bytes.len().min(content::READ)]);
+            }
         }
         let most = if pending.is_empty() { 2000 } else { 20 };
         let step = thread_rng().gen_range(0..most);
         world.clock.advance(Duration::from_millis(step));
         shuttle::thread::yield_now();
     }
+}
+
+/// Whether a key is that of a file: no directory's marker, and nothing of the mounts' own.
+fn is_file(key: &str) -> bool {
+    !key.ends_with('/') && !key.starts_with('.')
 }
 
 /// The next request has its effect, and its answer is lost.

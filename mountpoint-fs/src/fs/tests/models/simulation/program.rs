@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
 use super::content::READ as READ_MAX;
-use super::host::Host;
+use super::host::{Host, UPLOAD_DELAY};
 use super::*;
 use crate::fs::tests::{OPENER, READ};
 use crate::handle::Opener;
@@ -40,7 +40,7 @@ enum Edit {
 }
 
 impl Edit {
-    fn any(number: u16, mode: Mode) -> Self {
+    fn any(number: u16) -> Self {
         let len = 10 + usize::from(number % 50) * 3;
         match thread_rng().gen_range(0..6) {
             0 => Self::Append { number, len },
@@ -48,8 +48,7 @@ impl Edit {
                 let at = thread_rng().gen_range(0..100);
                 Self::Part { number, at, len }
             }
-            // With write-back, a power loss may mix later bytes into a long file.
-            2 if number.is_multiple_of(8) && mode != Mode::WriteBack => Self::Whole {
+            2 if number.is_multiple_of(8) => Self::Whole {
                 number,
                 len: LONG_FILE + len,
             },
@@ -129,7 +128,7 @@ impl Program {
     }
 
     fn write(&mut self, host: &Host, name: &str) {
-        let edit = Edit::any(host.world.number(), host.mode);
+        let edit = Edit::any(host.world.number());
         let changed: Vec<_> = self.files[name].iter().map(|it| edit.of(it)).collect();
         changed.iter().for_each(|it| host.world.may_have(it));
         host.writes[0].fetch_add(1, Ordering::SeqCst);
@@ -405,9 +404,17 @@ async fn write_edit(
     let size = host.fs.attributes(ino).await?.size;
     let (at, len, number) = edit.place(size.try_into().unwrap());
     let bytes = Content::whole(number, at + len).bytes(usize::MAX);
-    for (index, piece) in bytes[at..].chunks(WRITE_MAX).enumerate() {
-        let offset = at + index * WRITE_MAX;
-        host.fs.write(handle, offset as u64, piece).await?;
+    // No upload has the first half alone.
+    let (first, second) = bytes[at..].split_at(len / 2);
+    let mut offset = at as u64;
+    for half in [first, second] {
+        for piece in half.chunks(WRITE_MAX) {
+            host.fs.write(handle, offset, piece).await?;
+            offset += piece.len() as u64;
+        }
+        if thread_rng().gen_range(0..4) == 0 {
+            host.world.pass(UPLOAD_DELAY * 2);
+        }
     }
     Ok(())
 }

@@ -1,0 +1,94 @@
+//! The version of the last commit while its file is changed: an upload sends it as it was.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::piece::DataFileNo;
+use super::snapshot::{Place, Snapshot};
+
+/// Where the version of the last commit is.
+#[derive(Debug, Default)]
+pub(in crate::file) enum LastCommit {
+    /// No version waits for its upload.
+    #[default]
+    None,
+    /// It is the contents.
+    Newest,
+    /// They have changed since, and all its bytes are there.
+    Apart(Apart),
+    /// They have changed since, and the store in progress sends it.
+    Sending,
+    /// They have changed since, and some of its bytes were written over.
+    Lost,
+}
+
+/// A version that a store sends, or will send.
+#[derive(Debug)]
+pub(super) struct Storing {
+    pub(super) snapshot: Arc<Snapshot>,
+    /// How far the stored version will show through.
+    pub(super) base_len: u64,
+    /// Whether it is that of the last commit.
+    pub(super) is_last_commit: bool,
+}
+
+/// A version that the contents have left behind.
+#[derive(Debug)]
+pub(in crate::file) struct Apart {
+    pub(super) version: Storing,
+    /// How far the version that a store was sending then will show through.
+    pub(super) rebased_len: u64,
+    /// None of its bytes is written over, whatever room that takes.
+    pub(super) is_pinned: bool,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Apart {
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.version.snapshot
+    }
+}
+
+impl LastCommit {
+    /// The version, if it is apart and not written over: always if it is pinned, else while the
+    /// contents have not more than [`RANGES_MAX`] ranges.
+    pub(super) fn spared(&self, ranges: usize) -> Option<&Snapshot> {
+        match self {
+            Self::Apart(apart) if apart.is_pinned || ranges <= RANGES_MAX => {
+                Some(&apart.version.snapshot)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of `range` in a data file are written over.
+    pub(super) fn wrote(&mut self, range: &Range<u64>, file: DataFileNo) {
+        let Self::Apart(apart) = self else {
+            return;
+        };
+        let mut hit = apart.version.snapshot.changes.overlapping(range);
+        if hit.any(|(_, change)| change.place == Place::Data(file)) {
+            *self = Self::Lost;
+        }
+    }
+
+    /// The file was cut to `len` bytes.
+    pub(super) fn cut(&mut self, len: u64) {
+        if let Self::Apart(apart) = self {
+            apart.version.base_len = apart.version.base_len.min(len);
+        }
+    }
+
+    /// The bucket has the changes up to `generation`, those of a version before.
+    pub(super) fn rebase(&mut self, generation: u64) {
+        if let Self::Apart(apart) = self {
+            let rebased = Arc::make_mut(&mut apart.version.snapshot);
+            rebased.stored = generation;
+            rebased.base_len = apart.rebased_len;
+        }
+    }
+}
+
+/// Ranges of a file up to which changes are kept apart from the committed bytes: a record names
+/// them all, and a database that syncs each change writes such a record each time.
+const RANGES_MAX: usize = 64;
