@@ -8,8 +8,9 @@
 //! two of them, and none begins later than `deadline` after the first began or bytes last arrived,
 //! or `silence_max` after anything moved. While a server that was there is away, time counts
 //! instead of attempts: attempts cost nothing, and the waiting request shall notice the return at
-//! once. Time also counts while another request for the same object is in flight, which ends by
-//! itself.
+//! once. A server that closes connections without an answer may be away as well: a load balancer
+//! without servers does so. Time also counts while another request for the same object is in
+//! flight, which ends by itself.
 
 use std::time::Duration;
 
@@ -34,6 +35,10 @@ pub struct FailedAttempt<'a> {
     pub kind: &'a ErrorKind,
     /// Attempts made so far, this one included.
     pub attempts: u32,
+    /// Those of them that had no answer, although nobody waited for it in vain.
+    pub unanswered: u32,
+    /// Whether this one is one of those.
+    pub is_unanswered: bool,
     /// Time since the first attempt began; of a conflict, since the first conflict.
     pub elapsed: Duration,
     /// How long nothing has moved, if the attempt ended because of that.
@@ -51,10 +56,10 @@ impl RetryPolicy {
     /// `0.0..1.0`.
     #[must_use]
     pub fn wait(&self, failed: &FailedAttempt<'_>, random: f64) -> Option<Duration> {
-        let (attempts_max, deadline) = self.bounds(failed);
-        if !failed.kind.is_retryable() || failed.attempts >= attempts_max {
+        if !failed.kind.is_retryable() {
             return None;
         }
+        let (attempts_max, deadline) = self.bounds(failed);
         let wait = backoff(failed.kind, failed.attempts, random);
         let wait = match failed.kind {
             ErrorKind::Unreachable if failed.was_reached => wait.min(AWAY_WAIT_MAX),
@@ -65,7 +70,19 @@ impl RetryPolicy {
         let is_silent = failed
             .silent
             .is_some_and(|silent| silent + wait > self.silence_max);
-        (failed.elapsed + wait <= deadline && !is_silent).then_some(wait)
+        let may_be_away = failed.is_unanswered && failed.was_reached && self.attempts_max > 1;
+        let attempts = match failed.was_reached && !failed.is_unanswered {
+            true => failed.attempts.saturating_sub(failed.unanswered),
+            false => failed.attempts,
+        };
+        let has_attempts =
+            attempts < attempts_max || may_be_away && failed.elapsed + wait <= self.patience();
+        (has_attempts && failed.elapsed + wait <= deadline && !is_silent).then_some(wait)
+    }
+
+    /// How long a server that was there may be away.
+    fn patience(&self) -> Duration {
+        AWAY_PER_ATTEMPT.saturating_mul(self.attempts_max)
     }
 
     /// How many attempts there may be, and how late the last.
@@ -84,8 +101,7 @@ impl RetryPolicy {
             ErrorKind::Conflict => return (without_count, self.deadline.min(CONFLICT_DEADLINE)),
             _ => return (self.attempts_max, self.deadline),
         }
-        let patience = AWAY_PER_ATTEMPT.saturating_mul(self.attempts_max);
-        (without_count, self.deadline.min(patience))
+        (without_count, self.deadline.min(self.patience()))
     }
 }
 
@@ -213,6 +229,8 @@ mod tests {
         let failed = FailedAttempt {
             kind: &kind,
             attempts,
+            unanswered: 0,
+            is_unanswered: false,
             elapsed: Duration::from_millis(elapsed_ms),
             silent: None,
             retry_after: None,
@@ -265,6 +283,8 @@ mod tests {
             let failed = |elapsed_ms| FailedAttempt {
                 kind: &ErrorKind::Unreachable,
                 attempts: 1,
+                unanswered: 0,
+                is_unanswered: false,
                 elapsed: Duration::from_millis(elapsed_ms),
                 silent: None,
                 // Nobody says how long it will be away.
@@ -275,6 +295,41 @@ mod tests {
             let waits = |elapsed_ms| policy.wait(&failed(elapsed_ms), 0.0).is_some();
             assert_eq!(waits(patience_ms.saturating_sub(100)), patience_ms > 0);
             assert!(!waits(patience_ms));
+        }
+    }
+
+    /// Attempts, those without an answer, whether the last is one of them, seconds; whether another
+    /// one follows.
+    #[test]
+    fn attempts_without_an_answer_use_up_time_and_no_attempts_of_others() {
+        for (attempts, unanswered, is_unanswered, elapsed, is_retried) in [
+            (12, 12, true, 14, true),
+            (12, 12, true, 20, false),
+            (9, 9, true, 50, true),
+            (9, 9, true, 60, false),
+            (12, 11, false, 18, true),
+            (20, 11, false, 18, true),
+            (21, 11, false, 18, false),
+            (10, 0, false, 18, false),
+        ] {
+            let failed = FailedAttempt {
+                kind: &ErrorKind::Transient,
+                attempts,
+                unanswered,
+                is_unanswered,
+                elapsed: Duration::from_secs(elapsed),
+                silent: None,
+                retry_after: None,
+                was_reached: true,
+                is_foreign: false,
+            };
+            let waits = |policy: &RetryPolicy| policy.wait(&failed, 0.0).is_some();
+            assert_eq!(waits(&POLICY), is_retried, "{failed:?}");
+            let once = RetryPolicy {
+                attempts_max: 1,
+                ..POLICY
+            };
+            assert!(!waits(&once));
         }
     }
 
@@ -296,6 +351,8 @@ mod tests {
             let failed = FailedAttempt {
                 kind: &ErrorKind::Transient,
                 attempts: 2,
+                unanswered: 0,
+                is_unanswered: false,
                 elapsed: Duration::from_secs(elapsed),
                 silent: silent.map(Duration::from_secs),
                 retry_after: None,
@@ -328,6 +385,8 @@ mod tests {
         let failed = |retry_after| FailedAttempt {
             kind: &ErrorKind::Throttled,
             attempts: 1,
+            unanswered: 0,
+            is_unanswered: false,
             elapsed: Duration::ZERO,
             silent: None,
             retry_after: Some(Duration::from_secs(retry_after)),

@@ -351,6 +351,25 @@ fn what_may_pass_is_retried() {
     }
 }
 
+/// A load balancer without servers closes connections. They use up no attempts of what follows.
+#[test]
+fn a_server_that_closes_connections_for_a_while_is_awaited() {
+    let server = Server::start(move |request, number| match number {
+        1..6 => Reply::hang_up(),
+        6 | 7 => Reply::error(503, "SlowDown"),
+        _ => Reply::range(&object(), ETAG, request),
+    });
+    let mut options = Fixture::options(server.address);
+    options.max_attempts = 3;
+    let fixture = Fixture::with(options);
+    for _ in 0..2 {
+        let (block, outcome) = fixture.get(0..100, Some(ETAG));
+        outcome.unwrap();
+        assert_eq!(block.bytes(0..100), object());
+    }
+    assert_eq!(server.requests().len(), 9);
+}
+
 #[test]
 fn an_unreachable_server_is_reported_soon() {
     // Where no other test listens: what was given back here stays free.

@@ -21,6 +21,8 @@ pub(in crate::crt_client) struct Attempts {
     policy: RetryPolicy,
     first: Instant,
     made: u32,
+    /// Those that had no answer, and ended by themselves.
+    unanswered: u32,
     /// Names the keys that the last attempt was signed with, or older ones.
     generation: u64,
     /// Keys were replaced because of this request.
@@ -53,6 +55,7 @@ impl Attempts {
             policy,
             first: now,
             made: 0,
+            unanswered: 0,
             generation: 0,
             has_refreshed: false,
             keys_refused: 0,
@@ -197,9 +200,13 @@ impl Attempts {
         self.silent_since = fault
             .is_silence
             .then(|| self.silent_since.unwrap_or(self.began));
+        let is_unanswered = fault.error.status.is_none() && !fault.is_silence;
+        self.unanswered += u32::from(is_unanswered);
         let failed = FailedAttempt {
             kind: &fault.error.kind,
             attempts: self.made,
+            unanswered: self.unanswered,
+            is_unanswered,
             elapsed: since.elapsed(),
             silent: self
                 .silent_since

@@ -31,6 +31,8 @@ pub(crate) fn error_answer(data: &[u8]) {
     let failed = FailedAttempt {
         kind: &fault.error.kind,
         attempts: 1,
+        unanswered: 0,
+        is_unanswered: false,
         elapsed: Duration::ZERO,
         silent: None,
         retry_after: fault.retry_after,
