@@ -65,9 +65,15 @@ pub(super) async fn keep_unsynced(file: &Awake, reason: &str) {
     end_kept(file, reason, keep_newest(file, reason).await, recorded);
 }
 
-/// As [`keep_as`], for a caller that holds the gate.
+/// As [`keep_as`], for a caller that holds the gate. A version that was closed before, and that the
+/// newest one has left behind, is kept apart.
 async fn keep_now(file: &Awake, reason: &str) -> FsError {
-    end_kept(file, reason, keep_newest(file, reason).await, Ok(None))
+    let has_left_commit = file.state.lock().has_left_commit();
+    let recorded = match has_left_commit {
+        true => keep_recorded(file, reason).await,
+        false => Ok(None),
+    };
+    end_kept(file, reason, keep_newest(file, reason).await, recorded)
 }
 
 /// Ends a file whose `newest` version and that of its record are kept, as the caller has tried. The

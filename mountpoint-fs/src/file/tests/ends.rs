@@ -265,7 +265,8 @@ fn what_the_end_of_the_mount_keeps_has_all_bytes() {
             let stored = bench.drive(store);
             assert_eq!(stored.is_err(), is_conflict, "{stored:?}");
             assert!(wait(file.commit()).is_err());
-            assert_eq!(bench.names("kept").len(), 2);
+            // With write-back the committed one as well, whose store may fail.
+            assert_eq!(bench.kept().len(), 1 + usize::from(writes_back));
         }
     }
 }

@@ -23,7 +23,7 @@ fn kept() -> (Bench, KeptVersions, KeptVersion) {
     (bench, versions, version)
 }
 
-fn exported(
+pub(super) fn exported(
     versions: &KeptVersions,
     version: &KeptVersion,
     fetch: Option<&mut BaseFetch<'_>>,

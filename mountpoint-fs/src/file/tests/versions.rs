@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, When};
+use mountpoint_client::types::Key;
 
+use super::kept::exported;
 use super::write_back::{LONG, bytes};
-use super::{Bench, MIB, StagedFile, wait, write};
+use super::{Bench, MIB, StagedBase, StagedFile, wait, write};
 use crate::config::ConflictPolicy;
 use crate::file::PendingUploads;
+use crate::file::kept::KeptVersions;
+use crate::operation::FsError;
 
 /// A file whose bytes are in its record, one whose are in memory beside, and two on the disk.
 const LENGTHS: [usize; 4] = [1000, 130_000, 300_000, 3 * MIB];
@@ -145,6 +149,55 @@ fn a_full_disk_has_changes_in_place() {
     let mut expected = bytes(MIB, 1);
     expected[..MIB / 2].copy_from_slice(&bytes(MIB / 2, 2));
     assert!(bench.content("key").unwrap() == expected);
+}
+
+/// Another client's object is in the way of the upload, while the file is written anew.
+#[test]
+fn a_conflict_keeps_the_last_commit_beside_what_was_written_since() {
+    for len in LENGTHS {
+        let bench = Bench::write_back(LONG);
+        let file = committed(&bench, len);
+        wait(file.empty()).unwrap();
+        write(&file, 0, b"later").unwrap();
+        bench.client.put_object("key", "theirs");
+        bench.drain();
+        assert!(matches!(file.failure(), Some(FsError::Stale(_))));
+        let versions = KeptVersions::open(bench.directory.path()).unwrap().unwrap();
+        let ids = versions.ids().unwrap();
+        let found = ids.iter().map(|id| {
+            let version = versions.find(id).unwrap().unwrap();
+            exported(&versions, &version, None).unwrap()
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_by_key(Vec::len);
+        assert!(found == [b"later".to_vec(), bytes(len, 1)], "{len}");
+        assert_eq!(bench.content("key").unwrap(), b"theirs");
+    }
+}
+
+/// A rename that the journal does not have leaves no version that could be sent under its name.
+#[test]
+fn a_version_with_another_name_than_its_record_waits_for_the_next_commit() {
+    let bench = Bench::write_back(LONG);
+    bench.staging.context().file_memory.forbid();
+    let file = committed(&bench, 1000);
+    for writes_before in [false, true] {
+        if writes_before {
+            write(&file, 0, b"before").unwrap();
+        }
+        let faults = &bench.staging.context().directory().unwrap().faults;
+        faults.set(Some(DiskErrorKind::Other));
+        let new = Key::parse("new").unwrap();
+        wait(file.rename_unstored(new, StagedBase::None, None)).unwrap_err();
+        faults.set(None);
+        write(&file, 0, b"later").unwrap();
+        let left = wait(bench.staging.drain(Duration::from_millis(100)));
+        assert_eq!(left.count, 1);
+        assert_eq!(bench.client.keys(), [""; 0]);
+        wait(file.commit()).unwrap();
+    }
+    bench.drain();
+    assert_eq!(bench.client.keys(), ["key"]);
 }
 
 /// The version behind an upload in progress is based on what that one makes.

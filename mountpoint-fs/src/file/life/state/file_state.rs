@@ -329,8 +329,13 @@ impl FileState {
     /// The bytes are about to change, which have the time `mtime`: a version that waits for its
     /// upload stays as it is.
     pub(in crate::file::life) fn leave_commit(&mut self, mtime: SystemTime) {
+        let is_committed = self.is_committed();
         if self.pending_record().is_some() && self.contents.leave_commit() {
             self.left_behind = Some((self.headers.clone(), mtime));
+            if !is_committed {
+                // Its name or headers have changed since, and the journal does not have that.
+                self.contents.give_up_commit();
+            }
         }
     }
 
@@ -371,6 +376,7 @@ impl FileState {
     /// Gives a file without a base another name. Returns that of before.
     pub(in crate::file::life) fn rename_unstored(&mut self, name: UnstoredName) -> UnstoredName {
         self.count_edit();
+        self.contents.give_up_commit();
         // It was made under another name.
         self.adopts = Adopts::Nothing;
         self.series = WriteToken::random();
@@ -401,6 +407,14 @@ impl FileState {
     /// Whether the bytes of the version that waits for its upload were written over.
     pub(in crate::file::life) fn awaits_commit(&self) -> bool {
         self.pending_record().is_some() && matches!(self.contents.last_commit(), LastCommit::Lost)
+    }
+
+    /// Whether the contents have left a version behind that waits for its upload, and that has all
+    /// its bytes.
+    pub(in crate::file::life) fn has_left_commit(&self) -> bool {
+        let last = self.contents.last_commit();
+        self.pending_record().is_some()
+            && matches!(last, LastCommit::Apart(_) | LastCommit::Sending)
     }
 
     /// Whether a commit has something to do.
@@ -767,6 +781,7 @@ impl FileState {
         self.key = key;
         self.base = Some(base);
         self.series = WriteToken::random();
+        self.contents.give_up_commit();
         self.count_edit();
     }
 
