@@ -200,7 +200,8 @@ impl Attempts {
         self.silent_since = fault
             .is_silence
             .then(|| self.silent_since.unwrap_or(self.began));
-        let is_unanswered = fault.error.status.is_none() && !fault.is_silence;
+        let has_moved = self.first > self.began;
+        let is_unanswered = fault.error.status.is_none() && !fault.is_silence && !has_moved;
         self.unanswered += u32::from(is_unanswered);
         let failed = FailedAttempt {
             kind: &fault.error.kind,

@@ -14,7 +14,7 @@ use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::last_commit::{Apart, LastCommit, Storing};
+use super::last_commit::{Apart, LastCommit, Sparing, Storing};
 use super::piece::{CopyPlace, DataFileNo, Piece};
 use super::snapshot::{Change, LocalRange, Place, Snapshot};
 use crate::write::CopiedRange;
@@ -129,14 +129,35 @@ impl Contents {
         self.last_commit = LastCommit::None;
     }
 
-    /// No room is taken for the bytes of the last commit beside those that change: they may be
-    /// written over. Returns whether they were kept apart before.
-    pub(in crate::file) fn give_up_commit(&mut self) -> bool {
-        let is_apart = matches!(self.last_commit, LastCommit::Apart(_));
-        if is_apart {
+    /// No room is taken any more for the bytes of the last commit beside those that change. Returns
+    /// whether it was.
+    pub(in crate::file) fn end_sparing(&mut self) -> bool {
+        match &mut self.last_commit {
+            LastCommit::Apart(apart) => {
+                std::mem::replace(&mut apart.sparing, Sparing::Ended) != Sparing::Ended
+            }
+            _ => false,
+        }
+    }
+
+    /// The version of the last commit, which the contents have left behind, is not uploaded.
+    pub(in crate::file) fn lose_commit(&mut self) {
+        if let LastCommit::Apart(_) | LastCommit::Sending = self.last_commit {
+            self.forget_commit();
             self.last_commit = LastCommit::Lost;
         }
-        is_apart
+    }
+
+    /// The bytes at the `places` are about to be written. Returns whether the last commit is lost
+    /// by that.
+    pub(in crate::file) fn write_over(&mut self, places: &[(Range<u64>, DataFileNo)]) -> bool {
+        let is_lost = places
+            .iter()
+            .any(|(range, file)| self.last_commit.has(range, *file));
+        if is_lost {
+            self.lose_commit();
+        }
+        is_lost
     }
 
     /// An upload waits for the next commit, as the bytes of the last one were written over.
@@ -150,15 +171,18 @@ impl Contents {
         if !matches!(self.last_commit, LastCommit::Newest) {
             return false;
         }
-        let storing = self.storing.as_ref();
-        self.last_commit = match storing {
+        self.last_commit = match &self.storing {
             Some(storing) if storing.is_last_commit => LastCommit::Sending,
-            _ => {
+            storing => {
+                let sent = storing
+                    .as_ref()
+                    .map(|it| (it.snapshot.generation, it.base_len));
+                self.merge(sent.map_or(0, |(generation, _)| generation));
                 let snapshot = Arc::new(self.now.clone());
                 self.now.generation += 1;
                 LastCommit::Apart(Apart {
-                    rebased_len: storing.map_or(self.now.base_len, |storing| storing.base_len),
-                    is_pinned: self.pins_next_commit,
+                    rebased_len: sent.map_or(self.now.base_len, |(_, base_len)| base_len),
+                    sparing: self.sparing(),
                     version: Storing {
                         base_len: snapshot.size,
                         snapshot,
@@ -168,6 +192,13 @@ impl Contents {
             }
         };
         true
+    }
+
+    fn sparing(&self) -> Sparing {
+        match self.pins_next_commit {
+            true => Sparing::Always,
+            false => Sparing::FewRanges,
+        }
     }
 
     /// The data files for the bytes of a write to `range`: others than those that a store sends,
@@ -199,7 +230,6 @@ impl Contents {
 
     /// Notes that the bytes of `range` were written to a data file.
     pub(in crate::file) fn wrote(&mut self, range: Range<u64>, file: DataFileNo) {
-        self.last_commit.wrote(&range, file);
         self.now.size = self.now.size.max(range.end);
         self.change(range, Place::Data(file));
     }
@@ -293,22 +323,28 @@ impl Contents {
         self.now.range_count()
     }
 
-    /// Begins a store of the contents as they are. One at a time.
-    pub(in crate::file) fn begin_store(&mut self) -> Arc<Snapshot> {
-        self.begin_store_until(self.now.size)
+    /// Begins a store of the contents as they are: those of the last commit, if it `is_committed`.
+    /// One at a time.
+    pub(in crate::file) fn begin_store(&mut self, is_committed: bool) -> Arc<Snapshot> {
+        let is_last_commit = is_committed && !matches!(self.last_commit, LastCommit::None);
+        match is_last_commit {
+            true => self.last_commit = LastCommit::Newest,
+            // The store may end with changes behind the last commit.
+            false => self.lose_commit(),
+        }
+        let snapshot = self.begin_store_until(self.now.size);
+        if let Some(storing) = &mut self.storing {
+            storing.is_last_commit = is_last_commit;
+        }
+        snapshot
     }
 
     /// Begins a store of the bytes before `limit`, behind which nothing shows the base. Those
-    /// behind it count as changed since.
+    /// behind it count as changed since. For files without commits.
     pub(in crate::file) fn begin_store_until(&mut self, limit: u64) -> Arc<Snapshot> {
         debug_assert!(limit >= self.now.base_len, "the base is before the limit");
         debug_assert!(self.storing.is_none(), "one store at a time");
-        let is_last_commit = limit >= self.now.size && self.is_committed();
-        if !is_last_commit {
-            // The store may end with changes behind the last commit.
-            self.give_up_commit();
-        }
-        self.merge();
+        self.merge(0);
         let mut snapshot = self.now.clone();
         self.now.generation += 1;
         if limit < self.now.size {
@@ -335,7 +371,7 @@ impl Contents {
         self.storing = Some(Storing {
             snapshot: Arc::clone(&snapshot),
             base_len: snapshot.size,
-            is_last_commit,
+            is_last_commit: false,
         });
         snapshot
     }
@@ -348,7 +384,6 @@ impl Contents {
             LastCommit::Apart(apart) => {
                 let snapshot = Arc::clone(&apart.version.snapshot);
                 self.last_commit = LastCommit::Sending;
-                self.pins_next_commit = false;
                 self.storing = Some(apart.version);
                 Some(snapshot)
             }
@@ -359,16 +394,17 @@ impl Contents {
         }
     }
 
-    fn is_committed(&self) -> bool {
-        matches!(self.last_commit, LastCommit::Newest)
-    }
-
-    /// Joins neighbours that were stored, and those that were not. No store is in progress.
-    fn merge(&mut self) {
+    /// Joins neighbours that were stored, those that a store sends, up to the generation `sent`,
+    /// and the others.
+    fn merge(&mut self, sent: u64) {
         let (stored, now) = (self.now.stored, self.now.generation);
         let changes = std::mem::take(&mut self.now.changes).into_iter();
         let merged = changes.map(|(range, change)| {
-            let generation = if change.generation <= stored { 0 } else { now };
+            let generation = match change.generation {
+                its if its <= stored => 0,
+                its if its <= sent => sent,
+                _ => now,
+            };
             (
                 range,
                 Change {
@@ -389,14 +425,17 @@ impl Contents {
             if let LastCommit::Sending = self.last_commit {
                 self.last_commit = LastCommit::Apart(Apart {
                     rebased_len: storing.snapshot.base_len,
-                    is_pinned: self.pins_next_commit,
+                    sparing: self.sparing(),
                     version: storing,
                 });
             }
             return;
         }
         match storing.is_last_commit {
-            true => self.last_commit = LastCommit::None,
+            true => {
+                self.last_commit = LastCommit::None;
+                self.pins_next_commit = false;
+            }
             false => self.last_commit.rebase(storing.snapshot.generation),
         }
         self.now.stored = storing.snapshot.generation;

@@ -23,7 +23,7 @@ pub(crate) fn contents(data: &[u8]) {
             7 => Step::MarkSent(at, len),
             9 => Step::Commit,
             10 => Step::BeginStoreOfCommit,
-            11 => Step::GiveUpCommit,
+            11 => Step::EndSparing,
             _ => Step::Copy(at, u64::from(step[2] % 30), len),
         });
         model.check();

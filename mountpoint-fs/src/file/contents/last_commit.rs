@@ -38,8 +38,18 @@ pub(in crate::file) struct Apart {
     pub(super) version: Storing,
     /// How far the version that a store was sending then will show through.
     pub(super) rebased_len: u64,
-    /// None of its bytes is written over, whatever room that takes.
-    pub(super) is_pinned: bool,
+    pub(super) sparing: Sparing,
+}
+
+/// Whether changes are written elsewhere than the bytes of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sparing {
+    /// Not any more: the disk has no room.
+    Ended,
+    /// While the contents have not more than [`RANGES_MAX`] ranges.
+    FewRanges,
+    /// Whatever room that takes: an upload waits for the version.
+    Always,
 }
 
 #[cfg(any(test, fuzzing))]
@@ -50,26 +60,26 @@ impl Apart {
 }
 
 impl LastCommit {
-    /// The version, if it is apart and not written over: always if it is pinned, else while the
-    /// contents have not more than [`RANGES_MAX`] ranges.
+    /// The version, if it is apart and is spared by contents of so many ranges.
     pub(super) fn spared(&self, ranges: usize) -> Option<&Snapshot> {
-        match self {
-            Self::Apart(apart) if apart.is_pinned || ranges <= RANGES_MAX => {
-                Some(&apart.version.snapshot)
-            }
-            _ => None,
-        }
+        let Self::Apart(apart) = self else {
+            return None;
+        };
+        let is_spared = match apart.sparing {
+            Sparing::Ended => false,
+            Sparing::FewRanges => ranges <= RANGES_MAX,
+            Sparing::Always => true,
+        };
+        is_spared.then_some(&*apart.version.snapshot)
     }
 
-    /// Bytes of `range` in a data file are written over.
-    pub(super) fn wrote(&mut self, range: &Range<u64>, file: DataFileNo) {
+    /// Whether the version is apart and has bytes of `range` in the data file.
+    pub(super) fn has(&self, range: &Range<u64>, file: DataFileNo) -> bool {
         let Self::Apart(apart) = self else {
-            return;
+            return false;
         };
         let mut hit = apart.version.snapshot.changes.overlapping(range);
-        if hit.any(|(_, change)| change.place == Place::Data(file)) {
-            *self = Self::Lost;
-        }
+        hit.any(|(_, change)| change.place == Place::Data(file))
     }
 
     /// The file was cut to `len` bytes.

@@ -27,8 +27,8 @@ pub(super) enum Step {
     Commit,
     /// An upload of the last commit begins.
     BeginStoreOfCommit,
-    /// A full disk has room for no bytes of the last commit beside those that change.
-    GiveUpCommit,
+    /// A full disk has no more room for bytes of the last commit beside those that change.
+    EndSparing,
 }
 
 /// A staged file and the bytes that it must have.
@@ -118,7 +118,9 @@ impl Model {
                 self.committed = Some((self.expected.clone(), false));
             }
             Step::BeginStoreOfCommit => self.begin_store_of_commit(),
-            Step::GiveUpCommit => drop(self.contents.give_up_commit()),
+            Step::EndSparing => {
+                self.contents.end_sparing();
+            }
             // A record may need them.
             Step::DropStored if self.committed.is_some() => {}
             Step::DropStored => {
@@ -134,10 +136,20 @@ impl Model {
             return;
         }
         let size = self.contents.size();
+        // Files that grow have no commits.
+        let limit = if self.committed.is_some() {
+            u64::MAX
+        } else {
+            limit
+        };
         let limit = limit.max(self.contents.now().base_len());
         let snapshot = match limit < size {
             true => self.contents.begin_store_until(limit),
-            false => self.contents.begin_store(),
+            false => {
+                let committed = self.committed.as_ref();
+                let is_committed = committed.is_some_and(|(_, is_changed)| !is_changed);
+                self.contents.begin_store(is_committed)
+            }
         };
         let len = index(limit.min(size));
         self.storing = Some((snapshot, self.expected[..len].to_vec()));
@@ -205,7 +217,9 @@ impl Model {
         self.next_byte = (self.next_byte + 1) % 100;
         self.leave_commit();
         let mut at = range.start;
-        for (piece, file) in self.contents.places(&range) {
+        let places = self.contents.places(&range);
+        self.contents.write_over(&places);
+        for (piece, file) in places {
             assert_eq!(piece.start, at, "places are in order and whole");
             at = piece.end;
             let byte = self.next_byte;

@@ -117,7 +117,9 @@ pub(super) fn places_to_write(file: &FileParts, range: &Range<u64>) -> Result<Pl
         )));
     }
     state.leave_commit(file.progress.mtime());
-    Ok(state.contents.places(range))
+    let places = state.contents.places(range);
+    state.write_over(&places);
+    Ok(places)
 }
 
 /// Whether a record has sums of bytes in the `places`, or behind one in its data file.

@@ -241,8 +241,8 @@ impl StagedFile {
                     send_due(&parts, Haste::None);
                     return Ok(());
                 }
-                // Bytes in place need no room.
-                Some(_) if parts.state.lock().contents.give_up_commit() => {}
+                // Bytes in place may need no room.
+                Some(_) if parts.state.lock().contents.end_sparing() => {}
                 Some(full) => {
                     if !room.wait(&parts.context, true).await {
                         return Err(parts.files.error(&full));

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use mountpoint_client::types::ObjectHeaders;
 use tokio::sync::OwnedMutexGuard;
 
-use super::committing::commit_now;
+use super::committing::{commit_now, committed};
 use super::ending::{give_way, keep_as};
 use super::releasing::{end_upload, give_back, release};
 use super::sending_ahead::send_ahead;
@@ -30,6 +30,10 @@ pub(super) async fn store(file: &Awake) -> Result<(), FsError> {
     let work = file.context.writing.begin_work();
     background::run(async move {
         let (turn, stored) = store_in_turn(&this, turn, Extent::Newest).await;
+        if stored.is_err() && this.state.lock().has_pending_commit() {
+            // Its record may be new.
+            committed(&this);
+        }
         // A caller that drops the file next is the last one to have it.
         drop(turn);
         drop(this);
@@ -147,7 +151,8 @@ async fn store_now(file: &Awake, extent: Extent) -> Result<StoreEnd, FsError> {
     }
     let (mut beside, mut met) = (None, None);
     let mut sends_left = SENDS_MAX;
-    while sends_left > 0 {
+    // Another send of the last commit would meet the same.
+    while sends_left > 0 && !(met.is_some() && extent == Extent::LastCommit) {
         sends_left -= 1;
         let (mut request, is_part) = begin(file, extent).await?;
         request.beside = beside.take();

@@ -206,7 +206,11 @@ impl Schedule {
                     false => now + self.delay,
                 }
             }
-            (Attempt::Early, _) => now + PAUSE_MIN,
+            (Attempt::Early, _) => {
+                // It waits on where delays end.
+                entry.failures = entry.failures.max(1);
+                now + PAUSE_MIN
+            }
             (Attempt::Failed | Attempt::Away, _) => {
                 entry.failures += 1;
                 now + pause(entry.failures)
@@ -490,7 +494,7 @@ mod tests {
         let mut schedule = Schedule::new(Duration::ZERO);
         schedule.committed(1, (10, Duration::ZERO), ms(0));
         for (attempt, pause) in [
-            (Attempt::Failed, ms(500)),
+            (Attempt::Early, PAUSE_MIN),
             (Attempt::Failed, ms(1000)),
             (Attempt::Early, PAUSE_MIN),
             (Attempt::Early, PAUSE_MIN),
@@ -499,6 +503,8 @@ mod tests {
             let now = schedule.wakes_at().unwrap();
             assert_eq!(all(&mut schedule, now), [1]);
             assert!(!schedule.finished(1, attempt, now));
+            // Nor does a wait for room hurry it.
+            schedule.end_delays(now);
             assert_eq!(schedule.wakes_at(), Some(now + pause));
         }
     }

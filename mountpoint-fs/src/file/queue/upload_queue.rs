@@ -245,7 +245,10 @@ impl UploadQueue {
             let mut state = self.state.lock();
             let is_stored = state.schedule.finished(number, attempt, self.clock.now());
             let file = is_stored.then(|| state.files.remove(&number)).flatten();
-            let mut told = state.take(Event::Room);
+            let mut told = match attempt {
+                Attempt::Early => Vec::new(),
+                Attempt::Ended | Attempt::Failed | Attempt::Away => state.take(Event::Room),
+            };
             if state.schedule.len() == 0 {
                 told.extend(state.take(Event::Empty));
             }

@@ -197,7 +197,7 @@ mod tests {
         for (start, end) in changed {
             contents.wrote(*start..*end, DataFileNo::First);
         }
-        let snapshot = contents.begin_store();
+        let snapshot = contents.begin_store(false);
         let (mut at, mut ranges) = (0, Vec::new());
         while at < snapshot.size() {
             let copied = copied_until(&snapshot, at);

@@ -123,7 +123,7 @@ impl Bench {
     }
 
     /// Whether a kept version has `bytes`.
-    fn has_kept(&self, bytes: &[u8]) -> bool {
+    pub(super) fn has_kept(&self, bytes: &[u8]) -> bool {
         let folder = self.directory.path().join("mount-s3-staging/kept");
         let names = self.names("kept").into_iter();
         let mut contents = names.map(|name| std::fs::read(folder.join(name)).unwrap());

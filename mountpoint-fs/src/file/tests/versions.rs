@@ -151,6 +151,52 @@ fn a_full_disk_has_changes_in_place() {
     assert!(bench.content("key").unwrap() == expected);
 }
 
+/// The version is uploaded, and makes the room, as no byte of it was written over.
+#[test]
+fn a_full_disk_that_takes_no_change_leaves_the_version() {
+    for failures in [1, 2, 3] {
+        let bench = Bench::write_back(LONG);
+        let file = committed(&bench, MIB);
+        let faults = &bench.staging.context().directory().unwrap().faults;
+        faults.set_next(failures, DiskErrorKind::StorageFull);
+        write(&file, MIB as u64, b"line").unwrap();
+        bench.drain();
+        assert!(bench.content("key").unwrap() == bytes(MIB, 1), "{failures}");
+    }
+}
+
+/// A file that a call has looked at, or changed to what it was, waits for its upload as before.
+#[test]
+fn a_call_that_changes_nothing_leaves_the_version() {
+    for len in LENGTHS {
+        let bench = Bench::write_back(LONG);
+        let file = committed(&bench, len);
+        wait(file.set_len(len as u64)).unwrap();
+        wait(file.zero(len as u64..2 * len as u64, true)).unwrap();
+        assert!(file.is_committed());
+        bench.go_away();
+        wait(file.store()).unwrap_err();
+        bench.client.clear_faults();
+        bench.drain();
+        assert!(bench.content("key").unwrap() == bytes(len, 1), "{len}");
+    }
+}
+
+/// A store on behalf of a call, such as a link, commits before it sends.
+#[test]
+fn what_a_store_has_committed_in_vain_waits_for_its_upload() {
+    let bench = Bench::write_back(LONG);
+    let file = bench.new_file();
+    write(&file, 0, &bytes(1000, 1)).unwrap();
+    bench.go_away();
+    wait(file.store()).unwrap_err();
+    wait(file.commit()).unwrap();
+    assert_eq!(bench.staging.pending().count, 1);
+    bench.client.clear_faults();
+    bench.drain();
+    assert_eq!(bench.content("key").unwrap(), bytes(1000, 1));
+}
+
 /// Another client's object is in the way of the upload, while the file is written anew.
 #[test]
 fn a_conflict_keeps_the_last_commit_beside_what_was_written_since() {
@@ -173,6 +219,26 @@ fn a_conflict_keeps_the_last_commit_beside_what_was_written_since() {
         assert!(found == [b"later".to_vec(), bytes(len, 1)], "{len}");
         assert_eq!(bench.content("key").unwrap(), b"theirs");
     }
+}
+
+/// The last commit goes beside the other client's object, once, and the file ends with the rest.
+#[test]
+fn a_conflict_with_keep_both_stores_the_last_commit_beside() {
+    let bench = Bench::manual(ConflictPolicy::KeepBoth, true);
+    let file = committed(&bench, 1000);
+    wait(file.empty()).unwrap();
+    write(&file, 0, b"later").unwrap();
+    bench.client.put_object("key", "theirs");
+    bench.drive(bench.staging.drain(LONG));
+    assert!(matches!(file.failure(), Some(FsError::Stale(_))));
+    assert_eq!(bench.content("key").unwrap(), b"theirs");
+    let keys = bench.client.keys();
+    let copies: Vec<_> = keys.iter().filter(|key| *key != "key").collect();
+    let [copy] = &copies[..] else {
+        panic!("{keys:?}")
+    };
+    assert_eq!(bench.content(copy).unwrap(), bytes(1000, 1));
+    assert!(bench.has_kept(b"later"));
 }
 
 /// A rename that the journal does not have leaves no version that could be sent under its name.

@@ -13,7 +13,7 @@ use crate::config::limits::UPLOAD_PART_MIN;
 use crate::file::commit::{
     CommitRequest, CommittedRecord, HeadersRecord, RecoveredVersion, VersionRecord,
 };
-use crate::file::contents::{Contents, LastCommit, Snapshot};
+use crate::file::contents::{Contents, DataFileNo, LastCommit, Snapshot};
 use crate::file::directory::DataFileName;
 use crate::file::life::ahead::{CORRECTED_MAX, SendAhead};
 use crate::file::local::DataFiles;
@@ -334,8 +334,17 @@ impl FileState {
             self.left_behind = Some((self.headers.clone(), mtime));
             if !is_committed {
                 // Its name or headers have changed since, and the journal does not have that.
-                self.contents.give_up_commit();
+                self.contents.lose_commit();
             }
+        }
+    }
+
+    /// The bytes at the `places` are about to be written: where that is over those of a version
+    /// that waits for its upload, the next commit is uploaded.
+    pub(in crate::file::life) fn write_over(&mut self, places: &[(Range<u64>, DataFileNo)]) {
+        if self.contents.write_over(places) {
+            // Also behind a write that fails, a commit has something to do.
+            self.count_edit();
         }
     }
 
@@ -376,7 +385,7 @@ impl FileState {
     /// Gives a file without a base another name. Returns that of before.
     pub(in crate::file::life) fn rename_unstored(&mut self, name: UnstoredName) -> UnstoredName {
         self.count_edit();
-        self.contents.give_up_commit();
+        self.contents.lose_commit();
         // It was made under another name.
         self.adopts = Adopts::Nothing;
         self.series = WriteToken::random();
@@ -655,7 +664,10 @@ impl FileState {
                 self.count_edit();
                 snapshot
             }
-            None => self.contents.begin_store(),
+            None => {
+                let is_committed = self.is_committed();
+                self.contents.begin_store(is_committed)
+            }
         };
         let early = self.ahead.end();
         let request = StoreRequest {
@@ -781,7 +793,7 @@ impl FileState {
         self.key = key;
         self.base = Some(base);
         self.series = WriteToken::random();
-        self.contents.give_up_commit();
+        self.contents.lose_commit();
         self.count_edit();
     }
 
