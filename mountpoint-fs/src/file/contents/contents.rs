@@ -165,14 +165,16 @@ impl Contents {
         self.pins_next_commit = true;
     }
 
-    /// The contents are about to change: they leave the version of the last commit behind. Returns
-    /// whether they were that version.
-    pub(in crate::file) fn leave_commit(&mut self) -> bool {
+    /// The contents are about to change: they leave the version of the last commit behind. It is
+    /// lost if the file `is_rewritten` all the time and no upload waits for it. Returns whether
+    /// they were that version.
+    pub(in crate::file) fn leave_commit(&mut self, is_rewritten: bool) -> bool {
         if !matches!(self.last_commit, LastCommit::Newest) {
             return false;
         }
         self.last_commit = match &self.storing {
             Some(storing) if storing.is_last_commit => LastCommit::Sending,
+            _ if is_rewritten && !self.pins_next_commit => LastCommit::Lost,
             storing => {
                 let sent = storing
                     .as_ref()

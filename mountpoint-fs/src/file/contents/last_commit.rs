@@ -18,7 +18,7 @@ pub(in crate::file) enum LastCommit {
     Apart(Apart),
     /// They have changed since, and the store in progress sends it.
     Sending,
-    /// They have changed since, and some of its bytes were written over.
+    /// They have changed since, and some of its bytes were written over, or may be.
     Lost,
 }
 

@@ -81,7 +81,7 @@ fn a_file_that_is_as_it_was_needs_no_store() {
 fn a_commit_is_spared_while_few_ranges_change_and_pinned_for_an_upload_that_waits() {
     let mut contents = Contents::new();
     let write = |contents: &mut Contents, range: Range<u64>| {
-        contents.leave_commit();
+        contents.leave_commit(false);
         let places = contents.places(&range);
         contents.write_over(&places);
         for (range, file) in places {
@@ -125,7 +125,7 @@ fn neighbours_that_were_stored_are_one_range() {
     assert!(contents.range_count() <= 3, "{}", contents.range_count());
     // A log that is synced behind each line.
     for at in 50..200 {
-        contents.leave_commit();
+        contents.leave_commit(false);
         contents.wrote(at..at + 1, DataFileNo::First);
         contents.committed();
     }

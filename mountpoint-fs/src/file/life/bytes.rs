@@ -116,7 +116,7 @@ pub(super) fn places_to_write(file: &FileParts, range: &Range<u64>) -> Result<Pl
             state.key
         )));
     }
-    state.leave_commit(file.progress.mtime());
+    state.leave_commit(&file.files, file.progress.mtime());
     let places = state.contents.places(range);
     state.write_over(&places);
     Ok(places)

@@ -372,7 +372,7 @@ impl StagedFile {
         state.check()?;
         check_gap(&state, len)?;
         state.check_cut(len)?;
-        state.leave_commit(parts.progress.mtime());
+        state.leave_commit(&parts.files, parts.progress.mtime());
         if !state.contents.set_len(len) {
             return Ok(());
         }
@@ -397,7 +397,7 @@ impl StagedFile {
         state.check()?;
         check_gap(&state, range.end)?;
         if range.end > state.contents.size() {
-            state.leave_commit(parts.progress.mtime());
+            state.leave_commit(&parts.files, parts.progress.mtime());
             state.contents.set_len(range.end);
             changed(&parts, &mut state);
         }
@@ -414,7 +414,7 @@ impl StagedFile {
         let mut state = parts.state.lock();
         state.check()?;
         state.check_change(&range)?;
-        state.leave_commit(parts.progress.mtime());
+        state.leave_commit(&parts.files, parts.progress.mtime());
         if state.contents.zero(&range) {
             state.ahead.changed(&range, false);
             changed(&parts, &mut state);

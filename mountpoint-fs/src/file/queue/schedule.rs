@@ -39,6 +39,8 @@ struct Entry {
     /// The number of the first commit that is not uploaded.
     first_commit: u64,
     failures: u32,
+    /// The next commit makes a version to upload.
+    awaits_commit: bool,
 }
 
 /// A file that is uploaded.
@@ -123,6 +125,7 @@ impl Schedule {
                 due,
                 first_commit: self.commits,
                 failures: 0,
+                awaits_commit: false,
             };
             self.entries.insert(file, entry);
             self.waiting[class.index()].insert((due, file));
@@ -137,7 +140,10 @@ impl Schedule {
             None => {
                 let waits = (entry.due, file);
                 self.waiting[SizeClass::of(before).index()].remove(&waits);
-                self.waiting[class.index()].insert(waits);
+                if std::mem::take(&mut entry.awaits_commit) {
+                    entry.due = Due::from(now);
+                }
+                self.waiting[class.index()].insert((entry.due, file));
             }
         }
     }
@@ -192,6 +198,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&file) else {
             return false;
         };
+        entry.awaits_commit = attempt == Attempt::Early && upload.next_commit.is_none();
         let due = match (attempt, upload.next_commit) {
             (Attempt::Ended, None) => {
                 self.bytes -= entry.bytes;
@@ -206,11 +213,8 @@ impl Schedule {
                     false => now + self.delay,
                 }
             }
-            (Attempt::Early, _) => {
-                // It waits on where delays end.
-                entry.failures = entry.failures.max(1);
-                now + PAUSE_MIN
-            }
+            (Attempt::Early, Some(_)) => now,
+            (Attempt::Early, None) => now + PAUSE_MIN,
             (Attempt::Failed | Attempt::Away, _) => {
                 entry.failures += 1;
                 now + pause(entry.failures)
@@ -229,7 +233,7 @@ impl Schedule {
         self.await_uploads();
         let now = Due::from(now);
         for (file, entry) in &mut self.entries {
-            let is_delayed = entry.due > now && entry.failures == 0;
+            let is_delayed = entry.due > now && entry.failures == 0 && !entry.awaits_commit;
             if is_delayed && !self.uploading.contains_key(file) {
                 let waiting = &mut self.waiting[SizeClass::of(entry.bytes).index()];
                 waiting.remove(&(entry.due, *file));
@@ -495,6 +499,7 @@ mod tests {
         schedule.committed(1, (10, Duration::ZERO), ms(0));
         for (attempt, pause) in [
             (Attempt::Early, PAUSE_MIN),
+            (Attempt::Failed, ms(500)),
             (Attempt::Failed, ms(1000)),
             (Attempt::Early, PAUSE_MIN),
             (Attempt::Early, PAUSE_MIN),
@@ -507,6 +512,15 @@ mod tests {
             schedule.end_delays(now);
             assert_eq!(schedule.wakes_at(), Some(now + pause));
         }
+        let now = schedule.wakes_at().unwrap();
+        assert_eq!(all(&mut schedule, now), [1]);
+        assert!(!schedule.finished(1, Attempt::Early, now));
+        schedule.committed(1, (10, Duration::ZERO), now);
+        assert_eq!(
+            all(&mut schedule, now),
+            [1],
+            "the commit is what it waited for"
+        );
     }
 
     #[test]

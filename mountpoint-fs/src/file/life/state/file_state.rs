@@ -328,14 +328,21 @@ impl FileState {
 
     /// The bytes are about to change, which have the time `mtime`: a version that waits for its
     /// upload stays as it is.
-    pub(in crate::file::life) fn leave_commit(&mut self, mtime: SystemTime) {
+    pub(in crate::file::life) fn leave_commit(&mut self, files: &DataFiles, mtime: SystemTime) {
         let is_committed = self.is_committed();
-        if self.pending_record().is_some() && self.contents.leave_commit() {
-            self.left_behind = Some((self.headers.clone(), mtime));
-            if !is_committed {
-                // Its name or headers have changed since, and the journal does not have that.
-                self.contents.lose_commit();
-            }
+        let was_newest =
+            self.pending_record().is_some() && self.contents.leave_commit(files.is_rewritten());
+        if !was_newest {
+            return;
+        }
+        self.left_behind = Some((self.headers.clone(), mtime));
+        if !is_committed {
+            // Its name or headers have changed since, and the journal does not have that.
+            self.contents.lose_commit();
+        }
+        if self.awaits_commit() {
+            // Also behind a call that changes nothing, a commit has something to do.
+            self.count_edit();
         }
     }
 
