@@ -31,7 +31,7 @@ pub(crate) async fn made_by(
     };
     match client.head_details(key).await {
         Ok(there) if there.token.as_ref() == Some(token) => {
-            tracing::info!(
+            tracing::warn!(
                 %key,
                 "the bucket has the object of this write, so the change was made, although its last answer was: {error}"
             );
