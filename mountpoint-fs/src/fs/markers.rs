@@ -20,7 +20,7 @@ use super::parts::Parts;
 use crate::file::{
     ObservedFile, RecoveredFile, StagedBase, StagedFile, StagedObserver, StoresHeld,
 };
-use crate::handle::{StagedMarker, StagedMarkers};
+use crate::handle::StagedMarkers;
 use crate::mutate::marker;
 use crate::namespace::{DirectoryMarker, NameChange, Namespace};
 use crate::operation::{
@@ -121,10 +121,9 @@ fn marker_observer(parts: &Parts, prefix: &str) -> Arc<dyn StagedObserver> {
 }
 
 fn add_marker(parts: &Parts, prefix: String, directory: InodeNo, file: StagedFile) {
-    let marker = StagedMarker { directory, file };
-    parts.markers.insert(prefix.clone(), marker.clone());
+    parts.markers.insert(prefix.clone(), file.clone());
     // Its upload may have ended before.
-    if marker.file.base().is_some() {
+    if file.base().is_some() {
         parts.namespace.marked(directory);
     }
     parts.markers.end(&prefix);
@@ -151,7 +150,7 @@ pub(super) fn staged_marker(parts: &Parts, ino: InodeNo) -> Option<StagedFile> {
         return None;
     }
     let prefix = parts.namespace.prefix_of(ino).ok()?;
-    let file = parts.markers.of(&prefix)?.file;
+    let file = parts.markers.of(&prefix)?;
     file.is_changed().then_some(file)
 }
 
@@ -191,7 +190,7 @@ pub(super) async fn hold_pending_marker(
 /// Holds the stores of the marker of a directory that is about to be removed, if the bucket
 /// lacks it.
 pub(super) async fn hold_marker(parts: &Parts, prefix: &str) -> Option<HeldMarker> {
-    let file = parts.markers.of(prefix)?.file;
+    let file = parts.markers.of(prefix)?;
     let held = file.hold_stores().await;
     Some(HeldMarker { file, held })
 }
@@ -245,8 +244,9 @@ impl MarkerName {
     /// The bucket has the marker, which `is_ours` or another host's.
     fn is_there(&self, is_ours: bool) {
         let marker = self.markers.upgrade().and_then(|it| it.of(&self.prefix));
-        if let Some(StagedMarker { directory, file }) = marker
-            && !file.is_changed()
+        // Its inode may be another one than at first: one that a listing has shown is not kept.
+        if let Some(file) = marker.filter(|file| !file.is_changed())
+            && let Some(directory) = self.namespace.known_directory(&self.prefix)
         {
             if is_ours && self.is_posix {
                 // An answer from before that had none.

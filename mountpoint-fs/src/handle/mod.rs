@@ -13,4 +13,4 @@ pub use closing::{Closer, Closing, Opener, OtherDescriptors};
 pub use handle_table::HandleTable;
 pub use open_file::OpenFile;
 pub use staged::{OpenStaged, StagedFiles, StagedHandle};
-pub use staged_markers::{StagedMarker, StagedMarkers};
+pub use staged_markers::StagedMarkers;

@@ -5,29 +5,19 @@
 use std::collections::BTreeMap;
 
 use crate::file::StagedFile;
-use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
 /// The markers of a mount that the bucket lacks.
 #[derive(Debug, Default)]
 pub struct StagedMarkers {
     /// By key, which is the directory's prefix. A leaf.
-    by_key: Mutex<BTreeMap<String, StagedMarker>>,
-}
-
-/// The marker of a directory.
-#[derive(Clone, Debug)]
-pub struct StagedMarker {
-    /// The directory.
-    pub directory: InodeNo,
-    /// The marker.
-    pub file: StagedFile,
+    by_key: Mutex<BTreeMap<String, StagedFile>>,
 }
 
 impl StagedMarkers {
     /// The marker of the directory `prefix`.
     #[must_use]
-    pub fn of(&self, prefix: &str) -> Option<StagedMarker> {
+    pub fn of(&self, prefix: &str) -> Option<StagedFile> {
         self.by_key.lock().get(prefix).cloned()
     }
 
@@ -37,18 +27,18 @@ impl StagedMarkers {
         let markers = self.by_key.lock();
         let from = markers.range(prefix.to_owned()..);
         let below = from.take_while(|(key, _)| key.starts_with(prefix));
-        below.map(|(_, marker)| marker.file.clone()).collect()
+        below.map(|(_, marker)| marker.clone()).collect()
     }
 
     /// Adds the marker of the directory `prefix`.
-    pub fn insert(&self, prefix: String, marker: StagedMarker) {
+    pub fn insert(&self, prefix: String, marker: StagedFile) {
         self.by_key.lock().insert(prefix, marker);
     }
 
     /// Removes `file`, unless there is another one for `prefix` by now.
     pub fn remove(&self, prefix: &str, file: &StagedFile) {
         let mut markers = self.by_key.lock();
-        let is_it = |marker: &StagedMarker| marker.file.is(file);
+        let is_it = |marker: &StagedFile| marker.is(file);
         if markers.get(prefix).is_some_and(is_it) {
             markers.remove(prefix);
         }
@@ -70,8 +60,8 @@ impl StagedMarkers {
     /// a kill would bring back.
     pub fn end(&self, prefix: &str) {
         let is_over = |file: &StagedFile| !file.is_changed() && !file.is_recorded();
-        if let Some(marker) = self.of(prefix).filter(|it| is_over(&it.file)) {
-            self.remove(prefix, &marker.file);
+        if let Some(marker) = self.of(prefix).filter(is_over) {
+            self.remove(prefix, &marker);
         }
     }
 }

@@ -291,6 +291,16 @@ impl Namespace {
         self.table.adopt_directories(&names, self.seen_now())
     }
 
+    /// The directory `prefix`, if it has an inode.
+    #[must_use]
+    pub fn known_directory(&self, prefix: &str) -> Option<InodeNo> {
+        let root = self.table.directory_prefix(InodeNo::ROOT).ok()?;
+        let mut names = prefix.strip_prefix(&root)?.strip_suffix('/')?.split('/');
+        names.try_fold(InodeNo::ROOT, |directory, name| {
+            self.table.child(directory, name)
+        })
+    }
+
     /// Keeps the directory `ino`: the bucket lacks the marker that says it is there.
     pub fn keep_directory(&self, ino: InodeNo) {
         self.table.keep(ino);

@@ -401,6 +401,20 @@ struct Expected {
 }
 
 impl Tree {
+    /// With the directory that `mount` has.
+    fn new(mount: Staged, has_markers: bool) -> Self {
+        let expected = Expected {
+            mode: DEFAULT_MODE,
+            is_marked: has_markers,
+        };
+        Self {
+            mount,
+            directories: BTreeMap::from([("d".to_owned(), expected)]),
+            has_markers,
+            steps: 0,
+        }
+    }
+
     /// One of the directories.
     fn path(&self, place: usize) -> String {
         let path = self.directories.keys().nth(place % self.directories.len());
@@ -517,9 +531,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let (mount, _) = mount_with(has_markers);
-        let expected = Expected { mode: DEFAULT_MODE, is_marked: has_markers };
-        let directories = BTreeMap::from([("d".to_owned(), expected)]);
-        let mut tree = Tree { mount, directories, has_markers, steps: 0 };
+        let mut tree = Tree::new(mount, has_markers);
         for step in &steps {
             tree = tree.take(step);
             tree.check();
@@ -535,5 +547,31 @@ proptest! {
             prop_assert_eq!(tree.mount.marked(key).unwrap().0, *mode, "{}", key);
         }
         prop_assert_eq!(tree.mount.kept(), 0);
+    }
+}
+
+/// A listing shows a directory with a key below it, whose inode is another one from then on, before
+/// its marker is uploaded.
+#[test]
+fn a_directory_that_a_listing_has_shown_has_the_mode_of_its_marker() {
+    use Step::{Kill, Make, Remove, Rename};
+    let steps = [
+        Make(0, 1, 0o700),
+        Make(2, 0, 0o700),
+        Remove(7),
+        Kill,
+        Make(2, 0, 0o700),
+        Make(2, 0, 0o700),
+        Make(1, 2, 0o700),
+        Kill,
+        Rename(4, 6, 0),
+        Make(3, 0, 0o700),
+        Rename(5, 4, 0),
+    ];
+    let (mount, _) = mount_with(true);
+    let mut tree = Tree::new(mount, true);
+    for step in &steps {
+        tree = tree.take(step);
+        tree.check();
     }
 }
