@@ -35,7 +35,7 @@ pub struct FailedAttempt<'a> {
     pub kind: &'a ErrorKind,
     /// Attempts made so far, this one included.
     pub attempts: u32,
-    /// Those of them that had no answer, although nobody waited for it in vain.
+    /// Attempts of these that had no answer, and were not given up for silence.
     pub unanswered: u32,
     /// Whether this one is one of those.
     pub is_unanswered: bool,

@@ -21,7 +21,7 @@ pub(in crate::crt_client) struct Attempts {
     policy: RetryPolicy,
     first: Instant,
     made: u32,
-    /// Those that had no answer, and ended by themselves.
+    /// Attempts that had no answer, and ended by themselves.
     unanswered: u32,
     /// Names the keys that the last attempt was signed with, or older ones.
     generation: u64,

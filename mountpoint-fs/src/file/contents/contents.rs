@@ -129,8 +129,8 @@ impl Contents {
         self.last_commit = LastCommit::None;
     }
 
-    /// No room is taken any more for the bytes of the last commit beside those that change. Returns
-    /// whether it was.
+    /// Ends the sparing of the last commit: changes may be written over its bytes. Returns whether
+    /// it was spared.
     pub(in crate::file) fn end_sparing(&mut self) -> bool {
         match &mut self.last_commit {
             LastCommit::Apart(apart) => {

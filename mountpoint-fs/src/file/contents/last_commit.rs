@@ -12,13 +12,13 @@ pub(in crate::file) enum LastCommit {
     /// No version waits for its upload.
     #[default]
     None,
-    /// It is the contents.
+    /// The contents are the version.
     Newest,
-    /// They have changed since, and all its bytes are there.
+    /// The contents have changed since, and all bytes of the version are there.
     Apart(Apart),
-    /// They have changed since, and the store in progress sends it.
+    /// The contents have changed since, and the store in progress sends the version.
     Sending,
-    /// They have changed since, and some of its bytes were written over, or may be.
+    /// The contents have changed since, and bytes of the version were written over, or may be.
     Lost,
 }
 
@@ -44,7 +44,7 @@ pub(in crate::file) struct Apart {
 /// Whether changes are written elsewhere than the bytes of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sparing {
-    /// Not any more: the disk has no room.
+    /// No, as the disk has no room.
     Ended,
     /// While the contents have not more than [`RANGES_MAX`] ranges.
     FewRanges,

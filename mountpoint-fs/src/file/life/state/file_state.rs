@@ -319,7 +319,7 @@ impl FileState {
         self.left_behind = None;
     }
 
-    /// The journal has no version of the file any more.
+    /// The record of the file has ended.
     pub(in crate::file::life) fn record_ended(&mut self) {
         self.recorded = None;
         self.contents.forget_commit();
